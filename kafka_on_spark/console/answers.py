@@ -1,22 +1,25 @@
 """The views of one cluster by their names below /api/: parameters in, plain values out."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from kafka_on_spark.console.asked import Asked, bounded, moment, text, whole, wholes
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
-from kafka_on_spark.console.moments import Moments
 from kafka_on_spark.console.views.cluster import group_view, groups_view, topic_view
 from kafka_on_spark.console.views.foresight import forecast_view
 from kafka_on_spark.console.views.grid import grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.what_if.what_if import forecast, who_dies
 from kafka_on_spark.spark.wiring.services import Services
 
 COUNT: Final = 50
+IMAGES_MAX: Final = 16
+"""Images share what is equal in them; who drags through the past goes back and forth."""
 
 Answer = Callable[[Asked], Any]
 """Returns a view as plain values."""
@@ -28,7 +31,7 @@ class Answers:
     def __init__(self, services: Services, newest_grid: Callable[[], object]) -> None:
         self._services = services
         self._newest_grid = newest_grid
-        self._moments = Moments(services.metadata)
+        self._image_at = lru_cache(IMAGES_MAX)(services.metadata.image_at)
         self._histories = Histories(services.metadata)
         self._messages = Messages(services)
 
@@ -47,11 +50,28 @@ class Answers:
         }
 
     def _image(self, asked: Asked) -> MetadataImage:
-        return self._moments.image(whole(asked, "at"))
+        """Return the image at the metadata offset that a page is at, exclusive; without one, the
+        newest that is known.
+
+        Raises:
+            InvalidRequestError: The log has no such offset, or the cluster was not there yet.
+        """
+        at, now = whole(asked, "at"), self._services.metadata.image
+        if at is None or at == now.offset:
+            return now
+        if at > now.offset:
+            raise InvalidRequestError(
+                f"can't go to metadata offset {at}: the log has offsets 0 to {now.offset}"
+            )
+        image = self._image_at(Offset(at))
+        if image.cluster_id is None:
+            raise InvalidRequestError(
+                f"can't go to metadata offset {at}: the cluster was not made yet"
+            )
+        return image
 
     def _grid(self, asked: Asked) -> object:
-        at = whole(asked, "at")
-        return self._newest_grid() if at is None else past_grid(self._moments.image(at))
+        return past_grid(self._image(asked)) if asked.get("at") else self._newest_grid()
 
     def _what_if(self, asked: Asked) -> object:
         image = self._image(asked)

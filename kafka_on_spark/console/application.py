@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from importlib.resources import files
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -19,7 +20,6 @@ from starlette.routing import Route
 from kafka_on_spark.console.answers import Answer, Answers
 from kafka_on_spark.console.asked import Asked
 from kafka_on_spark.console.following import Follower
-from kafka_on_spark.console.page_files import page_files
 from kafka_on_spark.console.streaming import Subscribers
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -66,6 +66,17 @@ def application(
             ),
         ]
     )
+
+
+def page_files() -> dict[str, bytes]:
+    """Return the files of the page by their paths."""
+    page = files("kafka_on_spark.console").joinpath("page")
+    return {
+        f"{folder}{each.name}": each.read_bytes()
+        for folder in ("", "views/")
+        for each in page.joinpath(folder).iterdir()
+        if each.is_file()
+    }
 
 
 def page_routes() -> list[Route]:

@@ -3,7 +3,7 @@
 Pure: decides what pictures and pages show, in the same words for both.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -111,17 +111,21 @@ def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
         for topic in sorted(chosen, key=lambda each: each.name)
         for number, partition in sorted(topic.partitions.items())
     ]
+    return grid_with(image, rows)
+
+
+def grid_with(image: MetadataImage, rows: Sequence[GridRow]) -> Grid:
+    """Return the grid with these rows of an image."""
     return Grid(
         cluster_id=image.cluster_id or "",
         offset=image.offset,
         time=time_of(image.time_ms),
-        columns=tuple(columns_of(image, rows)),
+        columns=tuple(_columns(image, rows)),
         rows=tuple(rows),
     )
 
 
-def columns_of(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
-    """Yield the brokers of a grid with these rows."""
+def _columns(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
     leaders: dict[BrokerId, int] = {}
     replicas: dict[BrokerId, int] = {}
     for row in rows:

@@ -3,7 +3,7 @@
 import re
 import time
 
-from kafka_on_spark.console.page_files import page_files
+from kafka_on_spark.console.application import page_files
 from kafka_on_spark.console.views import timeline
 from tests.cluster.disks import isr_of, records
 from tests.console.browsers import console_of, page_of

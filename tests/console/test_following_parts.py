@@ -3,11 +3,12 @@
 import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.asked import bounded, moment, text, whole, wholes
-from kafka_on_spark.console.moments import KEPT_MAX, Moments
 from kafka_on_spark.console.streaming import (
     QUEUE_MAX,
     Subscribers,
@@ -27,8 +28,8 @@ class Log:
         self.image = _image(end)
         self.asked = []
 
-    def image_at(self, offset, after=None):
-        self.asked.append((offset, None if after is None else after.offset))
+    def image_at(self, offset):
+        self.asked.append(offset)
         return _image(offset)
 
 
@@ -37,34 +38,27 @@ def _image(offset):
     return replace(image, offset=Offset(offset))
 
 
-def test_a_moment_is_replayed_from_the_nearest_older_one_and_kept():
+def answers_of(log):
+    return Answers(SimpleNamespace(metadata=log), newest_grid=None)
+
+
+def test_a_moment_is_replayed_once_and_the_newest_one_never():
     log = Log(100)
-    moments = Moments(log)
+    answers = answers_of(log)
 
-    offsets = [moments.image(each).offset for each in (50, 10, 60, 50)]
+    offsets = [answers._image({"at": each}).offset for each in ("50", "10", "50")]
 
-    assert offsets == [50, 10, 60, 50]
-    assert log.asked == [(50, None), (10, None), (60, 50)]
-    assert moments.image(None) is log.image is moments.image(100)
-
-
-def test_moments_are_few():
-    log = Log(100)
-    moments = Moments(log)
-    for offset in range(4, 4 + KEPT_MAX + 1):
-        moments.image(offset)
-
-    moments.image(4)
-
-    assert len(log.asked) == KEPT_MAX + 2
+    assert offsets == [50, 10, 50]
+    assert answers._image({}) is log.image is answers._image({"at": "100"})
+    assert log.asked == [50, 10]
 
 
 def test_there_is_no_moment_in_the_future_or_before_the_cluster():
-    moments = Moments(Log(100))
+    answers = answers_of(Log(100))
     with pytest.raises(InvalidRequestError, match="the log has offsets 0 to 100"):
-        moments.image(101)
+        answers._image({"at": "101"})
     with pytest.raises(InvalidRequestError, match="not made yet"):
-        moments.image(2)
+        answers._image({"at": "2"})
 
 
 def test_an_event_is_one_line_of_json_whatever_it_says():

@@ -56,11 +56,6 @@ class Ring:
         """How many partitions there are."""
         return self.starts[-1]
 
-    @property
-    def all_keys(self) -> list[PartitionKey]:
-        """All of its partitions, in order."""
-        return self.keys(0, self.count) if self.count else []
-
     def place(self, key: PartitionKey) -> int:
         """Return the place of `key`, or the one that it would have."""
         number = bisect_left(self.topic_ids, key.topic_id)
