@@ -56,11 +56,8 @@ _T = TypeVar("_T")
 
 _Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
 
-Told = Callable[[list[Outcome]], None]
-"""Is called with what a try has settled, as soon as it has."""
-
-Refuse = Callable[[Refusals], None]
-"""Is called with the records that a try must leave out, before it brings any."""
+Settle = Callable[[Callable[[], list[Outcome]]], object]
+"""Is called with what finds outcomes, as soon as there are some; gives records their answers."""
 
 _BEFORE_COMMITS: Final = (
     InvalidRecordError,
@@ -167,31 +164,29 @@ class ProducerAppends:
             found.setdefault(partition.isr if partition else frozenset(), []).append(part)
         return list(found.values())
 
-    def try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
-        """Try to append what has no answer yet; `told` of what this settles, partition by
-        partition.
+    @operating(APPEND)
+    def try_once(self, delivery: Delivery, try_ms: int, settle: Settle) -> None:
+        """Try to append what has no answer yet; `settle` what this answers, partition by partition.
 
-        `refuse` leaves out of `delivery` the records that their topics do not allow any more. It is
-        asked by the image that the try is planned on: an older one does not know what another
-        process has altered, and the try would fail whole.
+        Records that their topics do not allow any more are left out, by the image that the try is
+        planned on: an older one does not know what another process has altered, and the try would
+        fail whole.
         """
-        with operating(APPEND):
-            self._try_once(delivery, try_ms, told, refuse)
-
-    def _try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
+        outcomes: list[Outcome] = []
         try:
             image = self._services.metadata.catch_up()
         except KafkaOnSparkError as error:
-            told(delivery.fail(delivery.parts, error, may_be_appended=False))
+            outcomes = delivery.fail(delivery.parts, error, may_be_appended=False)
+            settle(lambda: outcomes)
             return
-        refuse(self._refusals(image, delivery))
-        outcomes: list[Outcome] = []
+        refusals = self._refusals(image, delivery)
+        settle(lambda: delivery.leave_out(refusals))
         try:
             staged = self._staged(image, delivery, try_ms, outcomes)
         finally:  # by a bug, too: nobody else knows of them any more
-            told(outcomes)
+            settle(lambda: outcomes)
         end_ms = self._services.clock.monotonic_ms() + try_ms
-        self._append(delivery, staged, told, end_ms)
+        self._append(delivery, staged, settle, end_ms)
 
     def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
         """Return the records that their topics do not allow: settings may have changed since they
@@ -302,7 +297,7 @@ class ProducerAppends:
         return [(plan, rows, [part for _, _, [part] in apart])] if apart else []
 
     def _append(
-        self, delivery: Delivery, staged: Sequence[_Staged], told: Told, end_ms: int
+        self, delivery: Delivery, staged: Sequence[_Staged], settle: Settle, end_ms: int
     ) -> None:
         """Append what was staged; in two halves, if the whole is refused for a part of it.
 
@@ -315,7 +310,7 @@ class ProducerAppends:
         appends = [(replace(plan, timeout_ms=left_ms), rows) for plan, rows, _ in staged]
 
         def take(answer: AnsweredPart) -> None:
-            told(delivery.answer([answer]))
+            settle(lambda: delivery.answer([answer]))
 
         try:
             self._services.appends.answer_staged_topics(appends, take)
@@ -325,10 +320,11 @@ class ProducerAppends:
             if halves:
                 log.info("a producer's append is split: %s", error)
                 for each in halves:
-                    self._append(delivery, each, told, end_ms)
+                    self._append(delivery, each, settle, end_ms)
                 return
             parts = [part for _, _, parts in staged for part in parts]
-            told(delivery.fail(parts, error, may_be_appended=not is_certain))
+            failures = delivery.fail(parts, error, may_be_appended=not is_certain)
+            settle(lambda: failures)
 
 
 def _by_append(parts: Iterable[PendingPart]) -> dict[AppendNumber, list[PendingPart]]:

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from kafka_on_spark.cluster.producing.appending import ProducerAppends, Refuse, Told
+from kafka_on_spark.cluster.producing.appending import ProducerAppends, Settle
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
     BufferExhaustedError,
@@ -35,7 +35,6 @@ from kafka_on_spark.service.append.produce.delivery import (
     Delivery,
     Outcome,
     PendingPart,
-    Refusals,
     expired_error,
 )
 from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
@@ -275,7 +274,8 @@ class Sender:
             left = self._try_first(topics)
         except Exception as error:  # a bug: the thread must live, and no future wait for ever
             log.exception("a producer's append failed")
-            self._take([_failed(*each, error) for each in self._under_way])
+            outcomes = [_failed(*each, error) for each in self._under_way]
+            self._settle(lambda: outcomes)
         with self._lock:
             self._under_way = []
             self._muted.mute(left)
@@ -316,7 +316,7 @@ class Sender:
         with self._lock:
             muted = self._muted.keys
         number, parts, outcomes = self._appends.begin(topics, muted)
-        self._take(outcomes)
+        self._settle(lambda: outcomes)
         with self._lock:
             if self._is_cut_off:
                 return []
@@ -326,7 +326,7 @@ class Sender:
         self._settle(self._expire_gathered)
         if delivery.parts:
             # As short as may be: all that is sent meanwhile waits for it.
-            self._try(delivery, TRY_MS_MIN, self._take, partial(self._refuse, delivery))
+            self._try(delivery, TRY_MS_MIN, self._settle)
         return delivery.parts
 
     def _expire_gathered(self) -> list[Outcome]:
@@ -334,48 +334,36 @@ class Sender:
         why = " (an earlier append was still under way)"
         return [_failed(*each, expired_error(each[0], why)) for each in expired.items()]
 
-    def _refuse(self, delivery: Delivery, refusals: Refusals) -> None:
-        self._settle(lambda: delivery.leave_out(refusals))
-
-    def _try(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
-        self._appends.try_once(delivery, try_ms, told, refuse)
+    def _try(self, delivery: Delivery, try_ms: int, settle: Settle) -> None:
+        self._appends.try_once(delivery, try_ms, settle)
         for each in delivery.lost_runs:
             self._appends.leave(each)
         delivery.lost_runs.clear()
 
     def _retry(self, delivery: Delivery) -> None:
+        """Answer what has expired, and try the rest once."""
+        settle = partial(self._settle_retried, delivery)
+        now_ms, keys = _clock.monotonic_ms(), delivery.keys
         try:
-            self._try_again(delivery)
+            settle(lambda: delivery.expire(now_ms) + self._muted.expire(keys, now_ms))
+            if delivery.parts and not self._is_cut_off:
+                self._try(delivery, delivery.try_ms(_clock.monotonic_ms()), settle)
+                if (word := delivery.slow_word(_clock.monotonic_ms())) is not None:
+                    log.warning("%s", word)
         except Exception as error:  # a bug, as above
             log.exception("a retry of a producer failed")
-            self._take_retried(delivery, delivery.give_up(error))
+            outcomes = delivery.give_up(error)
+            settle(lambda: outcomes)
 
-    def _try_again(self, delivery: Delivery) -> None:
-        """Answer what has expired, and try the rest once."""
-        now_ms, keys = _clock.monotonic_ms(), delivery.keys
-        told = self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(keys, now_ms))
-        _warn(told)
-        self._take_retried(delivery, [])
-        if delivery.parts and not self._is_cut_off:
-            try_ms = delivery.try_ms(_clock.monotonic_ms())
-            take = partial(self._take_retried, delivery)
-            self._try(delivery, try_ms, take, partial(self._refuse_retried, delivery))
-            if (word := delivery.slow_word(_clock.monotonic_ms())) is not None:
-                log.warning("%s", word)
-
-    def _refuse_retried(self, delivery: Delivery, refusals: Refusals) -> None:
-        _warn(self._settle(lambda: delivery.leave_out(refusals)))
-        self._take_retried(delivery, [])
-
-    def _take_retried(self, delivery: Delivery, outcomes: list[Outcome]) -> None:
+    def _settle_retried(self, delivery: Delivery, find: Callable[[], list[Outcome]]) -> None:
         """Settle outcomes of retries; let what waited behind partitions with an answer be sent."""
-        self._take(outcomes)
+        for each in self._settle(find):
+            if each.error is not None:
+                where = f"{each.topic}-{each.partition}"
+                log.warning("%d records for %s: %s", len(each.records), where, each.error)
         with self._lock:
             self._muted.unmute(delivery.take_answered())
             self._work.notify()
-
-    def _take(self, outcomes: list[Outcome]) -> None:
-        self._settle(lambda: outcomes)
 
     def _settle(self, find: Callable[[], list[Outcome]]) -> list[Outcome]:
         """Give records their answers, and word to those that wait for that; return the outcomes.
@@ -465,13 +453,6 @@ def _tell(
         except BaseException:
             log.exception("a callback of a record for %s failed", topic)
     return True
-
-
-def _warn(outcomes: Iterable[Outcome]) -> None:
-    for each in outcomes:
-        log.warning(
-            "%d records for %s-%s: %s", len(each.records), each.topic, each.partition, each.error
-        )
 
 
 def _closed() -> ProducerClosedError:
