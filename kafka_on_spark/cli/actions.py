@@ -29,14 +29,14 @@ class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
     `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
-    creates or opens the cluster. `flags`: the names of further ones, and what they say.
+    creates or opens the cluster. `more`: further options, and what they declare.
     """
 
     def __init__(
         self,
         run: Callable[..., None],
         *shared: str,
-        flags: Mapping[str, str] = MappingProxyType({}),
+        more: Mapping[str, Any] = MappingProxyType({}),
         is_open: bool = True,
     ) -> None:
         self.run = run
@@ -49,13 +49,15 @@ class Action:
         own = [each for each in own if each.kind is not each.VAR_KEYWORD]
         self.needed = [each.name for each in own if each.default is each.empty]
         self.options = {each.name: _option(each.name, hints[each.name]) for each in own}
-        self.options |= {name: _switch(name, words) for name, words in flags.items()}
+        self.options |= {name: _option(name, hint) for name, hint in more.items()}
         self.options |= {name: _option(name, SHARED[name]) for name in shared}
 
 
 def _option(name: str, hint: Any) -> inspect.Parameter:
     """Return an option as a parameter that may be left out; its name is its flag, if it declares
-    none."""
+    none. A hint that is a text is the help of a switch."""
+    if isinstance(hint, str):
+        hint = Annotated[bool, typer.Option(help=hint)]
     if get_origin(hint) is not Annotated:
         hint = next(each for each in get_args(hint) if get_origin(each) is Annotated)  # of … | None
     kind, [info] = hint.__origin__, hint.__metadata__
@@ -65,10 +67,6 @@ def _option(name: str, hint: Any) -> inspect.Parameter:
     if kind is bool:
         return _parameter(name, Annotated[bool, info], default=False)
     return _parameter(name, Annotated[kind | None, info], default=None)
-
-
-def _switch(name: str, words: str) -> inspect.Parameter:
-    return _option(name, Annotated[bool, typer.Option(help=words)])
 
 
 def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -90,10 +88,10 @@ def verb(
     named = {each.key.replace("_", "-") if by_word else _flag(each.key): each for each in actions}
     switches: list[inspect.Parameter] = []
     if by_word:
-        word = typer.Argument(metavar="|".join(named), help="What to do.")
+        word = typer.Argument(help=f"What to do: {', '.join(named)}.")
         switches = [_option("action", Annotated[str, word])]
     elif len(actions) > 1 or default is not None:
-        switches = [_switch(each.key, each.help.partition("\n")[0]) for each in actions]
+        switches = [_option(each.key, each.help.partition("\n")[0]) for each in actions]
     if default is not None:
         named[default.key.replace("_", "-")] = default
     every = [option for each in named.values() for option in each.options.items()]

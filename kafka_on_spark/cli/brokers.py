@@ -5,13 +5,13 @@ from typing import Annotated, Any
 import typer
 
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.options import RootMode, mode_of
+from kafka_on_spark.cli.options import RootMode
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.descriptions import describe_brokers
-from kafka_on_spark.storage.identity.root_identity import check_reachable
+from kafka_on_spark.storage.identity.root_identity import ROOT_MODE, check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
 
 Broker = Annotated[int, typer.Option("--broker", "--id", help="The broker's id.")]
@@ -57,12 +57,13 @@ def register(
     broker: Broker,
     root: Annotated[str, typer.Option(metavar="URL", help="Its root: a folder or a URL.")],
     rack: Annotated[str, typer.Option(help="Its failure domain.")] | None = None,
-    root_mode: RootMode = None,
+    root_mode: RootMode = ROOT_MODE,
 ) -> None:
     """Add a broker, or give a fenced one another disk."""
-    mode = mode_of(root_mode)
     _confirm_another_disk(session, broker, root)
-    session.do(lambda: session.cluster.register_broker(broker, root, rack=rack, root_mode=mode))
+    session.do(
+        lambda: session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
+    )
     session.conclude(
         f"Registered broker {broker} with the root {normalize(root)}.",
         {"broker": broker, "root": normalize(root), "rack": rack},

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from kafka_on_spark.cli.actions import Action, verb
-from kafka_on_spark.cli.options import RootMode, mode_of, pairs
+from kafka_on_spark.cli.options import RootMode, pairs
 from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 
 
 def create(
@@ -26,7 +27,7 @@ def create(
         list[str], typer.Option(metavar="NAME=VALUE", help="A setting of the new cluster.")
     ]
     | None = None,
-    root_mode: RootMode = None,
+    root_mode: RootMode = ROOT_MODE,
 ) -> None:
     """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
     roots, racks = brokers_of(broker)
@@ -37,7 +38,7 @@ def create(
             racks=racks or None,
             configs=pairs(config, "--config"),
             storage_options=session.storage_options,
-            root_mode=mode_of(root_mode),
+            root_mode=root_mode,
         )
     with created:
         answer = _answer(created)

@@ -69,18 +69,17 @@ def _is_of_cluster(
             f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
             " cluster's settings"
         )
-    if kind == "brokers" and include is not None:
-        raise InvalidRequestError("--include names topics: give --entity-type topics with it")
-    if name is not None and (kind == "brokers" or is_default):
-        raise InvalidRequestError(
-            f"a single broker has no settings, so --entity-name can't be {name!r}: leave it out for"
-            " the settings of all brokers, which are the cluster's"
-        )
     if kind == "topics" and is_default:
         raise InvalidRequestError(
             "the defaults of topics are the cluster's settings: give --entity-type brokers"
         )
-    return name is None and include is None and kind != "topics"
+    is_named = name is not None or include is not None
+    if is_named and (kind == "brokers" or is_default):
+        raise InvalidRequestError(
+            f"a single broker has no settings, so --entity-name can't be {name or include!r}: leave"
+            " it out for the settings of all brokers, which are the cluster's"
+        )
+    return not is_named and kind != "topics"
 
 
 def setting_rows(

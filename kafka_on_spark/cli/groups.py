@@ -450,9 +450,9 @@ def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_
 consumer_groups = verb(
     "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
     Action(list_),
-    Action(describe, flags=VIEWS),
+    Action(describe, more=VIEWS),
     Action(delete, *CHANGING),
     Action(delete_offsets, *CHANGING),
     Action(remove_members, *CHANGING),
-    Action(reset_offsets, "dry_run", flags=PLACES),
+    Action(reset_offsets, "dry_run", more=PLACES),
 )

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -136,14 +136,12 @@ def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
     Raises:
         InvalidRequestError: The file can't be read, or has another form; the sentence says where.
     """
-    entries = _by_partition(path)
-    for name, entry in entries.items():
-        replicas = entry.get("replicas")
-        if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
-            raise InvalidRequestError(
-                f'{name} in {path} has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
-            )
-    return {name: entry["replicas"] for name, entry in entries.items()}
+    return _values(
+        path,
+        "replicas",
+        lambda found: isinstance(found, list) and all(map(_is_number, found)),
+        'give broker ids, as in "replicas": [1, 2, 3]',
+    )
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
@@ -152,14 +150,22 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     Raises:
         InvalidRequestError: As in `read_assignment`.
     """
+    return _values(
+        path,
+        "offset",
+        _is_number,
+        'give a whole number, as in "offset": 42, or -1 for all committed records',
+    )
+
+
+def _values(
+    path: str, key: str, is_right: Callable[[Any], bool], advice: str
+) -> dict[TopicPartition, Any]:
     entries = _by_partition(path)
     for name, entry in entries.items():
-        if not _is_number(entry.get("offset")):
-            raise InvalidRequestError(
-                f"{name} in {path} has no offset: give a whole number, as in"
-                ' "offset": 42, or -1 for all committed records'
-            )
-    return {name: entry["offset"] for name, entry in entries.items()}
+        if not is_right(entry.get(key)):
+            raise InvalidRequestError(f"{name} in {path} has no {key}: {advice}")
+    return {name: entry[key] for name, entry in entries.items()}
 
 
 def read_partitions(path: str) -> list[TopicPartition]:

@@ -1,7 +1,7 @@
 """`metadata`: shows the metadata log's records, its newest snapshot, or the image, as rows; resets
 its time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice, takewhile
 from typing import Annotated, Any, Final
@@ -28,30 +28,27 @@ from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
 READING_LOG: Final = "reading the metadata log"
 
-Topic = Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")]
-Partition = Annotated[int, typer.Option(help="Only records of this partition.")]
-RecordType = Annotated[
-    str,
-    typer.Option(metavar="TYPE", help="Only this type, such as PartitionChangeRecord."),
-]
-Limit = Annotated[int, typer.Option(min=0, help="At most so many rows.")]
+FILTERS: Final[Mapping[str, Any]] = {
+    "topic": Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")],
+    "partition": Annotated[int, typer.Option(help="Only records of this partition.")],
+    "record_type": Annotated[
+        str, typer.Option(metavar="TYPE", help="Only this type, such as PartitionChangeRecord.")
+    ],
+    "limit": Annotated[int, typer.Option(min=0, help="At most so many rows.")],
+}
 
 
 def log(
     session: Session,
     offset: Annotated[int, typer.Option(min=0, help="Begin here.")] = 0,
     end_offset: Annotated[int, typer.Option(help="End before it.")] | None = None,
-    topic: Topic | None = None,
-    partition: Partition | None = None,
-    record_type: RecordType | None = None,
-    limit: Limit | None = None,
+    **filters: Any,
 ) -> None:
     """The records of the log, with times and causes."""
     rows = log_rows(session, offset)
     if end_offset is not None:
         rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
-    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
-    write_rows(session.output, BATCH_COLUMNS, chosen, words=READING_LOG)
+    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters), words=READING_LOG)
 
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
@@ -70,10 +67,7 @@ def _log(session: Session) -> DeltaMetadataLog:
 
 def snapshot(
     session: Session,
-    topic: Topic | None = None,
-    partition: Partition | None = None,
-    record_type: RecordType | None = None,
-    limit: Limit | None = None,
+    **filters: Any,
 ) -> None:
     """The records of the newest snapshot."""
     newest = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
@@ -83,42 +77,40 @@ def snapshot(
     else:
         note(f"The newest snapshot holds the log up to offset {newest.end_offset}.")
         rows = batch_rows([newest], session.cluster.image)
-    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
-    write_rows(session.output, BATCH_COLUMNS, chosen)
+    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters))
 
 
 def image(
     session: Session,
-    topic: Topic | None = None,
-    partition: Partition | None = None,
-    record_type: RecordType | None = None,
-    limit: Limit | None = None,
+    **filters: Any,
 ) -> None:
     """The cluster as it is now, as records."""
     rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
-    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
-    write_rows(session.output, RECORD_COLUMNS, chosen)
+    write_rows(session.output, RECORD_COLUMNS, _chosen(session, rows, **filters))
 
 
-def _of(
+def _chosen(
     session: Session,
     rows: Iterable[dict[str, Any]],
-    topic: str | None,
-    partition: int | None,
-    record_type: str | None,
+    topic: str | None = None,
+    partition: int | None = None,
+    record_type: str | None = None,
+    limit: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows that a call asks for. A topic's record has its name or its id."""
+    """Return the rows that a call asks for. A topic's record has its name or its id."""
     topic_ids = {session.cluster.image.topic_ids.get(topic or "")} - {None}
-    for row in rows:
+
+    def is_wanted(row: Mapping[str, Any]) -> bool:
         if topic is not None and row.get("topic") == topic and "topic_id" in row:
             # Also deleted topics: their first record has the name, the others only the id.
             topic_ids.add(row["topic_id"])
-        if (
+        return (
             (topic is None or row.get("topic_id") in topic_ids)
             and partition in (None, row.get("partition"))
             and record_type in (None, row["record_type"])
-        ):
-            yield row
+        )
+
+    return islice(filter(is_wanted, rows), limit)
 
 
 def reset_time(session: Session, dry_run: DryRun = False) -> None:
@@ -171,8 +163,8 @@ metadata = verb(
     "Show the metadata log, its newest snapshot, or the image, which is their result.\n\n"
     "Or reset the time, once the clock is right that a process had years ahead: what was heard of"
     " later than now counts from now on. Records keep their timestamps.",
-    Action(log, "as_of"),
-    Action(snapshot, "as_of"),
-    Action(image, "as_of"),
+    Action(log, "as_of", more=FILTERS),
+    Action(snapshot, "as_of", more=FILTERS),
+    Action(image, "as_of", more=FILTERS),
     Action(reset_time),
 )

@@ -10,7 +10,6 @@ import typer
 from kafka_on_spark.cli.output import Output
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.moments import micros_of
-from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 
 ClusterUrl = Annotated[
     str,
@@ -49,15 +48,6 @@ DryRun = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before a change that can't be undone.")]
 
-RootMode = Annotated[
-    str | None,
-    typer.Option(
-        "--root-mode",
-        metavar="MODE",
-        help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
-    ),
-]
-
 Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not say how many records were handled.")
@@ -91,20 +81,29 @@ OPTIONAL_VALUES: Final = {"--state": "all"}
 kafka-consumer-groups."""
 
 
-def mode_of(text: str | None) -> int:
-    """Return the permissions that chmod's octal digits in `text` mean; None means the default.
+def mode_of(text: str) -> int:
+    """Return the permissions that chmod's octal digits in `text` mean.
 
     Raises:
         InvalidRequestError: `text` is no such digits.
     """
-    if text is None:
-        return ROOT_MODE
     if re.fullmatch(r"0?[0-7]{3}", text) is None:
         raise InvalidRequestError(
             f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
             " 770"
         )
     return int(text, 8)
+
+
+RootMode = Annotated[
+    int,
+    typer.Option(
+        "--root-mode",
+        metavar="MODE",
+        parser=mode_of,
+        help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
+    ),
+]
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.options import RootMode, mode_of
+from kafka_on_spark.cli.options import RootMode
 from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
@@ -14,6 +14,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, majority_of
 from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, check_forcing
+from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 
 Name = Annotated[
@@ -70,11 +71,11 @@ def _status_rows(found: QuorumDescription, cluster_id: str | None) -> Iterator[d
         yield {"name": name, "value": value}
 
 
-def add_controller(session: Session, name: Name, root_mode: RootMode = None) -> None:
+def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
     """Add a voter at a root."""
-    mode = mode_of(root_mode)
     done = session.do(
-        lambda: session.cluster.add_controller(name, root_mode=mode), "copying the metadata log"
+        lambda: session.cluster.add_controller(name, root_mode=root_mode),
+        "copying the metadata log",
     )
     session.conclude(
         [f"Added voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)],

@@ -407,6 +407,6 @@ topics = verb(
     Action(create, *CHANGING),
     Action(alter, *CHANGING),
     Action(delete, *CHANGING),
-    Action(describe, "as_of", flags=FILTERS),
-    Action(list_, "as_of", flags=FILTERS),
+    Action(describe, "as_of", more=FILTERS),
+    Action(list_, "as_of", more=FILTERS),
 )

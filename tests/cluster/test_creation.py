@@ -66,7 +66,7 @@ def test_a_mode_that_its_owner_could_not_use_is_refused_before_anything_is_made(
 
 
 def test_the_command_line_takes_modes_as_chmod_does():
-    assert [mode_of(each) for each in (None, "770", "0750")] == [0o700, 0o770, 0o750]
+    assert [mode_of(each) for each in ("770", "0750")] == [0o770, 0o750]
     with pytest.raises(InvalidRequestError, match="--root-mode can't be '0o700'"):
         mode_of("0o700")
 
