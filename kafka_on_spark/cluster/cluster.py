@@ -840,8 +840,7 @@ class Cluster:
         Raises: as `view`.
         """
         from kafka_on_spark.query.reads.read_order import of_values
-        from kafka_on_spark.spark.view.key_tables import last_values
-        from kafka_on_spark.spark.view.views import check_view_session
+        from kafka_on_spark.spark.view.views import check_view_session, last_values
 
         self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
         check_view_session(self._services.spark, name)
@@ -880,8 +879,7 @@ class Cluster:
         from kafka_on_spark.query.reads.cuts import ranges_between
         from kafka_on_spark.query.reads.read_order import of_changes
         from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
-        from kafka_on_spark.spark.view.key_tables import changed_keys
-        from kafka_on_spark.spark.view.views import check_view_session
+        from kafka_on_spark.spark.view.views import changed_keys, check_view_session
 
         def image_at(moment: datetime | int) -> MetadataImage:
             now_ms = SystemClock().now_ms()

@@ -12,8 +12,11 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.describe.quorum_metrics import quorum_metrics
-from kafka_on_spark.service.describe.state_metrics import cut_off_metrics, state_metrics
+from kafka_on_spark.service.describe.state_metrics import (
+    cut_off_metrics,
+    quorum_metrics,
+    state_metrics,
+)
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services

@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_archive import FileMetadataArchive
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from tests.cluster.disks import new_disks, records
@@ -205,7 +205,7 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
 
     def late(archive, name):
         if not missed:
-            with patch.object(metadata_merge, "MERGED_FILES_MIN", 2):
+            with patch.object(voter_upkeep, "MERGED_FILES_MIN", 2):
                 voter.merge()
             voter.clean(10**15)
         try:

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import records
@@ -266,8 +266,8 @@ def test_a_damaged_file_of_the_metadata_log_is_found_and_the_tables_are_checked(
 
 def test_what_was_merged_tells_what_a_damaged_merged_file_can_not(life, monkeypatch):
     whole = life.fsck()
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 2)
-    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (1024,))
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 2)
+    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (1024,))
     before = active_files(life)
     DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions()).voter_log.merge()
     path = next(each for each in active_files(life) if each not in before)

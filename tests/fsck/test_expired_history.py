@@ -8,7 +8,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.service.metadata import metadata_service
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata import voter_upkeep
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 
@@ -20,7 +20,7 @@ def disks():
     with pytest.MonkeyPatch.context() as patch, new_disks() as disks:
         patch.setattr(metadata_service, "HISTORY_KEPT_MS_MIN", 0)
         patch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", 1)
-        patch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
+        patch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
         disks.cluster.create_topic(TOPIC, replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
         disks.early = disks.image
         disks.cluster.alter_cluster_configs({"metadata.max.retention.ms": 0})

@@ -16,7 +16,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata import partition_replay
+from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.append import appender, placing
 from kafka_on_spark.service.replica import replica_operations
@@ -226,7 +226,7 @@ CASES = [
         GROWTH,
         (ReplicationRound, "conclude", _conclude_early),
         (appender.Appender, "_conclude", _conclude_early),
-        (partition_replay, "is_current", _by_leader_epoch),
+        (image_module, "is_current", _by_leader_epoch),
     ),
     _case(
         "a decision that met a conflict is taken again",
@@ -274,7 +274,7 @@ REDUNDANT = [
     _case(
         "a high watermark counts only in the partition epoch that it was decided in",
         WIPED,
-        (partition_replay, "is_current", _by_leader_epoch),
+        (image_module, "is_current", _by_leader_epoch),
         (high_watermark, "_is_current", _reported_leader_epoch),
     ),
     # The partition epoch has changed when a replica is created again, and the disk is another.

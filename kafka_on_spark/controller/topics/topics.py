@@ -10,8 +10,12 @@ from kafka_on_spark.controller.groups.offsets import beginning
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.topics.assignment import check_agrees, check_assignment
-from kafka_on_spark.controller.topics.placement import RandomBelow, place_partitions
+from kafka_on_spark.controller.topics.placement import (
+    RandomBelow,
+    check_agrees,
+    check_assignment,
+    place_partitions,
+)
 from kafka_on_spark.errors import (
     InvalidConfigError,
     InvalidPartitionsError,

@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, OffsetAndEpoch, RaftBatch, RaftLog
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
@@ -19,6 +20,24 @@ NO_EPOCH: Final = QuorumEpoch(0)
 
 Mark = tuple[VoterKey, QuorumEpoch]
 """A counter that names a voter, and its value."""
+
+
+def goes_on_from(seen: "VoterTable", found: "VoterTable") -> bool:
+    """Return whether `found` is a later version of the same table as `seen`.
+
+    Its epoch never falls, nor does a vote or a mark. What the log proved committed stays; as long
+    as the epoch and its leader do, so does the rest (Q4).
+    """
+    if found.version < seen.version or found.quorum_epoch < seen.quorum_epoch:
+        return False
+    if found.version == seen.version and found != seen:
+        return False
+    is_same_term = (found.quorum_epoch, found.leader) == (seen.quorum_epoch, seen.leader)
+    if found.quorum_epoch == seen.quorum_epoch and seen.leader not in (None, found.leader):
+        return False
+    kept_end = seen.log.end_offset if is_same_term else seen.log.proved_end
+    last = seen.log.cut_to(kept_end).batches[-1:]
+    return all(has_write(found.log, batch) for batch in last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ writer, or of this process.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
@@ -14,9 +15,14 @@ from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionErr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import Segment, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.ports.counting import NO_RECORDER, Recorder
+from kafka_on_spark.ports.counting import (
+    BYTES_IN,
+    FAILED_APPENDS,
+    NO_RECORDER,
+    REQUEST_MS,
+    Recorder,
+)
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.append.append_counts import count_appends
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
 from kafka_on_spark.service.append.plan.multi_topic import split_differently
@@ -38,7 +44,11 @@ from kafka_on_spark.service.append.produce.producers import (
     check_writer_not_fenced,
     producer_of,
 )
-from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
+from kafka_on_spark.service.append.stages import (
+    AnsweredPart,
+    StagedPart,
+    UnacknowledgedPart,
+)
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
@@ -46,6 +56,30 @@ log = logging.getLogger(__name__)
 
 CreateReplicas = Callable[[Iterable[PartitionKey]], object]
 Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
+
+PRODUCE: Final = "Produce"
+"""The request of an append, in Kafka's words: from staged records to the answer."""
+
+
+def count_appends(
+    recorder: Recorder,
+    image: MetadataImage,
+    parts: Sequence[StagedPart],
+    answers: Sequence[AnsweredPart],
+    began_ms: float,
+) -> None:
+    """Count an append that has been answered, part by part."""
+    recorder.observe(REQUEST_MS, recorder.now_ms() - began_ms, request=PRODUCE)
+    for part, answer in zip(parts, answers, strict=True):
+        topic = image.topics.get(part.key.topic_id)
+        name = "" if topic is None else topic.name
+        if isinstance(answer, UnacknowledgedPart):
+            recorder.count(FAILED_APPENDS, topic=name)
+            continue
+        recorder.count(FAILED_APPENDS, 0, topic=name)  # so that the first failure is a rise
+        if not answer.is_duplicate:
+            size_bytes = sum(segment.size_bytes for segment in part.batch.segments)
+            recorder.count(BYTES_IN, size_bytes, topic=name)
 
 
 class AppendService:

@@ -44,8 +44,13 @@ from kafka_on_spark.service.append.acknowledging import (
     not_acknowledged,
     report_leader,
 )
-from kafka_on_spark.service.append.appending import append_placed
-from kafka_on_spark.service.append.placing import LeaderFailure, fence_tries, place, read_leader
+from kafka_on_spark.service.append.placing import (
+    LeaderFailure,
+    append_placed,
+    fence_tries,
+    place,
+    read_leader,
+)
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.append.preconditions import (
     check_ends,

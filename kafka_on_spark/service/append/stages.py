@@ -1,7 +1,7 @@
 """The stages of one partition's part of an append: staged → placed → appended → acknowledged.
 
 Each is a frozen value. One function leads from each to the next: `place` (placing.py),
-`append_placed` (appending.py) and `acknowledge` (acknowledging.py). What stages is in
+`append_placed` (placing.py too) and `acknowledge` (acknowledging.py). What stages is in
 storage/staging, and runs in tasks. A part that gets no further ends as an `UnacknowledgedPart`.
 """
 

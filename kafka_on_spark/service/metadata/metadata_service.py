@@ -33,7 +33,6 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.metadata.awaited_results import AwaitedResults
 from kafka_on_spark.service.metadata.commit_clock import CommitClock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
@@ -59,6 +58,42 @@ meanwhile; None: there are none."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
+
+
+class AwaitedResults:
+    """Results by request, None while there is none. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_request: dict[str, AdminResultRecord | None] = {}
+
+    @contextmanager
+    def watching(
+        self, record: AdminRequestRecord
+    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
+        """Yield a function that returns the result of a request, once `record_all` had it."""
+        with self._lock:
+            self._by_request[record.request] = None
+        try:
+            yield lambda: self._by_request[record.request]
+        finally:
+            with self._lock:
+                del self._by_request[record.request]
+
+    def record_all(self, batches: Sequence[MetadataBatch]) -> None:
+        """Record the results in batches that were replayed, of requests that are watched."""
+        if not self._by_request:
+            return
+        results = [
+            record
+            for batch in batches
+            for record in batch.records
+            if isinstance(record, AdminResultRecord)
+        ]
+        with self._lock:
+            for each in results:
+                if each.request in self._by_request:
+                    self._by_request[each.request] = each
 
 
 class MetadataService:

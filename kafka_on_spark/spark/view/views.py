@@ -19,7 +19,7 @@ from typing import Final
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col, lit, timestamp_micros
+from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.query.reads.read_order import ReadOrder
@@ -52,6 +52,32 @@ _OPTIONS: Final = {
     # A segment's pages carry checksums, which Spark checks only with this option.
     "parquet.page.verify-checksum.enabled": "true",
 }
+
+
+def last_values(view: DataFrame) -> DataFrame:
+    """Return the last value of each key, without keys whose last record is a tombstone."""
+    return _last(view).where(col("value").isNotNull())
+
+
+def changed_keys(view: DataFrame) -> DataFrame:
+    """Return the last record of each key in the view; `is_deleted`: it is a tombstone."""
+    return _last(view).withColumn("is_deleted", col("value").isNull())
+
+
+def _last(view: DataFrame) -> DataFrame:
+    in_partition = max_by(struct("value", "offset", "timestamp"), "offset").alias("newest")
+    record = struct("value", "partition", "offset", "timestamp")
+    # Where timestamps are equal, a table must not change from one scan to the next.
+    of_all = max_by(record, struct("timestamp", "partition")).alias("newest")
+    keyed = view.where(col("key").isNotNull())
+    return (
+        keyed.groupBy("partition", "key")
+        .agg(in_partition)
+        .select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
+        .groupBy("key")
+        .agg(of_all)
+        .select("key", "newest.*")
+    )
 
 
 def open_view(

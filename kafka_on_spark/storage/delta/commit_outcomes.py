@@ -9,9 +9,10 @@ waiting gives no permission. The outcome stays unknown: its client may have put 
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -20,7 +21,6 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason, storage_error
-from kafka_on_spark.storage.calls.retrying import until_found
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, NotPutError
 from kafka_on_spark.storage.delta.files.delta_files import write_id_of
 from kafka_on_spark.storage.roots.roots import StorageOptions, is_local
@@ -32,6 +32,32 @@ RESOLVE_SECONDS: Final = 30.0
 
 RESOLVE_SECONDS_LOCAL: Final = 1.0
 """The same on a local disk, where no request can be under way any more."""
+
+T = TypeVar("T")
+
+
+def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
+    """Return what `ask` finds; None if it finds nothing for `seconds`."""
+    # In the function: tenacity imports asyncio, which would add a twentieth to the start of each of
+    # Spark's Python processes, and only an unknown outcome needs it. It can move up once tenacity
+    # does without asyncio.
+    from tenacity import (
+        RetryError,
+        Retrying,
+        retry_if_result,
+        stop_after_delay,
+        wait_random_exponential,
+    )
+
+    try:
+        found: T | None = Retrying(
+            retry=retry_if_result(lambda found: found is None),
+            stop=stop_after_delay(seconds),
+            wait=wait_random_exponential(multiplier=0.05, max=2.0),
+        )(ask)
+    except RetryError:
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True)

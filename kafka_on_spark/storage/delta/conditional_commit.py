@@ -12,9 +12,11 @@ it has not seen flushed. A table whose flush failed is never trusted again, even
 succeeds.
 """
 
+import errno
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -35,7 +38,6 @@ from kafka_on_spark.storage.delta.checkpoints import (
     write_checkpoint,
 )
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.storage.delta.durability import Durability
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
     RemoveFile,
@@ -57,9 +59,47 @@ from kafka_on_spark.storage.delta.opening import open_table, read_step
 from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
+
+# After one of these the system may drop unflushed bytes and report success for the next flush.
+_UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+
+
+class Durability:
+    """Whether what this process knows of a table is durable.
+
+    Attributes:
+        failure: The flush that failed for good; None: none. The table is never trusted again, even
+            if a later flush succeeds.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self.failure: str | None = None
+
+    def flush(self, paths: Sequence[str]) -> None:
+        """Make files and folders of the table durable.
+
+        Raises:
+            KafkaStorageError: The disk failed.
+        """
+        try:
+            flush(paths)
+        except KafkaStorageError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
+                self.failure = error.message
+            raise
+
+    def check(self) -> None:
+        """Check that no flush failed for good.
+
+        Raises:
+            CorruptLogError: One has.
+        """
+        if self.failure is not None:
+            raise CorruptLogError(f"the table at {self._uri} is not durable: {self.failure}")
 
 
 class DeltaLog:

@@ -7,13 +7,15 @@ are Parquet files of the same columns beside it.
 
 import errno
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from kafka_on_spark.audit.history import TableCommit
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -34,8 +36,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.raft.log.lookups import has_write, is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
-from kafka_on_spark.raft.tables.continuation import goes_on_from
-from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable, goes_on_from
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.ports import UNREADABLE, VoterLog
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
@@ -54,17 +55,17 @@ from kafka_on_spark.storage.identity.root_clock import now_ms_at
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
+    decode_file,
     decode_parts,
 )
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
     add_file,
+    files_added_by,
     log_files,
     raft_log_of,
     remove_file,
 )
-from kafka_on_spark.storage.metadata.metadata_reading import read_batches
-from kafka_on_spark.storage.metadata.newest_files import NewestFiles
 from kafka_on_spark.storage.metadata.voter_files import (
     EncodedBatch,
     encoded,
@@ -78,10 +79,84 @@ from kafka_on_spark.storage.metadata.voter_format import (
     counters_of,
     table_of,
 )
-from kafka_on_spark.storage.metadata.voter_upkeep import VoterUpkeep
+from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 T = TypeVar("T")
+
+TAIL_COMMITS_MAX: Final = 32
+"""New commits whose files are read one by one; of more, the table's merged files are read."""
+
+
+def read_batches(
+    root_files: RootFiles,
+    uri: str,
+    files: Iterable[LogFile],
+    from_offset: Offset,
+    end_offset: Offset,
+) -> list[MetadataBatch]:
+    """Return the batches between two offsets; `files`: those of the table at `uri`, in order.
+
+    The last files are read first: they are small and soon merged, and then deleted a minute later,
+    and a long log takes longer to read.
+
+    Raises:
+        CorruptLogError: A file is missing or damaged, or there is a gap between two batches.
+        KafkaStorageError: The root does not answer.
+    """
+    wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < end_offset]
+    parts = []
+    for file in reversed(wanted):
+        path = f"{uri}/{file.path}"
+        content = root_files.read(path, METADATA_FILE_BYTES_MAX)
+        parts.append(
+            decode_file(
+                content,
+                path,
+                from_offset=from_offset,
+                end_offset=end_offset,
+                wanted=file.rows_between(from_offset, end_offset),
+            )
+        )
+    batches = [batch for part in reversed(parts) for batch in part]
+    expected = from_offset
+    for batch in batches:
+        if batch.base_offset != expected:
+            raise CorruptLogError(
+                "a gap in the metadata log", expected=expected, found=batch.base_offset
+            )
+        expected = batch.end_offset
+    return batches
+
+
+class NewestFiles:
+    """The files of new records, oldest first. The voter's lock is held for each call."""
+
+    def __init__(self) -> None:
+        self._files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
+
+    def clear(self) -> None:
+        """Forget all: the log was cut, or the table opened anew."""
+        self._files.clear()
+
+    def note(self, commits: Sequence[TableCommit]) -> None:
+        """Note the files that commits add, which follow those that were noted last."""
+        is_cut = any(each.removes and each.operation != MERGE for each in commits)
+        if is_cut or len(commits) > TAIL_COMMITS_MAX:
+            self._files.clear()
+        else:
+            self._files.extend(files_added_by(commits))
+
+    def between(self, from_offset: Offset, to_offset: Offset) -> Sequence[LogFile] | None:
+        """Return the files that hold all between two offsets; None: some of it is in others."""
+        found = [
+            each
+            for each in self._files
+            if from_offset <= each.base_offset and each.end_offset <= to_offset
+        ]
+        if not found or (found[0].base_offset, found[-1].end_offset) != (from_offset, to_offset):
+            return None
+        return found
 
 
 class DeltaVoterLog:

@@ -350,7 +350,7 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
     lines = lines_of(
         base,
         """
-        from kafka_on_spark.storage.metadata import metadata_reading
+        from kafka_on_spark.storage.metadata import voter_log
         # It goes when the newest commit was seen, and before its file is read.
         whole = metadata_reading.decode_file
         def away(content, path, **offsets):

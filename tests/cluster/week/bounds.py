@@ -24,7 +24,7 @@ from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commi
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS_KEPT
-from kafka_on_spark.storage.metadata.metadata_merge import MERGED_FILES_MIN
+from kafka_on_spark.storage.metadata.voter_upkeep import MERGED_FILES_MIN
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, typed
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning, table_creation
-from kafka_on_spark.storage.metadata import metadata_merge, voter_upkeep
+from kafka_on_spark.storage.metadata import voter_upkeep
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record
 from tests.power.states.recording import Killed, Recording, recorded, tree_of
@@ -30,7 +30,7 @@ INTERVALS: Final = (
     (log_cleaning, "COMMITS_KEPT", 2),
     (log_cleaning, "COMMITS_KEPT_MS", 0),
     (voter_upkeep, "MERGE_INTERVAL", 4),
-    (metadata_merge, "MERGED_FILES_MIN", 4),
+    (voter_upkeep, "MERGED_FILES_MIN", 4),
 )
 """So short that a dozen of appends have checkpoints, merges and deletions of commits."""
 

@@ -20,14 +20,14 @@ from kafka_on_spark.storage.delta import checkpoints, opening, table_history
 from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata import (
     metadata_archive,
-    metadata_reading,
     metadata_snapshots,
+    voter_log,
 )
 from kafka_on_spark.storage.replicas import evidence, segments
 from kafka_on_spark.storage.replicas.archives import archive
 
 _OF_BYTES: Final = (
-    (metadata_reading, "decode_file"),
+    (voter_log, "decode_file"),
     (metadata_snapshots, "decode_file"),
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),

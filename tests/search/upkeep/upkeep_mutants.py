@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.log import operations
-from kafka_on_spark.service.append import appending
+from kafka_on_spark.service.append import placing
 from kafka_on_spark.service.maintain import compaction as compacting
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from tests.search.mutants import Case
@@ -111,7 +111,7 @@ UPKEEP_CASES = [
     Case(
         Mutant(
             "an append looks whether its id has expired once it has read the log",
-            ((appending, "check_remembered", _nothing),),
+            ((placing, "check_remembered", _nothing),),
         ),
         replace(EXPIRED, elections=0, fencings=0),
         "I11 idempotence",

@@ -1,7 +1,6 @@
 """What must hold of a deletion by retention when it is decided (docs/architecture.md, I16)."""
 
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition_replay import is_current
+from kafka_on_spark.metadata.image import MetadataImage, is_current
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from tests.simulation.checks.ledger import Ledger, require
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.delta import conditional_commit, durability, log_cleaning
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles, flush
 from tests.storage.tables import (
@@ -215,7 +215,7 @@ def test_commit_of_another_that_can_not_be_flushed_is_not_counted(log, uri, fail
 
 def test_flush_that_could_not_be_tried_may_be_tried_again(log, uri, monkeypatch):
     commit(opened(uri), 1)
-    monkeypatch.setattr(durability, "flush", _too_many_files)
+    monkeypatch.setattr(conditional_commit, "flush", _too_many_files)
 
     with pytest.raises(KafkaStorageError):
         log.refresh()

@@ -15,9 +15,9 @@ from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.metadata_merge import files_to_expire
 from kafka_on_spark.storage.metadata.metadata_placement import log_files as log_files_of
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.storage.metadata.voter_upkeep import files_to_expire
 from kafka_on_spark.storage.roots.root_lists import BETWEEN
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -107,7 +107,7 @@ def test_moments_of_what_is_gone_are_still_known(log):
 
 
 def test_merges_go_on_over_what_is_gone(log, monkeypatch):
-    monkeypatch.setattr("kafka_on_spark.storage.metadata.metadata_merge.MERGED_FILES_MIN", 4)
+    monkeypatch.setattr("kafka_on_spark.storage.metadata.voter_upkeep.MERGED_FILES_MIN", 4)
     later = log.read(from_offset=Offset(62))
     write_snapshots(log, 32, 62, 92)
     log.voter_log.expire(FAR)

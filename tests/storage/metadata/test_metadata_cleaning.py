@@ -17,7 +17,7 @@ from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT, COMMITS_KEPT_MS
-from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_merge, voter_upkeep
+from kafka_on_spark.storage.metadata import metadata_cleaning, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_cleaning import DELETE_DELAY_MS, kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_files
@@ -38,8 +38,8 @@ def now_ms():
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
-    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
+    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
     monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
     log = create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
     end = BEGINNING
@@ -299,7 +299,7 @@ def test_a_reader_that_misses_a_file_reads_the_table_again(log, tmp_path, monkey
 
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
     other.voter_log.load()
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 2)
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 2)
     monkeypatch.setattr(RootFiles, "read", late)
 
     assert read(other) == expected

@@ -9,19 +9,19 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
 from kafka_on_spark.raft.log.raft_log import RaftBatch
-from kafka_on_spark.storage.metadata import metadata_merge, voter_upkeep
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile
+from kafka_on_spark.storage.metadata.voter_upkeep import files_to_merge
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
 
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
-    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
+    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
     monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
     return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
@@ -208,7 +208,7 @@ def test_large_files_become_one_below_the_newest_snapshot(counts, snapshot_end, 
 
 
 def test_files_of_many_bytes_become_one_that_a_process_can_hold():
-    size_bytes = metadata_merge.MERGED_BYTES_MAX // 2
+    size_bytes = voter_upkeep.MERGED_BYTES_MAX // 2
     files = [file(each * 2000, 2000, size_bytes // 5) for each in range(32)]
     large = [file(each * 2000, 2000, size_bytes) for each in range(32)]
 
@@ -231,9 +231,9 @@ def test_merged_files_stay_few_for_months_of_10_commits_a_second(days, most):
             files[place : place + len(merged)] = [file(merged[0].base_offset, records, size_bytes)]
         counts.append(len(files))
 
-    assert max(counts) + 3 * metadata_merge.MERGED_FILES_MIN <= most
-    assert max(each.size for each in files) <= metadata_merge.MERGED_RECORDS_MAX
-    assert max(each.size_bytes for each in files) <= metadata_merge.MERGED_BYTES_MAX
+    assert max(counts) + 3 * voter_upkeep.MERGED_FILES_MIN <= most
+    assert max(each.size for each in files) <= voter_upkeep.MERGED_RECORDS_MAX
+    assert max(each.size_bytes for each in files) <= voter_upkeep.MERGED_BYTES_MAX
 
 
 def test_merge_of_small_files_asks_for_no_snapshot():

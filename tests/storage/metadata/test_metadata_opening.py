@@ -6,7 +6,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
 from kafka_on_spark.service.metadata import metadata_service
 from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.storage.metadata import metadata_files, metadata_merge, voter_upkeep
+from kafka_on_spark.storage.metadata import metadata_files, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.folders import quick_folder
@@ -44,8 +44,8 @@ def long_log():
     """Return what is read of a young log and of an old one when a cluster is opened, and the service of
     the old one."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
-        patched.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
+        patched.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
+        patched.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
         patched.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
         patched.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
         root = str(folder)

@@ -18,10 +18,10 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
-from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.newest_files import TAIL_COMMITS_MAX
+from kafka_on_spark.storage.metadata.voter_log import TAIL_COMMITS_MAX
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -160,7 +160,7 @@ def test_commit_that_a_loser_met_and_did_not_read_counts_for_nothing(log, follow
 
 
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
     append(log, SEEN, 2)
     log.voter_log.merge()
     log.read(from_offset=SEEN)

@@ -8,7 +8,7 @@ from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.contract.voter_roots import delta_roots
 from tests.voter_fakes import STAMP, key_of, settings_of
@@ -18,7 +18,7 @@ COUNT = 10
 
 @pytest.fixture
 def roots(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
     roots = delta_roots(str(tmp_path), StorageOptions(), monkeypatch)
     leader = roots.open(0)
     for number in range(COUNT):

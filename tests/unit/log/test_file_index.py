@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
-from kafka_on_spark.log import file_index, operations
+from kafka_on_spark.log import operations
+from kafka_on_spark.log import state as state_module
 from kafka_on_spark.log.batch import uuid_in_name
-from kafka_on_spark.log.file_index import FileIndex
+from kafka_on_spark.log.state import FileIndex
 from tests.builders import batch, log, staged, with_merged
 
 MERGED_AT_ONCE = 3
@@ -15,7 +16,7 @@ MERGED_AT_ONCE = 3
 
 @pytest.fixture(autouse=True)
 def small_logs_are_indexed(monkeypatch):
-    monkeypatch.setattr(file_index, "UNINDEXED_MAX", 4)
+    monkeypatch.setattr(state_module, "UNINDEXED_MAX", 4)
 
 
 def appended(state, number):

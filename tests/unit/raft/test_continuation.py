@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.raft.tables.continuation import goes_on_from
+from kafka_on_spark.raft.tables.voter_table import goes_on_from
 from tests.unit.raft.voters import log, table
 
 

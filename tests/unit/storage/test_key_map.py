@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.storage.compaction import key_map
-from kafka_on_spark.storage.compaction.key_map import NOT_THERE, KeyMap
+from kafka_on_spark.storage.compaction import compactor as compactor_module
+from kafka_on_spark.storage.compaction.compactor import NOT_THERE, KeyMap
 
 
 def add_all(keys: KeyMap, rows: list[tuple[bytes | None, int]]) -> None:
@@ -20,11 +20,15 @@ def add_all(keys: KeyMap, rows: list[tuple[bytes | None, int]]) -> None:
 @pytest.fixture(params=["as they are", "first halves alike", "few first halves"])
 def halves(request, monkeypatch):
     """Have many keys share the first half of their hashes, which is searched for."""
-    real = key_map.key_hashes
+    real = compactor_module.key_hashes
     if request.param == "first halves alike":
-        monkeypatch.setattr(key_map, "key_hashes", lambda keys: (real(keys)[0] * 0, real(keys)[1]))
+        monkeypatch.setattr(
+            compactor_module, "key_hashes", lambda keys: (real(keys)[0] * 0, real(keys)[1])
+        )
     elif request.param == "few first halves":
-        monkeypatch.setattr(key_map, "key_hashes", lambda keys: (real(keys)[0] % 3, real(keys)[1]))
+        monkeypatch.setattr(
+            compactor_module, "key_hashes", lambda keys: (real(keys)[0] % 3, real(keys)[1])
+        )
 
 
 @pytest.mark.usefixtures("halves")

@@ -11,7 +11,7 @@ from kafka_on_spark.controller.moves.reassignment import (
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.controller.topics.assignment import check_assignment
+from kafka_on_spark.controller.topics.placement import check_assignment
 from kafka_on_spark.errors import InvalidReplicaAssignmentError, KafkaOnSparkError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller.controller_brokers import ControllerBrokers

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.controller.verdicts.diverged_logs import raise_epoch
+from kafka_on_spark.controller.verdicts.conclusion import conclude, raise_epoch
 from kafka_on_spark.ids import KEEP, LeaderEpoch
 from tests.builders import image_of, partition, report, seen, uuid_on
 

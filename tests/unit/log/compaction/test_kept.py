@@ -9,8 +9,7 @@ import pytest
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction.flaws import KeyedRecord, compaction_flaws
-from kafka_on_spark.storage.compaction.compactor import _kept
-from kafka_on_spark.storage.compaction.key_map import KeyMap
+from kafka_on_spark.storage.compaction.compactor import KeyMap, _kept
 from tests.kept import kept_records
 
 

@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
-from kafka_on_spark.service.append.appending import append_placed
+from kafka_on_spark.service.append.placing import append_placed
 from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.probing.probes import ProbeResult

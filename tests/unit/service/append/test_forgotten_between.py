@@ -7,8 +7,7 @@ from kafka_on_spark.errors import KafkaStorageError, UnknownProducerIdError
 from kafka_on_spark.ids import ProducerEpoch
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
-from kafka_on_spark.service.append.appending import append_placed
-from kafka_on_spark.service.append.placing import place
+from kafka_on_spark.service.append.placing import append_placed, place
 from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.replica_operations import commit_decided

@@ -1,7 +1,7 @@
 """Figures of the metadata quorum: what each process tells, and what the controller alone knows."""
 
 from kafka_on_spark.service.describe.metric import HELP
-from kafka_on_spark.service.describe.quorum_metrics import quorum_metrics
+from kafka_on_spark.service.describe.state_metrics import quorum_metrics
 from tests.unit.inspect.quorums import quorum_of
 
 

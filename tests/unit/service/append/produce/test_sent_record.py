@@ -13,8 +13,12 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     RecordExpiredError,
 )
-from kafka_on_spark.service.append.produce.sent_future import SentFuture
-from kafka_on_spark.service.append.produce.sent_record import RecordMetadata, TopicLimits, refused
+from kafka_on_spark.service.append.produce.sent_record import (
+    RecordMetadata,
+    SentFuture,
+    TopicLimits,
+    refused,
+)
 from tests.unit.service.append.produce.sent import TOPIC_ID, record
 
 LIMITS = TopicLimits(
