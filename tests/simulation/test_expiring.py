@@ -10,7 +10,7 @@ from tests.simulation.mutants.seeing import first_seen_without, seen_with
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 10
-SEEDS_TO_MEET_ALL = 20
+SEEDS_TO_MEET_ALL = 30
 SEEDS_MORE = 300
 CHUNK = 5
 MUTANT_SEEDS_MAX = 30
