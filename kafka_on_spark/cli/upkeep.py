@@ -132,8 +132,9 @@ def _show_round(report: ReplicationReport) -> None:
     for failure in report.failures:
         note(failure)
     cut = plural(report.truncated_records, "uncommitted record")
+    more = f" and inspected {report.slice_count} more" if report.slice_count else ""
     say(
-        f"Visited {plural(report.partition_count, 'partition')}{_inspected(report)}, copied"
+        f"Visited {plural(report.partition_count, 'partition')}{more}, copied"
         f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
@@ -145,16 +146,6 @@ def _show_round(report: ReplicationReport) -> None:
         )
     for failure in report.upkeep_failures:
         note(failure)
-
-
-def _inspected(report: ReplicationReport) -> str:
-    """Return how many idle partitions were inspected, and how often rounds inspect all."""
-    if not report.slice_count:
-        return ""
-    if report.once_round_ms is None:
-        return f" and inspected {report.slice_count} more (never all: the share is 0)"
-    minutes = report.once_round_ms / 60_000
-    return f" and inspected {report.slice_count} more (all once in {minutes:,.1f} minutes)"
 
 
 @alone()

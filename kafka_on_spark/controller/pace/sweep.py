@@ -260,26 +260,3 @@ def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> fl
     """Return how long an inspection takes, after `count` of them took `took_ms`."""
     measured = took_ms / count
     return measured if known is None else 0.7 * known + 0.3 * measured
-
-
-def once_round_ms(
-    ring: Ring,
-    position: SweepPosition,
-    *,
-    elapsed_ms: int | None,
-    interval_ms: int,
-    share: float,
-    ms_min: float = SLICE_MS_MIN,
-) -> float | None:
-    """Return how long rounds like this one take to inspect everything once.
-
-    The interval, or more if inspections take more than the share of the time. None: inspections
-    can't come to an end, as far as is known.
-    """
-    work_ms = ring.count * (position.inspection_ms or 0.0)
-    pace = share
-    if elapsed_ms:
-        pace = slice_ms(elapsed_ms=elapsed_ms, share=share, ms_min=ms_min) / elapsed_ms
-    if work_ms == 0:
-        return float(interval_ms)
-    return None if pace == 0 else max(float(interval_ms), work_ms / pace)

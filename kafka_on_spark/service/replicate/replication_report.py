@@ -18,8 +18,6 @@ class ReplicationReport(Shown):
         not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
             this round or another; whose last inspection failed, or had no fetch to run; or that
             have no leader.
-        once_round_ms: How long rounds like this one take to inspect every partition once. None:
-            as far as is known, they never do.
         copied_records: Records committed to followers.
         copied_bytes: The same in bytes of segments.
         truncated_records: Records cut from followers, all of them uncommitted.
@@ -37,7 +35,6 @@ class ReplicationReport(Shown):
     partition_count: int = 0
     slice_count: int = 0
     not_looked_at: int = 0
-    once_round_ms: float | None = None
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0

@@ -405,7 +405,6 @@ class ReplicationRound:
             partition_count=len(keys),
             slice_count=0 if is_sweep else len(inspected),
             not_looked_at=not_looked_at,
-            once_round_ms=sweep_round.once_round_ms,
             copied_records=tally.copied_records,
             copied_bytes=tally.copied_bytes,
             truncated_records=tally.truncated_records,

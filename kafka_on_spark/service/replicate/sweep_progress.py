@@ -22,7 +22,6 @@ from kafka_on_spark.controller.pace.sweep import (
     begin_round,
     learned_inspection_ms,
     next_slice,
-    once_round_ms,
     slice_ms,
 )
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -177,7 +176,6 @@ class SweepRound:
         is_all: Everything is inspected, however long it takes.
         position: Where the next part begins, and what was inspected.
         budget_ms: How long this round may still inspect.
-        since_last_ms: How long ago the last round was; None: not known, or just now.
     """
 
     def __init__(
@@ -203,15 +201,9 @@ class SweepRound:
         )
         self._ring = ring
         self._as_of_ms = as_of_ms
-        self._elapsed_ms: int | None = None
-        self.since_last_ms: int | None = None
-        if known is not None and known.at_ms < now_ms:
-            self.since_last_ms = now_ms - known.at_ms
-            self._elapsed_ms = min(self.since_last_ms, self.interval_ms)
-        self._share = settings.number(pace.share)
-        self._ms_min = pace.ms_min
+        elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
         self.budget_ms = slice_ms(
-            elapsed_ms=self._elapsed_ms or 0, share=self._share, ms_min=pace.ms_min
+            elapsed_ms=elapsed_ms, share=settings.number(pace.share), ms_min=pace.ms_min
         )
         self._failed_before = () if is_all else self.position.again
         self._is_first = True
@@ -274,15 +266,3 @@ class SweepRound:
         `leaderless`: partitions that can't be inspected.
         """
         return NotInspected(self._ring, self.position).count({*self.position.again, *leaderless})
-
-    @property
-    def once_round_ms(self) -> float | None:
-        """How long it takes to inspect everything once; None: it never ends, as far as is known."""
-        return once_round_ms(
-            self._ring,
-            self.position,
-            elapsed_ms=self._elapsed_ms,
-            interval_ms=self.interval_ms,
-            share=self._share,
-            ms_min=self._ms_min,
-        )

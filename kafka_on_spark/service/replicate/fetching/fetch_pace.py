@@ -11,14 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kafka_on_spark.controller.pace.limits import (
+from kafka_on_spark.controller.pace.throttle import (
+    Demand,
     Limit,
+    Quota,
+    accrue,
+    deal,
     limit_rates,
     limits_of,
     move_rate,
     unfilled_limits,
+    wait_ms,
 )
-from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal

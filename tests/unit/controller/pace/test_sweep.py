@@ -13,7 +13,6 @@ from kafka_on_spark.controller.pace.sweep import (
     SweepPosition,
     begin_round,
     learned_inspection_ms,
-    once_round_ms,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from tests.examples import many
@@ -182,31 +181,3 @@ def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
     first = learned_inspection_ms(None, 640, 64)
     assert first == 10
     assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)
-
-
-@pytest.mark.parametrize(
-    "inspection_ms, elapsed_ms, expected_ms",
-    [
-        (None, None, INTERVAL_MS),
-        (0.5, 60_000, INTERVAL_MS),  # 50 s of inspections, and six in a minute
-        (10.0, 60_000, 10_000_000),
-        (10.0, 2000, 2_000_000),  # a second of two
-        (10.0, None, 10_000_000),
-    ],
-)
-def test_once_round_takes_the_interval_or_what_the_share_allows(
-    inspection_ms, elapsed_ms, expected_ms
-):
-    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=inspection_ms)
-
-    found = once_round_ms(
-        ring_of(a=100_000), position, elapsed_ms=elapsed_ms, interval_ms=INTERVAL_MS, share=0.1
-    )
-
-    assert found == pytest.approx(expected_ms)
-
-
-def test_without_a_share_nothing_comes_to_an_end():
-    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=1.0)
-
-    assert once_round_ms(ring_of(a=1), position, elapsed_ms=None, interval_ms=1, share=0.0) is None

@@ -138,7 +138,7 @@ def test_jobs_without_a_hint_do_not_all_begin_alike():
     assert len(processes.inspected_ms) == 3 * FIRST_INSPECTIONS
 
 
-def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once_round_takes():
+def test_a_round_inspects_no_longer_than_its_share_allows():
     processes = Processes(10_000, inspection_ms=10)
     processes.run()
     found = []
@@ -149,7 +149,6 @@ def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once
 
     # A tenth of a minute at 10 ms each, and of the time that the round before took.
     assert all(600 <= each <= 680 for each in found), found
-    assert processes.sweep_round.once_round_ms == pytest.approx(1_000_000, rel=0.1)
     assert processes.not_inspected_count() > 6000
 
 
