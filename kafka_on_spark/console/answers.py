@@ -12,8 +12,8 @@ from kafka_on_spark.console.views.grid import grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.what_if.metadata_as_of import image_as_of
 from kafka_on_spark.service.what_if.what_if import forecast, who_dies
 from kafka_on_spark.spark.wiring.services import Services
 
@@ -31,7 +31,9 @@ class Answers:
     def __init__(self, services: Services, newest_grid: Callable[[], object]) -> None:
         self._services = services
         self._newest_grid = newest_grid
-        self._image_at = lru_cache(IMAGES_MAX)(services.metadata.image_at)
+        self._image_at = lru_cache(IMAGES_MAX)(
+            lambda at: image_as_of(services.metadata, at, f"can't go to metadata offset {at}")
+        )
         self._histories = Histories(services.metadata)
         self._messages = Messages(services)
 
@@ -57,18 +59,7 @@ class Answers:
             InvalidRequestError: The log has no such offset, or the cluster was not there yet.
         """
         at, now = whole(asked, "at"), self._services.metadata.image
-        if at is None or at == now.offset:
-            return now
-        if at > now.offset:
-            raise InvalidRequestError(
-                f"can't go to metadata offset {at}: the log has offsets 0 to {now.offset}"
-            )
-        image = self._image_at(Offset(at))
-        if image.cluster_id is None:
-            raise InvalidRequestError(
-                f"can't go to metadata offset {at}: the cluster was not made yet"
-            )
-        return image
+        return now if at in (None, now.offset) else self._image_at(at)
 
     def _grid(self, asked: Asked) -> object:
         return past_grid(self._image(asked)) if asked.get("at") else self._newest_grid()

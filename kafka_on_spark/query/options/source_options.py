@@ -9,12 +9,11 @@ refused. Some have a meaning here (a source's `kafka.group.id` and `kafka.client
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
-from kafka_on_spark.query.as_of import AsOf
 from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
 from kafka_on_spark.query.offsets.next_offset import (
     MAX_DELAY_DEFAULT,
@@ -116,6 +115,15 @@ _NOT_IN_STREAMS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """A moment of the past: the option that names it, and an offset of the metadata log, or a time
+    in ms since 1970."""
+
+    option: Literal["asOfMetadataOffset", "asOfTimestamp"]
+    value: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """The checked options of a read.
@@ -205,9 +213,9 @@ def _as_of(given: Mapping[str, str]) -> AsOf | None:
             "only one of the options asOfTimestamp and asOfMetadataOffset can be specified"
         )
     if "asofmetadataoffset" in given:
-        return AsOf("offset", parse_long(given["asofmetadataoffset"]))
+        return AsOf("asOfMetadataOffset", parse_long(given["asofmetadataoffset"]))
     if "asoftimestamp" in given:
-        return AsOf("timestamp", parse_long(given["asoftimestamp"]))
+        return AsOf("asOfTimestamp", parse_long(given["asoftimestamp"]))
     return None
 
 

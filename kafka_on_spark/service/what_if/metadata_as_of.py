@@ -62,51 +62,51 @@ def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
 def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
     """Return the metadata as of a moment, or of a metadata offset.
 
-    An offset is exclusive, as `image.offset` is. An offset in the middle of a decision leaves the
-    decision out.
-
-    Raises:
-        InvalidRequestError: `as_of` is neither, is in the future, or is before the cluster's
-            creation.
-        ClusterNotFoundError: Its creation was cut off.
+    Raises: as `image_as_of`, and
+        InvalidRequestError: `as_of` is neither, or is in the future.
     """
-    image = now.image_at(_offset_of(now, as_of, now_ms))
-    if image.cluster_id is None and not image.brokers:
-        decided = (each for each in now.history() if not isinstance(each.records[0], NO_DECISION))
-        first = next(decided, None)
-        if first is None:
-            raise ClusterNotFoundError(
-                "the creation of the cluster was cut off: create it again, which goes on with what"
-                " is there"
-            )
-        raise InvalidRequestError(
-            f"as_of can't be {as_of}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by"
-            f" the decision that ends at metadata offset {first.end_offset}; name a later one"
-        )
-    return MetadataAsOf(now, image)
-
-
-def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
-    end = now.catch_up().offset
+    given = f"as_of can't be {as_of}"
     if isinstance(as_of, datetime):
-        offset = _offset_at(now, as_of, now_ms)
+        time_ms = given_micros("as_of", as_of) // 1000
+        if time_ms > now_ms:
+            raise InvalidRequestError(
+                f"{given}: that has not come yet (it is {in_seconds(now_ms)})"
+            )
+        now.catch_up()
+        offset = now.offset_at(time_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:
         raise InvalidRequestError(
             f"as_of can't be {as_of!r}: give a datetime with a time zone, or a metadata offset"
         )
+    return MetadataAsOf(now, image_as_of(now, offset, given))
+
+
+def image_as_of(log: MetadataLogReader, offset: Offset, given: str) -> MetadataImage:
+    """Return the image at an offset of the metadata log, which is exclusive, as `image.offset` is:
+    one in the middle of a decision leaves the decision out. `given`: "as_of can't be 7".
+
+    Raises:
+        InvalidRequestError: The log has no such offset, or it is before the cluster's creation.
+        ClusterNotFoundError: Its creation was cut off.
+    """
+    end = log.catch_up().offset
     if not 0 <= offset <= end:
         raise InvalidRequestError(
-            f"as_of can't be {as_of}: the metadata log has offsets 0 to {end}, the end exclusive"
+            f"{given}: the metadata log has offsets 0 to {end}, the end exclusive"
         )
-    return offset
-
-
-def _offset_at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
-    time_ms = given_micros("as_of", moment) // 1000
-    if time_ms > now_ms:
-        raise InvalidRequestError(
-            f"as_of can't be {moment}: that has not come yet (it is {in_seconds(now_ms)})"
+    image = log.image_at(offset)
+    if image.cluster_id is not None or image.brokers:
+        return image
+    decided = (each for each in log.history() if not isinstance(each.records[0], NO_DECISION))
+    first = next(decided, None)
+    if first is None:
+        raise ClusterNotFoundError(
+            "the creation of the cluster was cut off: create it again, which goes on with what"
+            " is there"
         )
-    return now.offset_at(time_ms)
+    raise InvalidRequestError(
+        f"{given}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by the decision that"
+        f" ends at metadata offset {first.end_offset}; name a later one"
+    )

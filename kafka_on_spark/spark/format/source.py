@@ -24,7 +24,6 @@ from pyspark.sql.streaming.datasource import (
 from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.as_of import image_as_of
 from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
 from kafka_on_spark.query.consuming.standing import FindCuts, cuts_after
 from kafka_on_spark.query.offsets.data_loss import checked_position, could_not_read
@@ -43,6 +42,7 @@ from kafka_on_spark.query.reads.read_order import ReadOrder, of_cut
 from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges, split_ranges
 from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.what_if.metadata_as_of import image_as_of
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.time_lookup import time_lookup
@@ -223,12 +223,12 @@ class BatchReader(SentToExecutors, DataSourceReader):
         metadata = reading.open_metadata(Awaits.NOTHING)
         now = then = metadata.image
         if options.as_of is not None:
-            then = image_as_of(
-                options.as_of, now.offset, offset_at=metadata.offset_at, image_at=metadata.image_at
-            )
-        at, times = (metadata, then), reading.look_up(now, then)
-        start = reading.resolve(*at, options.starting, "startingOffsets", times, EARLIEST)
-        end = reading.resolve(*at, options.ending, "endingOffsets", times, LATEST)
+            value, option = options.as_of.value, options.as_of.option
+            at = Offset(value) if option == "asOfMetadataOffset" else metadata.offset_at(value)
+            then = image_as_of(metadata, at, f"option {option!r} can't be {value}")
+        cut, times = (metadata, then), reading.look_up(now, then)
+        start = reading.resolve(*cut, options.starting, "startingOffsets", times, EARLIEST)
+        end = reading.resolve(*cut, options.ending, "endingOffsets", times, LATEST)
         check_order(then, start, end)
         if options.is_data_loss_failed:
             check_end(then, end)

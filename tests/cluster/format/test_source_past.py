@@ -26,7 +26,9 @@ def test_the_past_is_read_as_a_consumer_saw_it_then(disks):
     assert read(batch(disks, asOfTimestamp=time_ms + 10**9)) == [b"0", b"not committed yet"]
     with pytest.raises(UnknownTopicOrPartitionError):
         batch(disks, subscribe="later", asOfMetadataOffset=offset)
-    with pytest.raises(InvalidRequestError, match="can't be 1: there was no cluster yet"):
+    with pytest.raises(
+        InvalidRequestError, match="option 'asOfTimestamp' can't be 1: the cluster was made at"
+    ):
         batch(disks, asOfTimestamp=1)
 
 

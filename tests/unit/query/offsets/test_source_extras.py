@@ -1,102 +1,17 @@
-"""Moments of the past, groups, lag, and offsets for times: each without Spark."""
+"""Groups, lag, and offsets for times: each without Spark."""
 
 from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.metadata.image import GroupOffset, MetadataImage
-from kafka_on_spark.metadata.records import (
-    ClusterRecord,
-    MetadataBatch,
-    PartitionRecord,
-    Stamp,
-    TopicRecord,
-)
-from kafka_on_spark.query.as_of import AsOf, image_as_of
+from kafka_on_spark.metadata.image import GroupOffset
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, save_group
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
 from tests.builders import KEY, address, image_of, image_of_topics, log, partition
-
-# The past
-
-
-def history(*times):
-    """Return a cluster's log: its making, then a topic a commit, each of two records."""
-    batches = [
-        MetadataBatch(
-            base_offset=Offset(0),
-            stamp=Stamp(time_ms=times[0]),
-            records=(ClusterRecord(cluster_id="c"),),
-        )
-    ]
-    for number, time_ms in enumerate(times[1:]):
-        records = (
-            TopicRecord(topic=f"t{number}", topic_id=f"id{number}"),
-            PartitionRecord(
-                topic=f"t{number}",
-                topic_id=f"id{number}",
-                partition=0,
-                registration=partition("1"),
-            ),
-        )
-        batch = MetadataBatch(
-            base_offset=batches[-1].end_offset, stamp=Stamp(time_ms=time_ms), records=records
-        )
-        batches.append(batch)
-    return batches
-
-
-# fmt: off
-MOMENTS = [  # commits end at the offsets 1, 3, 5 and 7
-    (AsOf("offset", 1),       (10, 20, 30, 40),  []),
-    (AsOf("offset", 2),       (10, 20, 30, 40),  []),                    # half a decision is none
-    (AsOf("offset", 3),       (10, 20, 30, 40),  ["t0"]),
-    (AsOf("offset", 7),       (10, 20, 30, 40),  ["t0", "t1", "t2"]),
-    (AsOf("timestamp", 10),   (10, 20, 30, 40),  []),
-    (AsOf("timestamp", 29),   (10, 20, 30, 40),  ["t0"]),
-    (AsOf("timestamp", 30),   (10, 20, 30, 40),  ["t0", "t1"]),
-    (AsOf("timestamp", 99),   (10, 20, 30, 40),  ["t0", "t1", "t2"]),
-    (AsOf("timestamp", 25),   (10, 30, 20, 40),  []),                    # a later time never sees less
-    (AsOf("timestamp", 30),   (10, 30, 20, 40),  ["t0", "t1"]),
-]
-NO_MOMENTS = [
-    (AsOf("offset", 8),       "option 'asOfMetadataOffset' can't be 8: the metadata log ends at 7"),
-    (AsOf("offset", 0),       "option 'asOfMetadataOffset' can't be 0: there was no cluster yet"),
-    (AsOf("timestamp", 9),    "option 'asOfTimestamp' can't be 9: there was no cluster yet"),
-]
-# fmt: on
-
-
-def image_then(times, as_of):
-    """Look in a log whose batches have these times."""
-    batches = history(*times)
-    end = batches[-1].end_offset
-
-    def offset_at(time_ms):
-        return next((each.base_offset for each in batches if each.stamp.time_ms > time_ms), end)
-
-    def image_at(offset):
-        return MetadataImage().replay(*(each for each in batches if each.end_offset <= offset))
-
-    return image_as_of(as_of, end, offset_at=offset_at, image_at=image_at)
-
-
-@pytest.mark.parametrize("as_of, times, topics", MOMENTS)
-def test_a_moment_of_the_past_is_an_image(as_of, times, topics):
-    assert sorted(image_then(times, as_of).topic_ids) == topics
-
-
-@pytest.mark.parametrize("as_of, sentence", NO_MOMENTS)
-def test_a_moment_that_was_not_is_refused(as_of, sentence):
-    with pytest.raises(InvalidRequestError) as caught:
-        image_then((10, 20, 30, 40), as_of)
-
-    assert str(caught.value) == sentence
-
 
 # Groups
 

@@ -3,10 +3,9 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.query.as_of import AsOf
 from kafka_on_spark.query.offsets.next_offset import TriggerLimits
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
-from kafka_on_spark.query.options.source_options import known_options, parse_source
+from kafka_on_spark.query.options.source_options import AsOf, known_options, parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence
 
@@ -193,9 +192,9 @@ def test_numbers_flags_and_moments_are_read():
 
     assert (options.is_data_loss_failed, options.has_headers) == (False, True)
     assert (options.tasks_min, options.records_max) == (4, 1000)
-    assert options.as_of == AsOf("timestamp", 17)
+    assert options.as_of == AsOf("asOfTimestamp", 17)
     assert options.client_rack == "a"
-    assert parse({"asOfMetadataOffset": "3"}).as_of == AsOf("offset", 3)
+    assert parse({"asOfMetadataOffset": "3"}).as_of == AsOf("asOfMetadataOffset", 3)
     assert parse({"kafka.client.rack": "a", "client.rack": "b"}).client_rack == "b"
 
 
