@@ -48,7 +48,7 @@ from kafka_on_spark.query.offsets.group_resets import (
     Target,
     parse_datetime,
     parse_duration,
-    plan_resets,
+    plan_reset,
 )
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -409,11 +409,7 @@ def _planned(session: Session, wanted: Mapping[str, Wanted]) -> dict[str, list[R
             return None if found is None else found.offset
 
         resets = {
-            group: [
-                reset
-                for key, target in of_group
-                for reset in plan_resets(image, group, [key], target, find)
-            ]
+            group: [plan_reset(image, group, key, target, find) for key, target in of_group]
             for group, of_group in wanted.items()
         }
     for group, planned in resets.items():

@@ -48,7 +48,6 @@ DryRun = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before a change that can't be undone.")]
 
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not say how many records were handled.")
 ]

@@ -26,7 +26,7 @@ from kafka_on_spark.cli.lines import (
     parsed_json,
     properties_of,
 )
-from kafka_on_spark.cli.options import INTERRUPTED, Quiet, Topic, micros
+from kafka_on_spark.cli.options import INTERRUPTED, Quiet, micros
 from kafka_on_spark.cli.output import Output, Steps, note, plural, progress, say, write_json
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
@@ -79,6 +79,7 @@ STANDARD_INPUT: Final = "standard input"
 PROPERTIES: Final = ("acks", "batch.size", "delivery.timeout.ms", "linger.ms")
 """Kafka's settings of a producer that are obeyed."""
 
+Topic = Annotated[str, typer.Option(metavar="NAME", help="The topic to append to.")]
 Files = Annotated[
     list[str],
     typer.Argument(

@@ -4,7 +4,7 @@ Pure: offsets for times are found by a function that is passed in. Source: Consu
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -51,25 +51,15 @@ class Reset:
     asked: int | None
 
 
-def plan_resets(
-    image: MetadataImage,
-    group: str,
-    keys: Sequence[PartitionKey],
-    target: Target,
-    find_offset: FindOffset,
-) -> list[Reset]:
-    """Return the resets of a group's offsets; each stays within the partition's committed range.
+def plan_reset(
+    image: MetadataImage, group: str, key: PartitionKey, target: Target, find_offset: FindOffset
+) -> Reset:
+    """Return the reset of a group's offset, which stays within the partition's committed range.
 
     Raises:
         InvalidRequestError: A shift where the group has no offset.
         And what `find_offset` raises.
     """
-    return [_reset(image, group, key, target, find_offset) for key in keys]
-
-
-def _reset(
-    image: MetadataImage, group: str, key: PartitionKey, target: Target, find_offset: FindOffset
-) -> Reset:
     partition = image.partition(key)
     assert partition is not None, "the partition is in this image"
     known = image.groups.get((group, key))

@@ -11,7 +11,7 @@ from kafka_on_spark.query.offsets.group_resets import (
     Target,
     parse_datetime,
     parse_duration,
-    plan_resets,
+    plan_reset,
 )
 from tests.builders import KEY, image_of, partition
 
@@ -56,14 +56,14 @@ TARGETS = [  # stands at, target, new offset, what was asked for if that is not 
 
 @pytest.mark.parametrize("before, target, offset, asked", TARGETS)
 def test_a_reset_ends_in_what_is_committed(before, target, offset, asked):
-    [reset] = plan_resets(image(before), "g", [KEY], target, by_second)
+    reset = plan_reset(image(before), "g", KEY, target, by_second)
 
     assert reset == Reset(name=("orders", 0), before=before, offset=offset, asked=asked)
 
 
 def test_what_has_no_offset_can_not_be_shifted():
     with pytest.raises(InvalidRequestError) as caught:
-        plan_resets(image(None), "g", [KEY], Target("shift", 1), by_second)
+        plan_reset(image(None), "g", KEY, Target("shift", 1), by_second)
 
     assert str(caught.value) == (
         "group 'g' has no offset of orders-0 to shift: name partitions of which it has one, or"
