@@ -2,8 +2,16 @@
 
 import pytest
 
+from kafka_on_spark.errors import (
+    ERROR_BY_CODE,
+    UNKNOWN_SERVER_ERROR,
+    FencedLeaderEpochError,
+    OffsetOutOfRangeError,
+)
 from kafka_on_spark.log.follower import fetch_checks
 from kafka_on_spark.log.follower.fetch_checks import (
+    FetchAction,
+    after_refusal,
     first_batches,
 )
 from tests.builders import batch
@@ -28,3 +36,17 @@ def test_a_fetch_takes_whole_batches_that_one_commit_can_name(
     batches = [batch("a", 0, "2 1"), batch("b", 3, "3"), batch("c", 6, "1 1 1")]
 
     assert first_batches(batches, bytes_max) == batches[:count]
+
+
+def test_after_a_refusal():
+    """Only two refusals are not simply tried again."""
+    actions = {
+        code: after_refusal(code, asked_epoch=5, current_epoch=5)
+        for code in (*ERROR_BY_CODE, UNKNOWN_SERVER_ERROR)
+    }
+
+    special = {code: each for code, each in actions.items() if each is not FetchAction.RETRY}
+    assert special == {
+        OffsetOutOfRangeError.code: FetchAction.RESET,
+        FencedLeaderEpochError.code: FetchAction.WAIT_FOR_METADATA,
+    }

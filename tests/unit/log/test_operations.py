@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     OffsetOutOfRangeError,
     ProducerFencedError,
+    ReplicaLostError,
     UnexpectedOffsetError,
     UnknownLeaderEpochError,
 )
@@ -212,3 +213,43 @@ def test_a_leader_that_names_a_file_of_the_followers_log_again_is_no_assertion_a
         operations.append_fetched(state, [again], leader_epoch=0)
 
     assert type(refused.value) is KafkaStorageError
+
+
+# fmt: off
+ADOPTED = [  # log            epoch cut   floor expected
+    pytest.param("0:ab",      1,    None, 2,    "0:ab",           id="leader-begins"),
+    pytest.param("",          0,    None, 0,    "",               id="empty-leader-begins"),
+    pytest.param("0:ab 1:cc", 2,    2,    0,    "0:ab",           id="cut-at-an-epoch"),
+    pytest.param("0:ab 1:cc", 2,    1,    1,    "0:a",            id="cut-at-the-floor"),
+    pytest.param("0:ab",      1,    9,    0,    "0:ab",           id="cut-above-the-end-cuts-nothing"),
+    pytest.param("0:ab",      1,    0,    0,    "",               id="cut-all"),
+    pytest.param("0:ab 1:cc", 2,    1,    2,    ReplicaLostError, id="cut-below-the-floor"),
+    pytest.param("0:ab",      1,    None, 3,    ReplicaLostError, id="shorter-than-the-floor"),
+    pytest.param("0:ab 1:cc", 2,    3,    0,    CorruptLogError,  id="cut-inside-a-batch"),
+    pytest.param("0:ab 4:c",  3,    None, 0,    FencedLeaderEpochError, id="fenced-above"),
+    pytest.param("0:ab 4:c",  4,    0,    0,    None,             id="under-one-epoch-nothing-is-cut"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, epoch, cut, floor, expected", ADOPTED)
+def test_adopting_a_leadership(text, epoch, cut, floor, expected):
+    state = log(text, fence=int(text.split()[-1][0]) if text else None)
+
+    def adopt():
+        return operations.adopt(state, leader_epoch=epoch, truncate_to=cut, floor=Offset(floor))
+
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            adopt()
+        return
+    change = adopt()
+    if expected is None:
+        assert change is None
+        return
+    after = state.apply(change)
+    assert (text_of(after), after.leader_epoch) == (expected, epoch)
+    assert {each.base_offset for each in state.removed_by(change)} == {
+        each.base_offset for each in state.batches if each.base_offset >= after.log_end_offset
+    }
+    check_log(after)

@@ -170,3 +170,10 @@ def test_after_every_small_history_a_cut_log_is_what_it_shares_with_its_leader(
             assert (after.log_end_offset, shared(after, newest)) == (common, common)
             assert after.leader_epoch == newest.leader_epoch
     assert checked == 5688
+
+
+def test_walk_back_below_the_first_epoch_ends_at_the_log_start():
+    follower = log("3:ab", base=10, fence=3)
+    leader = log("1:a 2:bbbbbbbbbbb 4:c", fence=4)
+
+    assert divergence_offset(follower, partial(end_offset_for, leader)) == 10

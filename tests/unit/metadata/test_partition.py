@@ -45,3 +45,24 @@ MOVING = [
 @pytest.mark.parametrize("registered, expected", MOVING)
 def test_moving_replicas_are_not_under_replicated(registered, expected):
     assert registered.is_under_replicated is expected
+
+
+# fmt: off
+IMPOSSIBLE = [
+    pytest.param({"replicas": ""},                               id="no-replicas"),
+    pytest.param({"replicas": "1 1"},                            id="a-broker-twice"),
+    pytest.param({"replicas": "1 2", "isr": "1 3"},              id="isr-outside-replicas"),
+    pytest.param({"replicas": "1 2", "isr": "2"},                id="leader-outside-isr"),
+    pytest.param({"replicas": "1 2", "elr": "2"},                id="elr-inside-isr"),
+    pytest.param({"replicas": "1 2", "isr": "1", "elr": "3"},    id="elr-outside-replicas"),
+    pytest.param({"replicas": "1 2", "adding": "3"},             id="adding-outside-replicas"),
+    pytest.param({"replicas": "1 2", "removing": "3"},           id="removing-outside-replicas"),
+    pytest.param({"replicas": "1 2", "start": 4, "hw": 3},       id="log-start-above-the-high-watermark"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", IMPOSSIBLE)
+def test_impossible_registration_is_a_bug_of_ours(fields):
+    with pytest.raises((AssertionError, IndexError)):
+        partition(**fields)

@@ -282,3 +282,15 @@ def test_a_broker_that_takes_writes_again_refuses_none():
     fenced = replay(noted, fence_broker(noted, BrokerId(1), "full", FULL))
     assert forget_refused(fenced, BrokerId(1), "it is fenced for that").records == []
     assert replay(fenced, unfence_broker(fenced, BrokerId(1), "room")).brokers[1].refused is None
+
+
+@pytest.mark.parametrize("before, minimum, draining, expected", FENCED)
+def test_failure_of_a_broker(before, minimum, draining, expected):
+    image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
+
+    result = fence_broker(image, BrokerId(1), "probe failed")
+    after = replay(image, result)
+
+    assert short(partitions(after)[0]) == expected
+    assert after.brokers[1].state is BrokerState.FENCED
+    assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])

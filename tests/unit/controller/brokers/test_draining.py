@@ -77,3 +77,43 @@ def test_refused_in_a_sentence(decide, error, words):
 
     with pytest.raises(error, match=words):
         decide(image)
+
+
+def in_short(registered):
+    return " ".join(map(str, sorted(registered.isr))), registered.leader
+
+
+# fmt: off
+DRAINED = [  # partition before, broker 1 draining         after the first commit   at the end
+    pytest.param(partition("1 2 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="leadership-moves-first-the-isr-shrinks-after"),
+    pytest.param(partition("2 1 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="follower-leaves-the-isr"),
+    pytest.param(partition("1 2 3", isr="1 3"),            ("1 3", 3),              ("3", 3),    id="the-next-in-sync-leads"),
+    pytest.param(partition("1 2", isr="1"),                ("1", 1),                ("1", 1),    id="alone-in-sync-it-leads-on"),
+    pytest.param(partition("1"),                           ("1", 1),                ("1", 1),    id="only-replica-leads-on"),
+    pytest.param(partition("1 2", isr="1", leader=None),   ("1", None),             ("1", None), id="without-a-leader-it-stays-in-sync"),
+    pytest.param(partition("2 3"),                         ("2 3", 2),              ("2 3", 2),  id="not-there"),
+    pytest.param(partition("1 4 2"),                       ("1 2 4", 2),            ("2 4", 2),  id="draining-and-fenced-ones-do-not-lead"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, first, last", DRAINED)
+def test_broker_is_drained(before, first, last):
+    image = image_of(before, ids="1 2 3 4", draining="4")
+    if 4 in before.replicas:
+        last = (last[0].replace(" 4", ""), last[1])
+
+    drained = committed(image, drain_broker(image, 1, "why").records)
+
+    assert in_short(only(drained)) == first
+    assert in_short(only(finished(drained))) == last
+
+
+def finished(image):
+    """Return the image once nothing is left to do; bounded."""
+    for _ in range(4):
+        decided = continue_draining(image)
+        if not decided.records:
+            return image
+        image = committed(image, decided.records)
+    raise AssertionError("draining goes on and on")

@@ -159,3 +159,8 @@ IMPOSSIBLE = [
 def test_impossible_offsets_are_a_bug_of_ours(fields):
     with pytest.raises(AssertionError):
         Compaction(**fields)
+
+
+def test_a_partition_is_not_compacted_above_its_high_watermark():
+    with pytest.raises(AssertionError):
+        replace(partition("1 2 3", hw=5), compaction=Compaction(compacted_below=6))

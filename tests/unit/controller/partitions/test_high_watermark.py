@@ -8,6 +8,7 @@ from kafka_on_spark.controller.partitions.high_watermark import (
     advance_high_watermark,
     has_all_committed,
 )
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen
@@ -122,3 +123,14 @@ def test_proof_of_having_all_committed_records(start, end, epoch, chain, proves)
         epoch_below_high_watermark=epoch,
         chain_at_high_watermark=chain,
     )
+
+
+@pytest.mark.parametrize(
+    "isr, minimum, expected",
+    [("1", "2", True), ("1 2", "2", False), ("1 2 3", "9", False), ("1 2", "9", True)],
+)
+def test_under_the_minimum(isr, minimum, expected):
+    before = partition("1 2 3", isr=isr)
+    image = image_of(before, configs={"min.insync.replicas": minimum})
+
+    assert is_under_min_isr(image, TOPIC_ID, before) is expected

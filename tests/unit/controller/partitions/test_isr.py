@@ -7,8 +7,8 @@ import pytest
 
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import LOST
-from tests.builders import NOW_MS, broker, disk, image_of, partition, report, seen
+from kafka_on_spark.ids import KEEP, LOST, PartitionKey
+from tests.builders import KEY, NOW_MS, broker, disk, image_of, partition, report, seen
 
 LATE = NOW_MS - 30_001  # replica.lag.time.max.ms is 30,000
 OFFLINE = {"error_code": KafkaStorageError.code, "error": "no answer"}
@@ -117,3 +117,101 @@ def test_every_small_round_keeps_the_isr_sound():
                 since is not None and by_name[gone] in ("absent", "stale", "unreadable")
             )
     assert checked == 288
+
+
+JUST_NOW = NOW_MS - 30_000
+
+
+FULL = partition("1 2 3", hw=10, leo=20)
+
+
+# fmt: off
+JOINING = [  # what is seen of broker 3, out of the ISR; high watermark 10, leadership from 8
+    pytest.param(seen(3, 20),                                       True,  id="caught-up"),
+    pytest.param(seen(3, 10),                                       True,  id="at-the-high-watermark"),
+    pytest.param(seen(3, 9),                                        False, id="below-the-high-watermark"),
+    pytest.param(seen(3, 20, fence=4),                              False, id="fenced-at-an-older-leadership"),
+    pytest.param(seen(3, 20, fence=6),                              False, id="fenced-at-a-newer-leadership"),
+    pytest.param(seen(3, 20, fence=None),                           False, id="not-fenced"),
+    pytest.param(seen(3, 20, is_matched=False),                     False, id="not-the-leaders-log"),
+    pytest.param(seen(3, 20, **OFFLINE),                            False, id="not-readable"),
+    # Of another making or another disk (KIP-903).
+    pytest.param(seen(3, 20, replica_uuid="uuid9"),                 False, id="another-making"),
+    pytest.param(seen(3, 20, directory_id=disk(9)),                 False, id="another-disk"),
+    pytest.param(seen(3, 20, directory_id=None),                    False, id="disk-not-seen"),
+    pytest.param(seen(2, 20),                                       False, id="in-sync-already"),
+    pytest.param(seen(4, 20),                                       False, id="not-a-replica"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, joins", JOINING)
+def test_follower_joins_with_all_that_is_asked_of_it(follower, joins):
+    round_ = report(seen(1, 20), seen(2, 20), follower, epoch_start=8)
+
+    record = alter_isr(image_of(SHORT), round_)
+
+    assert (record is not None) is joins
+    if record is not None:
+        assert record.change.isr == {1, 2, 3}
+        assert record.cause == f"broker 3: caught up at offset {follower.log_end_offset} in epoch 5"
+        assert (record.leader_epoch, record.partition_epoch) == (5, 10)
+
+
+# fmt: off
+LEAVING = [  # what is seen of broker 3, in the ISR                                   bytes  leaves
+    pytest.param(seen(3, 20),                                                          None, False, id="lacks-nothing"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW),                               None, False, id="behind-but-not-for-long"),
+    pytest.param(seen(3, 12, missing_since_ms=LATE),                                   None, True,  id="behind-too-long"),
+    pytest.param(seen(3, 12, missing_since_ms=NOW_MS + 99),                            None, False, id="append-time-in-the-future"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=101),            "100", True,  id="too-many-bytes-behind"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=100),            "100", False, id="as-many-bytes-behind-as-allowed"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=10**9),          None, False, id="no-limit-of-bytes"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=1), "0", True, id="no-bytes-behind-are-allowed"),
+    # Not to be counted: as if its log ended at the high watermark (uncommitted since LATE).
+    pytest.param(seen(3, 20, fence=4),                                                 None, True,  id="not-fenced-at-this-leadership"),
+    pytest.param(seen(3, 20, is_matched=False),                                        None, True,  id="not-the-leaders-log"),
+    pytest.param(seen(3, 0, **OFFLINE),                                                None, True,  id="not-readable"),
+    pytest.param(None,                                                                 None, True,  id="not-seen-at-all"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, bytes_max, leaves", LEAVING)
+def test_member_leaves_by_lag(follower, bytes_max, leaves):
+    configs = {} if bytes_max is None else {"replica.lag.max.bytes": bytes_max}
+    followers = [seen(2, 20)] if follower is None else [seen(2, 20), follower]
+    round_ = report(seen(1, 20), *followers, uncommitted_since_ms=LATE)
+
+    record = alter_isr(image_of(FULL, configs=configs), round_)
+
+    assert (record is not None) is leaves
+    if record is not None:
+        assert record.change.isr == {1, 2}
+        assert record.change.leader is KEEP
+        assert "broker 3: lags by" in record.cause
+
+
+def test_nobody_leaves_while_nothing_is_uncommitted():
+    """An idle partition has no lag, however long a root does not answer: probes are for that."""
+    round_ = report(seen(1, 10), seen(2, 10), seen(3, 0, **OFFLINE), uncommitted_since_ms=None)
+
+    assert alter_isr(image_of(FULL), round_) is None
+
+
+# fmt: off
+STALE = [  # a report that was made on an older image
+    pytest.param({"version": 8},                    id="another-change-came-between"),
+    pytest.param({"version": 10},                   id="report-of-the-future"),
+    pytest.param({"epoch": 4},                      id="older-leadership"),
+    pytest.param({"key": PartitionKey(KEY.topic_id, 7)}, id="partition-is-gone"),
+    pytest.param({"key": PartitionKey("0" * 32, 0)}, id="topic-is-gone"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", STALE)
+def test_report_on_an_older_image_says_nothing(fields):
+    round_ = report(seen(1, 20), seen(2, 20), seen(3, 20), **fields)
+
+    assert alter_isr(image_of(SHORT), round_) is None

@@ -53,3 +53,14 @@ def test_every_small_cluster_is_placed_soundly():
                     if not racks and factor <= len(active):
                         assert set(replicas) <= active
     assert checked == 972
+
+
+def test_with_racks_neighbours_are_in_different_racks():
+    placed = place_partitions(
+        cluster_of("0 1 2 3 4 5", racks="a a b b c c").values(),
+        partition_count=3,
+        replication_factor=3,
+        random_below=draws([]),
+    )
+
+    assert placed == [(0, 2, 4), (3, 5, 1), (4, 0, 2)]

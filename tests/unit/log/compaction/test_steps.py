@@ -100,3 +100,31 @@ def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_rep
     assert (later.compacted_below, later.tombstones_below, later.finished_below) == (20, 0, 5)
     assert not later.is_finished
     assert later.after_fetch(leader, is_first=False) is later
+
+
+# fmt: off
+DIRT = [  # start, C, stable, before             below  clean dirty oldest
+    pytest.param(0,   0, 50, 9999,               50,    0,   500, 1000, id="all-of-it"),
+    pytest.param(0,  20, 50, 9999,               50,  200,   300, 1020, id="after-what-is-compacted"),
+    pytest.param(0,   0, 35, 9999,               30,    0,   300, 1000, id="whole-batches-below-the-stable-end"),
+    pytest.param(0,   0, 50, 1020,               20,    0,   200, 1000, id="nothing-that-is-too-new"),
+    pytest.param(0,   0, 50, 1000,                0,    0,     0, None, id="everything-is-too-new"),
+    pytest.param(0,  50, 50, 9999,               50,  500,     0, None, id="everything-is-compacted"),
+    pytest.param(30, 10, 50, 9999,               50,  300,   200, 1030, id="retention-has-passed-it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, compacted, stable, before, below, clean, dirty, oldest", DIRT)
+def test_dirt(start, compacted, stable, before, below, clean, dirty, oldest):
+    found = dirt_of(
+        FIVE,
+        log_start_offset=start,
+        compacted_below=compacted,
+        stable_below=stable,
+        appended_before_ms=before,
+    )
+
+    assert (found.cleanable_below, found.clean_bytes, found.dirty_bytes) == (below, clean, dirty)
+    assert found.oldest_dirty_ms == oldest
+    assert found.ratio == dirty / max(clean + dirty, 1)
