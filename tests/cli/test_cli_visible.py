@@ -1,6 +1,5 @@
 """What others wrote (keys, ids, racks, paths) is shown, and never obeyed: no raw escape is written."""
 
-import json
 import re
 import unicodedata
 
@@ -89,19 +88,6 @@ def test_no_refusal_writes_what_a_terminal_would_obey(disks, arguments):
     assert unseen(call.refused(*arguments)) == set()
 
 
-def test_a_path_in_the_cause_of_a_fencing_is_escaped_in_a_printed_history():
-    with new_disks(1) as disks:
-        cluster, root = disks.cluster, disks.base / f"broker-{TURNED}"
-        cluster.register_broker(2, root)
-        root.rename(disks.base / "away")
-
-        cluster.run_controller()
-
-        [cause] = [each.cause for each in cluster.broker_history() if "probe failed" in each.cause]
-        assert visible(str(root)) in cause
-        assert not unseen(cause)
-
-
 def test_a_dump_says_in_words_which_characters_there_are(disks):
     call = CommandLine(str(disks.metadata_root))
 
@@ -184,22 +170,6 @@ def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic)
     assert [(each["partition"], each["value"]) for each in records] == [(0, "0"), (2, "2")]
     assert only["partition"] == 2
     assert [each["partition"] for each in call.json("dump-log", "--topic", topic)] == [0, 2]
-
-
-def test_a_partition_that_can_not_be_read_is_said_and_the_others_are_dumped(
-    call, cluster, new_topic, disks
-):
-    topic = new_topic(partitions=2, replica_assignment={0: [1], 1: [1]})
-    for number in (0, 1):
-        cluster.append(topic, [{"key": b"k", "value": b"%d" % number, "partition": number}])
-    folder = disks.folder(1, topic, 0)
-    away = folder.rename(folder.with_name("away"))
-
-    result = call._run("dump-log", "--topic", topic, "--print-data-log", "--output", "json")
-
-    assert (result.code, [each["value"] for each in json.loads(result.out)]) == (2, ["1"])
-    assert result.complaint.startswith("partition 0: ")
-    away.rename(folder)
 
 
 def test_one_module_writes_answers_so_that_none_is_written_raw():

@@ -108,14 +108,6 @@ def test_groups_have_kafkas_state_and_no_members(call, new_topic, cluster):
     assert len(describe_group(cluster.image, "nightly")) == 1
 
 
-def test_what_lies_on_disks_may_be_asked_for_by_name(call, new_topic):
-    topic = new_topic(b"a", partitions=1)
-
-    assert call.json("log-dirs", "--describe", "--topic-list", topic) == call.json(
-        "log-dirs", "--topic", topic
-    )
-
-
 @pytest.mark.parametrize("kind", ["PREFERRED", "preferred", "UNCLEAN"])
 def test_kinds_of_elections_may_be_in_capitals(call, new_topic, kind):
     topic = new_topic(partitions=1)
@@ -123,11 +115,3 @@ def test_kinds_of_elections_may_be_in_capitals(call, new_topic, kind):
     answer = call.json("leader-election", "--election-type", kind, "--topic", topic)
 
     assert answer["elected"] == []
-
-
-def test_there_are_no_internal_topics_to_leave_out(call, new_topic):
-    topic = new_topic(partitions=1)
-
-    assert topic in call.json("topics", "--list", "--exclude-internal")
-    assert call.json("topics", "--describe", "--topic", topic, "--exclude-internal")
-    assert call.json("get-offsets", "--topic", topic, "--exclude-internal-topics")
