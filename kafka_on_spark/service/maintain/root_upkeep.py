@@ -7,11 +7,10 @@ if it is lost or wrong, a root is cleaned twice, or by the next process that rem
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from kafka_on_spark.controller.pace.turns import is_turn, newest_turn
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerRegistration
@@ -19,6 +18,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.metadata import RootHints
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
+from kafka_on_spark.service.maintain.upkeep_watch import ROOT, UpkeepWatch
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
@@ -68,50 +69,19 @@ class VisitResult:
 RunVisits = Callable[[Sequence[VisitOrder]], list[VisitResult]]
 
 
-class CleanedMetadata(Protocol):
-    """The metadata, and its log, which can be cleaned."""
-
-    @property
-    def image(self) -> MetadataImage:
-        """The newest image that is known."""
-        ...
-
-    def clean(self) -> int:
-        """Delete files that no reader needs; return how many."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootWork:
-    """What was done on roots.
-
-    Attributes:
-        rows: What was deleted, or could not be, for people.
-        outcomes: Of each broker whose root was visited why its cleaning failed; None: it did not.
-    """
-
-    rows: tuple[UpkeepRow, ...] = ()
-    outcomes: Mapping[BrokerId, str | None] = field(default_factory=dict)
-
-    def plus(self, other: "RootWork") -> "RootWork":
-        """Return both together."""
-        return RootWork(
-            rows=(*self.rows, *other.rows),
-            outcomes={**self.outcomes, **other.outcomes},
-        )
-
-
 class RootUpkeep:
     """The upkeep of roots by one process. Its user calls one method at a time."""
 
     def __init__(
         self,
-        metadata: CleanedMetadata,
+        metadata: MetadataService,
         clock: Clock,
         *,
         hints: RootHints,
         visit: RunVisits,
+        watch: UpkeepWatch | None = None,
     ) -> None:
+        self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
         self._hints = hints
@@ -121,47 +91,39 @@ class RootUpkeep:
         self._left: dict[str, str] = {}
         # What a cleaning has met that is not at its end.
         self._errors: dict[str, str] = {}
-        # What a call that raised has not told.
-        self._untold = RootWork()
 
-    def run_share(self, work_ms_max: float) -> RootWork:
+    def run_share(self, work_ms_max: float) -> list[UpkeepRow]:
         """Clean the roots whose turn it is, for so long, but for the piece that it is at; what is
-        left goes on with the next call.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
+        left goes on with the next call. Return a row for each that failed."""
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()
+        rows: list[UpkeepRow] = []
         for name in self._due(image):
             left_ms = work_ms_max - (self._clock.monotonic_ms() - began_ms)
             if left_ms <= 0:
                 break
             if name in self._left or self._takes_turn(image, name):
-                self._untold = self._untold.plus(self._clean(image, name, left_ms))
-        return self._told()
+                begins_at = self._left.pop(name, "")
+                broker = image.brokers[BrokerId(int(name))]
+                rows += self._clean(image, [broker], begins_at=begins_at, work_ms_max=left_ms)
+        return rows
 
-    def _told(self) -> RootWork:
-        work, self._untold = self._untold, RootWork()
-        return work
-
-    def run(self) -> RootWork:
-        """Clean all roots. One that can't be cleaned is a row."""
+    def run(self) -> list[UpkeepRow]:
+        """Clean all roots, and the metadata's. Return a row for each that failed, and for what went
+        from the metadata's."""
         image = self._metadata.image
         self._left.clear()
         self._errors.clear()
         self._cleaned_at_ms |= dict.fromkeys(_names(image), self._clock.now_ms())
-        work = self._told().plus(self._clean_roots(image, _brokers(image)))
+        rows = self._clean(image, _brokers(image))
         try:
             count = self._metadata.clean()
-            rows = (_row(METADATA, count=count),) if count else ()
-            work = work.plus(RootWork(rows=rows))
+            rows += [_row(METADATA, count=count)] if count else []
         except KafkaOnSparkError as error:
-            row = _row(METADATA, error=error.message)
-            log.warning("%s", row)
-            work = work.plus(RootWork(rows=(row,)))
+            rows.append(_row(METADATA, error=error.message))
+            log.warning("%s", rows[-1])
         self._write(image)
-        return work
+        return rows
 
     def _due(self, image: MetadataImage) -> list[str]:
         """Return the roots that are due by what this process knows, those left over first."""
@@ -174,22 +136,25 @@ class RootUpkeep:
                 and self._is_turn(self._failed_at_ms.get(name))
             )
         ]
-        return sorted(due, key=lambda name: (name not in self._left, self._known(name)))
-
-    def _known(self, name: str) -> int:
-        return self._cleaned_at_ms.get(name, 0)
+        last = self._cleaned_at_ms
+        return sorted(due, key=lambda name: (name not in self._left, last.get(name, 0)))
 
     def _is_turn(self, last_ms: int | None) -> bool:
-        return is_turn(last_ms, now_ms=self._clock.now_ms(), interval_ms=INTERVAL_MS)
+        """Return whether it is time again. `last_ms`: the last turn; None: none is known.
+
+        A wrong clock must neither keep the others from their turns for long nor have each of them
+        take all: so a last turn counts within an interval of now, before or after.
+        """
+        return last_ms is None or abs(self._clock.now_ms() - last_ms) >= INTERVAL_MS
 
     def _takes_turn(self, image: MetadataImage, name: str) -> bool:
         """Return whether no other process has cleaned a root meanwhile, and tell them that this one
         does. A root that nobody knows to have been cleaned is due an interval from now."""
         now_ms = self._clock.now_ms()
         for each, at_ms in self._read(image).items():
-            known = newest_turn(self._cleaned_at_ms.get(each), at_ms, now_ms=now_ms)
-            if known is not None:
-                self._cleaned_at_ms[each] = known
+            mine_ms = self._cleaned_at_ms.get(each, at_ms)
+            # What is nearer to now has more to say: a turn far in the future is a wrong clock's.
+            self._cleaned_at_ms[each] = min(mine_ms, at_ms, key=lambda last: abs(now_ms - last))
         last_ms = self._cleaned_at_ms.get(name)
         if not self._is_turn(last_ms):
             return False
@@ -212,19 +177,14 @@ class RootUpkeep:
                 "when roots were cleaned can't be written: %s", error
             )  # who writes it says so
 
-    def _clean(self, image: MetadataImage, name: str, work_ms_max: float) -> RootWork:
-        begins_at = self._left.pop(name, "")
-        broker = image.brokers[BrokerId(int(name))]
-        return self._clean_roots(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
-
-    def _clean_roots(
+    def _clean(
         self,
         image: MetadataImage,
         brokers: Sequence[BrokerRegistration],
         *,
         begins_at: str = "",
         work_ms_max: float | None = None,
-    ) -> RootWork:
+    ) -> list[UpkeepRow]:
         orders = [
             VisitOrder(
                 broker_id=broker.broker_id,
@@ -238,32 +198,32 @@ class RootUpkeep:
         ]
         try:
             results = self._visit(orders)
-        except KafkaOnSparkError:
-            for broker in brokers:
-                self._give_back(image, str(broker.broker_id))
-            raise
-        work = RootWork()
+        except KafkaOnSparkError as error:
+            results = [VisitResult(error=error.message)] * len(orders)
+        rows = []
         for order, result in zip(orders, results, strict=True):
-            work = work.plus(self._taken(image, order.broker_id, result))
-        return work
+            failure = self._taken(image, order.broker_id, result)
+            if failure is not None and not result.left_at:
+                rows.append(_row("", order.broker_id, error=failure))
+                log.warning("%s", rows[-1])
+        return rows
 
-    def _taken(self, image: MetadataImage, broker_id: BrokerId, result: VisitResult) -> RootWork:
-        """Take what a visit has found. A part that fails keeps none of the others from its turn,
-        and a cleaning has failed until a whole one has not."""
+    def _taken(self, image: MetadataImage, broker_id: BrokerId, result: VisitResult) -> str | None:
+        """Take what a visit has found, and return what has failed. A part that fails keeps none of
+        the others from its turn, and a cleaning has failed until a whole one has not."""
         name = str(broker_id)
         if result.error is not None:
             self._errors[name] = result.error
         error = self._errors.get(name)
         if result.left_at:
             self._left[name] = result.left_at
-            return RootWork() if error is None else RootWork(outcomes={broker_id: error})
-        self._errors.pop(name, None)
-        if error is None:
-            return RootWork(outcomes={broker_id: None})
-        row = _row("", broker_id, error=error)
-        log.warning("%s", row)
-        self._give_back(image, name)
-        return RootWork(rows=(row,), outcomes={broker_id: error})
+        else:
+            self._errors.pop(name, None)
+            if error is not None:
+                self._give_back(image, name)
+        if error is not None or not result.left_at:
+            self._watch.record(None, broker_id, {ROOT: error})
+        return error
 
     def _give_back(self, image: MetadataImage, name: str) -> None:
         """Have another process clean a root before this one tries again: it may be at fault."""

@@ -4,8 +4,7 @@ It holds the state of one process: what it has found done, and the debts of byte
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,14 +19,14 @@ from kafka_on_spark.controller.pace.throttle import (
     deal,
     wait_ms,
 )
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.service.maintain.upkeep_work import (
-    VISIT_TIMES_MAX,
     UpkeepOrder,
     UpkeepResult,
 )
@@ -43,9 +42,6 @@ PIECE_MS: Final = 50.0
 
 TURN_MS: Final = 1000.0
 """For how long a task works at a time, but for the piece that it is at."""
-
-WAITING_PART: Final = 0.5
-"""As which part of it the time counts in which work of this process waits."""
 
 PART_MS: Final = 4 * TURN_MS
 """How long the tasks of a part may take in all, one after the other at worst. Between two parts a
@@ -127,87 +123,40 @@ def _address(
     return address_of(image, key, partition, broker_id)
 
 
+def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[str]:
+    """Return what `maintain` does not come to of `keys`, for people, a sentence each: brokers that
+    are fenced, and partitions without a leader, whose log could show that something is due."""
+    partitions = [(key, each) for key in keys if (each := image.partition(key)) is not None]
+    used = {broker_id for _, each in partitions for broker_id in each.replicas}
+    fenced = [each for each in image.brokers.values() if not each.has_upkeep]
+    sentences = [
+        f"broker {broker.broker_id} is fenced: its root, and its replicas"
+        for broker in fenced
+        if broker.broker_id in used
+    ]
+    for key, partition in partitions:
+        settings = image.settings(key.topic_id)
+        is_asked_for = limits_of(settings) is not None or is_compacted(settings)
+        has_records = partition.high_watermark > partition.log_start_offset
+        if partition.leader is None and is_asked_for and has_records:
+            sentences.append(
+                f"{image.name_of(key)}: it has no leader, on whose log retention and compaction are"
+                " decided"
+            )
+    return sentences
+
+
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
-    """Return `orders` with equal parts of a round's time, and of the bytes that take as long."""
+    """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
+
+    None has more than a turn: one that is left after it comes again, while the round has time.
+    """
     if not orders:
         return []
     each_ms = max(PIECE_MS, budget_ms / len(orders))
     bytes_max = int(each_ms * BYTES_A_MS)
-    return [replace(order, work_ms_max=each_ms, bytes_max=bytes_max) for order in orders]
-
-
-class Turns:
-    """A visit's orders, which have their times, in parts that each take a moment.
-
-    An order with more time than a part has comes again for the rest of it, if it has got on and has
-    more to do.
-    """
-
-    def __init__(self, orders: Sequence[UpkeepOrder]) -> None:
-        self._orders = list(orders)
-        self._waiting = deque(range(len(orders)))
-        self._part: list[int] = []
-        self._last: dict[int, UpkeepResult] = {}
-
-    def next_part(self) -> list[UpkeepOrder]:
-        """Return the orders to run now; none: all have had their time."""
-        part: list[UpkeepOrder] = []
-        self._part, left_ms = [], PART_MS
-        while self._waiting:
-            order = self._orders[self._waiting[0]]
-            order_ms = TURN_MS if order.work_ms_max is None else min(order.work_ms_max, TURN_MS)
-            left_ms -= VISIT_TIMES_MAX * order_ms
-            if part and left_ms < 0:
-                break
-            part.append(replace(order, work_ms_max=order_ms))
-            self._part.append(self._waiting.popleft())
-        return part
-
-    def record(self, results: Sequence[UpkeepResult]) -> None:
-        """Record what the last part has done, a result an order."""
-        for number, result in zip(self._part, results, strict=True):
-            self._last[number] = result
-            order = self._orders[number]
-            if order.work_ms_max is None or order.bytes_max is None:
-                continue
-            left_ms = order.work_ms_max - max(result.took_ms, TURN_MS)
-            left_bytes = order.bytes_max - result.moved_bytes
-            if result.is_left and result.has_progressed and min(left_ms, left_bytes) > 0:
-                self._orders[number] = replace(order, work_ms_max=left_ms, bytes_max=left_bytes)
-                self._waiting.append(number)
-
-    @property
-    def orders(self) -> list[UpkeepOrder]:
-        """All orders, in order, those that came again as they did so last."""
-        return self._orders
-
-    @property
-    def results(self) -> list[UpkeepResult]:
-        """The last result of each order, in order."""
-        return [self._last[number] for number in range(len(self._orders))]
-
-
-class ShareMeter:
-    """What work takes of the share of a core that upkeep has.
-
-    Work in threads of this process takes what processors give it. On a busy machine that is a part
-    of the time in which it runs and waits for its turn and for disks: if all of that counted,
-    upkeep would fall behind just where there is most to do. It counts half at least, since disks
-    have others to serve, and a round comes to its end. Of work on executors all of it counts.
-    """
-
-    def __init__(self, clock: Clock, processor_ms: Callable[[], float] | None = None) -> None:
-        self._clock = clock
-        self._processor_ms = processor_ms or clock.monotonic_ms
-
-    def begin(self) -> tuple[float, float]:
-        """Return a mark for `taken_ms`."""
-        return self._clock.monotonic_ms(), self._processor_ms()
-
-    def taken_ms(self, mark: tuple[float, float]) -> float:
-        """Return what was taken since a mark."""
-        ran_ms = self._clock.monotonic_ms() - mark[0]
-        return min(ran_ms, max(self._processor_ms() - mark[1], WAITING_PART * ran_ms))
+    turn_ms = min(each_ms, TURN_MS)
+    return [replace(order, work_ms_max=turn_ms, bytes_max=bytes_max) for order in orders]
 
 
 class UpkeepThrottle:
@@ -243,18 +192,14 @@ class UpkeepThrottle:
         if self._quota is not None:
             self._quota = self._quota.less(size_bytes)
 
-    def lets_through(self, settings: Settings, now_ms: int) -> bool:
-        """Return whether a byte may be read now. What is read then is charged."""
-        rate = _rate(settings)
-        self._quota = None if rate is None else accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
-        return self.wait_ms(settings, now_ms) == 0
-
     def wait_ms(self, settings: Settings, now_ms: int) -> int:
-        """Return how long until a byte may be rewritten."""
+        """Return how long until a byte may be read. What is read then is charged."""
         rate = _rate(settings)
         if rate is None:
+            self._quota = None
             return 0
-        return wait_ms(accrue(self._quota, bytes_per_s=rate, now_ms=now_ms), bytes_per_s=rate)
+        self._quota = accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
+        return wait_ms(self._quota, bytes_per_s=rate)
 
 
 def _rate(settings: Settings) -> int | None:

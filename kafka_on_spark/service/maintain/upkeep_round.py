@@ -18,26 +18,28 @@ from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epoc
 from kafka_on_spark.controller.result import submit_if_due
 from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.maintain.not_looked_at import (
-    replicas_not_looked_at,
-    roots_not_looked_at,
-)
-from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep, RootWork
+from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
-    ShareMeter,
-    Turns,
+    PART_MS,
     UpkeepThrottle,
     Visits,
+    not_looked_at,
     plan_compaction,
     plan_unread_leaders,
     plan_upkeep,
     with_time,
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
-from kafka_on_spark.service.maintain.upkeep_watch import ROOT, ROUND, UpkeepWatch
-from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
+from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_work import (
+    VISIT_TIMES_MAX,
+    RunUpkeep,
+    UpkeepOrder,
+    UpkeepResult,
+)
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import (
@@ -59,6 +61,9 @@ PARTITIONS_AT_ONCE: Final = 64
 FINISH_MS: Final = 1000.0
 """For how long a round compacts a leader that can't be read before that is done, or a follower that
 can't join the ISR."""
+
+WAITING_PART: Final = 0.5
+"""As which part of it the time counts in which work of this process waits."""
 
 VISITS_MAX: Final = 10_000
 """How often `run_all` comes back to a partition in which more is due."""
@@ -83,7 +88,7 @@ class ReplicaUpkeep:
         record_finding: Callable[[Finding], None] = lambda finding: None,
         processor_ms: Callable[[], float] | None = None,
     ) -> None:
-        self._meter = ShareMeter(clock, processor_ms)
+        self._processor_ms = processor_ms or clock.monotonic_ms
         self._record_finding = record_finding
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
@@ -138,12 +143,8 @@ class ReplicaUpkeep:
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
-        failure: KafkaOnSparkError | None = None
-        try:
-            if scope is None:
-                report = report.plus(self._share_of_roots(image, sweep_round))
-        except KafkaOnSparkError as error:  # replicas can be kept small all the same
-            failure = error
+        if scope is None:
+            report = report.plus(self._share_of_roots(image, sweep_round))
         try:
             while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
                 after_part()
@@ -151,8 +152,6 @@ class ReplicaUpkeep:
         finally:
             self._debt_ms = max(0.0, -sweep_round.budget_ms)
         self._progress.keep(image, scope, sweep_round)
-        if failure is not None:
-            raise failure
         return report
 
     def _forget_deleted(self, image: MetadataImage) -> None:
@@ -164,23 +163,29 @@ class ReplicaUpkeep:
     def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
         """Clean roots for at most half of a round's time: neither they nor replicas wait for the
         other's backlog to end."""
-        if (
-            self._roots is None
-            or sweep_round.budget_ms <= 0
-            or not self._throttle.lets_through(image.settings(), self._clock.monotonic_ms())
-        ):
+        now_ms = self._clock.monotonic_ms()
+        is_due = sweep_round.budget_ms > 0 and not self._throttle.wait_ms(image.settings(), now_ms)
+        if self._roots is None or not is_due:
             return UpkeepReport()
-        mark = self._meter.begin()
-        try:
-            work = self._roots.run_share(sweep_round.budget_ms / 2)
-            self._tell_roots(work)
-        finally:
-            sweep_round.budget_ms -= self._meter.taken_ms(mark)
-        return UpkeepReport(rows=work.rows)
+        mark = self._mark()
+        rows = self._roots.run_share(sweep_round.budget_ms / 2)
+        sweep_round.budget_ms -= self._taken_ms(mark)
+        return UpkeepReport(rows=tuple(rows))
 
-    def _tell_roots(self, work: RootWork) -> None:
-        for broker_id, error in work.outcomes.items():
-            self._watch.record(None, broker_id, {ROOT: error})
+    def _mark(self) -> tuple[float, float]:
+        return self._clock.monotonic_ms(), self._processor_ms()
+
+    def _taken_ms(self, mark: tuple[float, float]) -> float:
+        """Return what work has taken, since a mark, of the share of a core that upkeep has.
+
+        Work in threads of this process takes what processors give it. On a busy machine that is a
+        part of the time in which it runs and waits for its turn and for disks: if all of that
+        counted, upkeep would fall behind just where there is most to do. It counts half at least,
+        since disks have others to serve, and a round comes to its end. Of work on executors all of
+        it counts.
+        """
+        ran_ms = self._clock.monotonic_ms() - mark[0]
+        return min(ran_ms, max(self._processor_ms() - mark[1], WAITING_PART * ran_ms))
 
     def finish_compaction(self, keys: Iterable[PartitionKey]) -> UpkeepReport:
         """Compact leaders that can't be read before, however long that takes."""
@@ -227,23 +232,34 @@ class ReplicaUpkeep:
         keys: Sequence[PartitionKey],
         after_part: Callable[[], None],
     ) -> UpkeepReport:
+        """Visit partitions in parts that each take a moment. An order that has got on and is left
+        comes again, while the round has time."""
         began_ms = now_ms = self._clock.monotonic_ms()
         due = self._visits.are_due(image, keys, now_ms)
-        turns = Turns(with_time(plan_upkeep(image, due), sweep_round.budget_ms))
+        waiting = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
+        last: dict[ReplicaAddress, tuple[UpkeepOrder, UpkeepResult]] = {}
         report, taken_ms = UpkeepReport(), 0.0
-        while part := turns.next_part():
+        while waiting:
             if report.visited:
                 after_part()
                 now_ms = self._clock.monotonic_ms()
-            mark = self._meter.begin()
+            turn_ms = VISIT_TIMES_MAX * (waiting[0].work_ms_max or PART_MS)
+            count = max(1, int(PART_MS / turn_ms))
+            part, waiting = waiting[:count], waiting[count:]
+            mark = self._mark()
             results = self._run(image, part, now_ms)
-            turns.record(results)
-            taken_ms += self._meter.taken_ms(mark)
+            taken_ms += self._taken_ms(mark)
+            for order, result in zip(part, results, strict=True):
+                last[order.address] = order, result
+                if result.is_left and result.has_progressed and taken_ms < sweep_round.budget_ms:
+                    waiting.append(order)
             # Not the sum of what each task took: of tasks side by side each also waits for the
             # others, and their sum was five times what the processor had to do.
             part_ms = float(self._clock.monotonic_ms() - now_ms)
             report = report.plus(report_of(image, results, part_ms))
-        left = self._visits.record(turns.orders, turns.results, began_ms)
+        left = self._visits.record(
+            [order for order, _ in last.values()], [result for _, result in last.values()], began_ms
+        )
         sweep_round.record_inspected(keys, failed=left, took_ms=taken_ms, count=len(due))
         return report
 
@@ -320,11 +336,8 @@ class ReplicaUpkeep:
             after_part(done, len(keys))
         if self._roots is None or scope is not None or is_dry_run:
             return report
-        missed = UpkeepReport(not_looked_at=tuple(roots_not_looked_at(image)))
         with self._lock:
-            work = self._roots.run()
-            self._tell_roots(work)
-        return report.plus(missed).plus(UpkeepReport(rows=work.rows))
+            return report.plus(UpkeepReport(rows=tuple(self._roots.run())))
 
     def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
         report = UpkeepReport()
@@ -338,7 +351,7 @@ class ReplicaUpkeep:
             results = self._run(image, orders, now_ms)
             self._visits.record(orders, results, now_ms)
             took_ms = sum(each.took_ms for each in results)
-            missed = UpkeepReport(not_looked_at=tuple(replicas_not_looked_at(image, keys)))
+            missed = UpkeepReport(not_looked_at=tuple(not_looked_at(image, keys)))
             report = report.plus(report_of(image, results, took_ms)).plus(missed)
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]

@@ -8,12 +8,11 @@ import logging
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.maintain.upkeep_plan import UpkeepThrottle, plan_compaction
+from kafka_on_spark.service.maintain.upkeep_plan import plan_compaction
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
 from kafka_on_spark.spark.run.keeping_tasks import upkeep_task
 from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.spark.run.tasks import fetch_task
-from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -29,9 +28,7 @@ def compact_leader(cluster: str, storage: StorageOptions, key: PartitionKey) -> 
         log.warning("a leader is not compacted by the task that reads it: %s", error)
         return
     image = metadata.image
-    orders = plan_compaction(image, {key: ()})
-    now_ms = SystemClock().monotonic_ms()
-    for order in UpkeepThrottle().dealt(orders, image.settings(), now_ms):
+    for order in plan_compaction(image, {key: ()}):
         # It must lead first: what is compacted is fenced.
         begun = FetchOrder(
             key=key,

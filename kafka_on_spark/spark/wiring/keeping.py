@@ -128,6 +128,7 @@ class Keeping:
                 clock,
                 hints=FileRootHints(hint_roots),
                 visit=or_away(tasks.of(visit_task)),
+                watch=self.watch,
             ),
             watch=self.watch,
             record_finding=services.note_finding,

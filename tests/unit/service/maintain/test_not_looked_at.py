@@ -7,17 +7,13 @@ import pytest
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.broker import RefusedWrite
-from kafka_on_spark.service.maintain.not_looked_at import (
-    replicas_not_looked_at,
-    roots_not_looked_at,
-)
-from kafka_on_spark.service.maintain.upkeep_plan import FREEING, plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_plan import FREEING, not_looked_at, plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
 KEYS = [PartitionKey(TOPIC_ID, 0)]
-FENCED = f"{TOPIC}-0 on broker 2: the broker is fenced"
+FENCED = "broker 2 is fenced: its root, and its replicas"
 NO_LEADER = f"{TOPIC}-0: it has no leader, on whose log retention and compaction are decided"
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -25,7 +21,7 @@ KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 CASES = [
     pytest.param(partition("1 2 3"),                       "",  {},                            [],                  id="all-are-online"),
     pytest.param(partition("1 2 3", isr="1 3"),            "2", {},                            [FENCED],            id="a-broker-is-fenced"),
-    pytest.param(partition("1 2 3", isr="1", unmade="2"),  "2", {},                            [],                  id="nothing-was-made-there"),
+    pytest.param(partition("1 2 3", isr="1", unmade="2"),  "2", {},                            [FENCED],            id="nothing-was-made-there"),
     pytest.param(partition("2", leader=None, hw=4),        "2", {},                            [FENCED, NO_LEADER], id="the-only-replica-is-away"),
     pytest.param(partition("1", leader=None, hw=4),        "",  {},                            [NO_LEADER],         id="nobody-leads"),
     pytest.param(partition("1", leader=None, hw=4),        "",  {"cleanup.policy": "compact"}, [NO_LEADER],         id="nobody-leads-what-is-compacted"),
@@ -39,10 +35,10 @@ CASES = [
 def test_what_has_no_order_or_no_decision_is_told(state, fenced, configs, told):
     image = image_of(state, fenced=fenced, configs=configs)
 
-    assert list(replicas_not_looked_at(image, KEYS)) == told
+    assert not_looked_at(image, KEYS) == told
     visited = {order.address.broker_id for order in plan_upkeep(image, KEYS)}
-    missed = set(map(int, fenced.split())) if FENCED in told else set()
-    assert visited | missed == {each for each in state.replicas if state.is_created(each)}
+    missed = set(map(int, fenced.split()))
+    assert visited == {each for each in state.replicas if state.is_created(each)} - missed
 
 
 @pytest.mark.parametrize("size_bytes, works", [(900_000, FREEING), (0, None)])
@@ -57,16 +53,7 @@ def test_a_broker_that_is_fenced_since_it_is_full_has_the_upkeep_that_gives_it_r
     found = {each.address.broker_id: each.works for each in plan_upkeep(image, KEYS)}
 
     assert found == {1: None, 3: None} | ({2: works} if works else {})
-    assert bool(list(roots_not_looked_at(image))) == (works is None)
-
-
-def test_roots_of_fenced_brokers_are_told():
-    image = image_of(partition("1"), fenced="2 3")
-
-    assert list(roots_not_looked_at(image)) == [
-        "the root of broker 2: the broker is fenced",
-        "the root of broker 3: the broker is fenced",
-    ]
+    assert bool(not_looked_at(image, KEYS)) == (works is None)
 
 
 def test_a_report_of_what_was_not_looked_at_never_says_that_all_is_done():

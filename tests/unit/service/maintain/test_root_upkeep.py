@@ -11,6 +11,7 @@ from kafka_on_spark.service.maintain.root_upkeep import (
     RootUpkeep,
     VisitResult,
 )
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock, MemoryRootHints
 
@@ -30,10 +31,14 @@ class Roots:
         self.cleaned = lambda: 3
         self.visited = lambda order: VisitResult()
         self.took_ms = 0
+        self.watch = UpkeepWatch(self.clock)
         self.upkeep = self.process()
 
     def process(self):
-        return RootUpkeep(self, self.clock, hints=self.hints, visit=self.visit)
+        return RootUpkeep(self, self.clock, hints=self.hints, visit=self.visit, watch=self.watch)
+
+    def failing(self):
+        return {each.broker_id: each.error for each in self.watch.current(self.image)}
 
     def clean(self):
         self.done.append(METADATA)
@@ -168,28 +173,29 @@ def test_a_root_that_fails_is_told_and_a_row_until_a_whole_cleaning_has_not_fail
     )
     roots.visited = lambda order: next(visits) if order.broker_id == 2 else VisitResult()
 
-    works = [roots.work(after_ms=INTERVAL_MS), roots.work(), roots.work()]
+    rows = []
+    for after_ms in (INTERVAL_MS, 0, 0):
+        rows += roots.work(after_ms=after_ms)
+        assert roots.failing() == {2: "EIO"}
 
-    assert [each.outcomes[2] for each in works] == ["EIO"] * 3
-    assert works[0].outcomes[1] is None
-    rows = [str(row) for each in works for row in each.rows if row.error]
-    assert rows == ["root on broker 2: clean: EIO"]
-    assert roots.work(after_ms=INTERVAL_MS).outcomes[2] is None
+    assert list(map(str, rows)) == ["root on broker 2: clean: EIO"]
+    assert roots.work(after_ms=INTERVAL_MS) == []
+    assert roots.failing() == {}
 
 
-def test_what_was_found_before_a_task_failed_is_told_later():
+def test_a_task_that_fails_leaves_its_root_to_another_process_and_cleans_the_others():
     roots = begun()
 
     def visited(order):
-        if order.broker_id == 3:
+        if order.broker_id == 1:
             raise KafkaStorageError("the executor is gone")
-        return VisitResult(error="EIO")
+        return VisitResult()
 
     roots.visited = visited
-    with pytest.raises(KafkaStorageError):
-        roots.work(after_ms=INTERVAL_MS)
+    [row] = roots.work(after_ms=INTERVAL_MS)
 
-    assert roots.work().outcomes == dict.fromkeys((1, 2), "EIO")
+    assert (row.broker_id, row.error, roots.done) == (1, "the executor is gone", ALL)
+    assert (roots.failing(), roots.share()) == ({1: "the executor is gone"}, [])
 
 
 def test_all_that_fails_when_all_are_cleaned_is_a_row():
@@ -201,13 +207,13 @@ def test_all_that_fails_when_all_are_cleaned_is_a_row():
 
     roots.cleaned = fail
 
-    work = roots.upkeep.run()
+    rows = roots.upkeep.run()
 
-    assert [(row.log, row.broker_id, row.error) for row in work.rows] == [
+    assert [(row.log, row.broker_id, row.error) for row in rows] == [
         ("root", 2, "EIO"),
         (f"{METADATA}-0", None, "away"),
     ]
-    assert work.outcomes == {1: None, 2: "EIO", 3: None}
+    assert roots.failing() == {2: "EIO"}
 
 
 def test_all_are_cleaned_at_once_when_asked_for():
@@ -215,7 +221,7 @@ def test_all_are_cleaned_at_once_when_asked_for():
     orders = []
     roots.visited = lambda order: orders.append(order) or VisitResult()
 
-    [row] = roots.upkeep.run().rows
+    [row] = roots.upkeep.run()
 
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
     assert roots.done == [*ALL, METADATA]
