@@ -5,7 +5,6 @@ would prove a table whose files are gone or damaged, and that may be why the rep
 lost. controller/verdicts/lost_replica_restore.py decides.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -26,21 +25,8 @@ from kafka_on_spark.service.replica.replica_operations import (
 )
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
 
-log = logging.getLogger(__name__)
-
 LOST_AT_ONCE_MAX: Final = 64
 """Lost replicas that one pass inspects: each is read as a whole."""
-
-LACKS_REPLACED: Final = (
-    "it is compacted, and an unclean election has cut what had replaced the records that it lacks;"
-    " nothing is to be done: rounds of replication create it again from its leader"
-)
-
-TOO_MANY_TO_CUT: Final = (
-    "it may have to give up more files than one commit can name when it follows its leader, and"
-    " would be lost again; nothing is to be done: rounds of replication create it again from its"
-    " leader"
-)
 
 REINSPECT_MS: Final = 60_000
 """How long a process does not inspect a lost replica again after it has found it bad."""
@@ -63,12 +49,10 @@ class InspectLostOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostResult:
-    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known.
-    `reason`: why it stays lost, in words, where its log alone does not show it."""
+    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known."""
 
     is_whole: bool
     is_wrong: bool = False
-    reason: str | None = None
 
 
 RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResult]]
@@ -77,15 +61,19 @@ RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResu
 def inspect_lost(
     order: InspectLostOrder, replicas: ReplicaStore, segments: SegmentStore
 ) -> InspectLostResult:
-    """Return whether a lost replica is whole, by its log and all of its files."""
+    """Return whether a lost replica is whole, by its log and all of its files.
+
+    It is not if it lacks records whose replacements an unclean election has cut, nor if it may have
+    to cut more files than one commit can name when it follows its leader: it would be lost again.
+    """
     try:
         state = replicas.open_uncached(order.address).load()
-        if not _proves_itself(state, order.partition):
+        if (
+            not _proves_itself(state, order.partition)
+            or lacks_replaced_records(state, order.partition)
+            or _may_be_lost_again(state, order)
+        ):
             return InspectLostResult(is_whole=False, is_wrong=True)
-        if lacks_replaced_records(state, order.partition):
-            return InspectLostResult(is_whole=False, is_wrong=True, reason=LACKS_REPLACED)
-        if _may_be_lost_again(state, order):
-            return InspectLostResult(is_whole=False, is_wrong=True, reason=TOO_MANY_TO_CUT)
         if not (is_alike := _is_its_leaders_log(state, order, replicas)):
             return InspectLostResult(is_whole=False, is_wrong=is_alike is not None)
         check_files(order.address, state, segments)
@@ -172,13 +160,6 @@ class LostReplicaInspector:
             address = order.address
             if result.is_wrong:
                 self._wrong[address.replica_uuid] = now_ms
-            if result.reason is not None:
-                log.warning(
-                    "the lost replica of %s on broker %d is not taken back: %s",
-                    image.name_of(address.key),
-                    address.broker_id,
-                    result.reason,
-                )
             if result.is_whole:
                 whole.append(
                     WholeReplica(

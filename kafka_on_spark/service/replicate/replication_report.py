@@ -25,7 +25,6 @@ class ReplicationReport(Shown):
         failures: What went wrong, in words, by partition and broker.
         is_caught_up: By the metadata after the round, no partition has a follower behind or out of
             the ISR; and all replicas were inspected within the interval.
-        left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
             lets bytes through; 0: its time to copy was over. None: nothing waits for time.
         upkeep_failures: Which upkeep fails in this process, in words, and since when. It keeps no
@@ -41,6 +40,5 @@ class ReplicationReport(Shown):
     isr_changes: int = 0
     failures: tuple[str, ...] = ()
     is_caught_up: bool = True
-    left_out: int = 0
     resume_after_ms: float | None = None
     upkeep_failures: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ from kafka_on_spark.service.replicate.fetching.fetch import (
     PartitionFetches,
     RunFetches,
 )
-from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
     fetcher_of,
@@ -89,7 +89,6 @@ class _Tally:
         is_last: The wave that ended last is that.
         left: What the fetches that go on with the next wave have left to copy, in bytes.
         failures: In words, by partition and broker.
-        left_out: Fetches that were left out although there was work.
         uncompacted: Followers that may join the ISR once they are compacted.
         waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
     """
@@ -103,7 +102,6 @@ class _Tally:
     truncated_records: int = 0
     isr_changes: int = 0
     failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
-    left_out: int = 0
     uncompacted: dict[PartitionKey, list[BrokerId]] = field(default_factory=dict)
     waits_ms: list[float | None] = field(default_factory=list)
 
@@ -190,9 +188,7 @@ class ReplicationRound:
             inspected = set(keys)
             self._inspect(sweep_round, keys, (), tally)
         else:
-            seen, paced = self._fetch_work(keys, due, tally)
-            tally.left_out = paced.left_out
-            tally.waits_ms.append(paced.resume_after_ms)
+            seen = self._fetch_work(keys, due, tally)
             inspected = self._inspect_slice(sweep_round, due, seen, tally)
         self._have_compacted(tally)
         tally.isr_changes += self._second_inspections.finish(
@@ -218,7 +214,7 @@ class ReplicationRound:
 
     def _fetch_work(
         self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally
-    ) -> tuple[set[PartitionKey], PacedOrders]:
+    ) -> set[PartitionKey]:
         """Fetch where there is work; return which of `due` these fetches inspected completely."""
         image = self._metadata.image
         plans = {key: plan_fetches(image, key) for key in keys}
@@ -226,8 +222,7 @@ class ReplicationRound:
         whole = {key for key in whole if covers_all(image, key, plans[key])}
         for key in whole:
             plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
-        failed, paced = self._fetch(plans, tally)
-        return whole - failed, paced
+        return whole - self._fetch(plans, tally)
 
     def _have_compacted(self, tally: _Tally) -> None:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
@@ -266,9 +261,7 @@ class ReplicationRound:
         self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
         image = self._metadata.image
         plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
-        failed, paced = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
-        tally.left_out += paced.left_out if sweep_round.is_all else 0
-        tally.waits_ms.append(paced.resume_after_ms)
+        failed = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
         took_ms = self._clock.monotonic_ms() - started_ms
         sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
 
@@ -279,23 +272,20 @@ class ReplicationRound:
         *,
         is_inspection: bool = False,
         is_sweep: bool = False,
-    ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch as planned, in waves; return the partitions not inspected completely, and the
-        fetches of the first wave."""
+    ) -> set[PartitionKey]:
+        """Fetch as planned, in waves; return the partitions not inspected completely."""
         image = self._metadata.image
         missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
-        failed, paced = self._fetch_wave(
-            plans, tally, is_inspection=is_inspection, is_sweep=is_sweep
-        )
+        failed = self._fetch_wave(plans, tally, is_inspection=is_inspection, is_sweep=is_sweep)
         while tally.left and not tally.is_last:
             missed |= failed & plans.keys()
             keys = keys_with_work(self._metadata.catch_up(), tally.scope)
             self.create_replicas(keys)
             image = self._metadata.image
-            failed, _ = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
+            failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
         if tally.left:
             tally.waits_ms.append(0.0)
-        return missed | (failed & plans.keys()), paced
+        return missed | (failed & plans.keys())
 
     def _fetch_wave(
         self,
@@ -304,21 +294,22 @@ class ReplicationRound:
         *,
         is_inspection: bool = False,
         is_sweep: bool = False,
-    ) -> tuple[set[PartitionKey], PacedOrders]:
+    ) -> set[PartitionKey]:
         """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
         out."""
         image, is_look = self._metadata.image, is_inspection and not is_sweep
         planned = list(chain.from_iterable(plans.values()))
         if is_look:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
-        paced = PacedOrders(tuple(planned))
+        orders = planned
         if self._pace is not None:
-            paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
-        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or paced.orders)))
-        bounded = [replace(order, copy_ms_max=share) for order in paced.orders]
+            orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
+            tally.waits_ms.append(wait_ms)
+        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or orders)))
+        bounded = [replace(order, copy_ms_max=share) for order in orders]
         results = self._run(bounded, is_inspection=is_inspection)
         tally.is_last = self._clock.monotonic_ms() >= tally.until_ms
-        reports = merge_reports(_to_judge(paced.orders, results, tally))
+        reports = merge_reports(_to_judge(orders, results, tally))
         self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):
@@ -327,17 +318,17 @@ class ReplicationRound:
         self._note_refused(reports)
         image = self._metadata.image
         if self._pace is not None:
-            self._pace.record_results(image, paced.orders, results, self._overrides)
+            self._pace.record_results(image, orders, results, self._overrides)
         tally.copied_records += sum(each.copied_records for each in results)
         tally.copied_bytes += sum(each.copied_bytes for each in results)
         tally.truncated_records += sum(each.truncated_records for each in results)
-        tally.failures.update(_failures(image, paced.orders, results, exclude=tally.failures))
+        tally.failures.update(_failures(image, orders, results, exclude=tally.failures))
         seen = {
             fetcher_of(order)
-            for order, result in zip(paced.orders, results, strict=True)
+            for order, result in zip(orders, results, strict=True)
             if not refusals(result)
         }
-        return {each.key for each in planned if fetcher_of(each) not in seen}, paced
+        return {each.key for each in planned if fetcher_of(each) not in seen}
 
     def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
         """Note roots of followers that refuse writes, for the active controller, as an append does:
@@ -411,7 +402,6 @@ class ReplicationRound:
             isr_changes=tally.isr_changes,
             failures=tuple(tally.failures.values()),
             is_caught_up=is_done and not_looked_at == 0,
-            left_out=tally.left_out,
             resume_after_ms=min(
                 (each for each in tally.waits_ms if each is not None), default=None
             ),

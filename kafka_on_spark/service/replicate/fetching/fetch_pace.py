@@ -56,22 +56,6 @@ class _Delay:
     is_fenced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PacedOrders:
-    """The fetches that a round may run now.
-
-    Attributes:
-        orders: The fetches to run, each with the bytes that it may copy.
-        left_out: Fetches that wait for the end of their back-off, or for a newer leadership.
-        resume_after_ms: How long until a round can do more than now: a back-off ends, or a
-            throttle lets bytes through. None: nothing waits for time.
-    """
-
-    orders: tuple[FetchOrder, ...]
-    left_out: int = 0
-    resume_after_ms: float | None = None
-
-
 class FetchPace:
     """Back-offs and quotas of a process's rounds. Threads may share it."""
 
@@ -90,8 +74,10 @@ class FetchPace:
         overrides: Mapping[str, str],
         *,
         is_sweep: bool,
-    ) -> PacedOrders:
-        """Return which of `orders` are run now, and how much each may copy.
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Return which of `orders` are run now, each with the bytes that it may copy, and how long
+        until more can be done than now: a back-off ends, or a throttle lets bytes through. None:
+        nothing waits for time.
 
         `overrides`: settings of this call, which win over the topic's and the cluster's.
         `is_sweep`: all partitions are asked for, so no fetch waits for a back-off; throttles hold.
@@ -108,7 +94,7 @@ class FetchPace:
                     waits.append(remaining_ms)
             dealt, throttle_ms = self._throttle(image, kept, overrides, now_ms)
         times = [each for each in (*waits, throttle_ms) if each is not None]
-        return PacedOrders(tuple(dealt), len(waits), min(times, default=None))
+        return dealt, min(times, default=None)
 
     def record_results(
         self,
