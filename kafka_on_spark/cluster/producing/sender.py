@@ -394,41 +394,34 @@ def _answer(outcomes: Iterable[Outcome]) -> int:
     buffer.memory the records held. A record that has an answer already keeps it, and counts 0."""
     held = 0
     for outcome in outcomes:
-        held += _settle_standing(outcome) if outcome.error is None else _settle_failed(outcome)
+        stands = outcome.error is None
+        for place, record in enumerate(outcome.records):
+            if stands:
+                is_told = _tell(outcome.topic, record, _metadata(outcome, place, record), None)
+            else:  # a copy, since an error that is raised twice collects both tracebacks
+                is_told = _tell(outcome.topic, record, None, copy.copy(outcome.error))
+            if is_told:
+                held += held_bytes(record)
+                if stands:  # else an append with it may be under way
+                    record.forget()
     return held
+
+
+def _metadata(outcome: Outcome, place: int, record: SentRecord) -> RecordMetadata:
+    assert outcome.partition is not None, "what stands has a partition"
+    base, append_ms = outcome.base_offset, outcome.append_time_ms
+    return RecordMetadata(
+        outcome.topic,
+        outcome.partition,
+        None if base is None else base + place,
+        record.timestamp_us if append_ms is None else append_ms * 1000,
+    )
 
 
 def _failed(topic: str, records: Iterable[SentRecord], error: Exception) -> Outcome:
     """Return the outcome of the records that have no answer yet, if they fail with `error`."""
     left = [each for each in records if not each.done()]
     return Outcome(topic=topic, partition=None, records=left, error=error)
-
-
-def _settle_standing(outcome: Outcome) -> int:
-    topic, partition, base = outcome.topic, outcome.partition, outcome.base_offset
-    assert partition is not None, "what stands has a partition"
-    append_us = None if outcome.append_time_ms is None else outcome.append_time_ms * 1000
-    held = 0
-    for place, record in enumerate(outcome.records):
-        metadata = RecordMetadata(
-            topic,
-            partition,
-            None if base is None else base + place,
-            record.timestamp_us if append_us is None else append_us,
-        )
-        if _tell(topic, record, metadata, None):
-            held += held_bytes(record)
-            record.forget()
-    return held
-
-
-def _settle_failed(outcome: Outcome) -> int:
-    held = 0
-    for record in outcome.records:  # which forget nothing: an append with them may be under way
-        # A copy, since an error that is raised twice collects both tracebacks.
-        if _tell(outcome.topic, record, None, copy.copy(outcome.error)):
-            held += held_bytes(record)
-    return held
 
 
 def _tell(

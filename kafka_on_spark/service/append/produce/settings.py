@@ -40,15 +40,7 @@ class ProducerSettings:
 
 
 def producer_settings(
-    *,
-    acks: str | int,
-    linger_ms: int,
-    batch_size: int,
-    buffer_memory: int,
-    max_block_ms: int,
-    delivery_timeout_ms: int,
-    max_in_flight: int,
-    transactional_id: str | None,
+    *, acks: str | int, max_in_flight: int, transactional_id: str | None, **numbers: int
 ) -> ProducerSettings:
     """Return the settings of a producer, checked.
 
@@ -75,27 +67,15 @@ def producer_settings(
             " lands first makes the earlier one fail with an OutOfOrderSequenceError; give 1. What"
             " gathers meanwhile goes with the next append"
         )
-    numbers = {
-        "linger_ms": (linger_ms, 0),
-        "batch_size": (batch_size, 0),
-        "buffer_memory": (buffer_memory, 1),
-        "max_block_ms": (max_block_ms, 0),
-        "delivery_timeout_ms": (delivery_timeout_ms, 1),
-    }
-    for name, (value, least) in numbers.items():
+    for name, value in numbers.items():
         check_whole_number(value, name)
+        least = 1 if name in ("buffer_memory", "delivery_timeout_ms") else 0
         if value < least:
             raise InvalidConfigError(f"{name} can't be {value}: give {least} or more")
-    if delivery_timeout_ms < linger_ms:
+    settings = ProducerSettings(acks=acks, **numbers)
+    if settings.delivery_timeout_ms < settings.linger_ms:
         raise InvalidConfigError(
-            f"delivery_timeout_ms {delivery_timeout_ms} is less than linger_ms {linger_ms}: records"
-            " would expire while they gather; give more"
+            f"delivery_timeout_ms {settings.delivery_timeout_ms} is less than linger_ms"
+            f" {settings.linger_ms}: records would expire while they gather; give more"
         )
-    return ProducerSettings(
-        acks=acks,
-        linger_ms=linger_ms,
-        batch_size=batch_size,
-        buffer_memory=buffer_memory,
-        max_block_ms=max_block_ms,
-        delivery_timeout_ms=delivery_timeout_ms,
-    )
+    return settings
