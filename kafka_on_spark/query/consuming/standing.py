@@ -135,15 +135,13 @@ def after_cuts(
         # As Kafka's consumers, if the leader's epochs begin after their own: what they have read
         # may be lost, and they read again what is there.
         ends = {key: partitions[key].log_start_offset for key in cut}
-    return {
-        key: Standing(
-            min(standing.offset, ends.get(key, partitions[key].high_watermark))
-            if key in cut
-            else standing.offset,
-            partitions[key].unclean_generation,
-        )
-        for key, standing in standings.items()
-    }
+    after = {}
+    for key, standing in standings.items():
+        partition, end = partitions[key], standing.offset
+        if key in cut:
+            end = min(end, ends.get(key, partition.high_watermark))
+        after[key] = Standing(end, partition.unclean_generation)
+    return after
 
 
 def cuts_after(

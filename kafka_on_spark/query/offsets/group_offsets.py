@@ -39,24 +39,18 @@ def group_start(
         for name, numbers in wanted.items()
         for number in numbers
         if (place := image.groups.get((group, PartitionKey(image.topic_ids[name], number))))
+        is not None
     }
     reset = EARLIEST if saved else default
-    standings = {
-        name: {
-            number: Standing(place.offset, place.unclean_generation)
-            if (place := saved.get((name, number)))
-            else at(image.topic(name).partitions[number], reset)
-            for number in numbers
-        }
-        for name, numbers in wanted.items()
-    }
-    positions, generations = (
-        {
-            name: {number: getattr(each, field) for number, each in partitions.items()}
-            for name, partitions in standings.items()
-        }
-        for field in ("offset", "unclean_generation")
-    )
+    positions: dict[str, dict[int, int]] = {name: {} for name in wanted}
+    generations: dict[str, dict[int, int]] = {name: {} for name in wanted}
+    for name, numbers in wanted.items():
+        for number in numbers:
+            standing = at(image.topic(name).partitions[number], reset)
+            if (place := saved.get((name, number))) is not None:
+                standing = Standing(place.offset, place.unclean_generation)
+            positions[name][number] = standing.offset
+            generations[name][number] = standing.unclean_generation
     now = StreamOffset.in_image(image, positions)
     assert now.cut is not None, "in_image sets the cut"
     return replace(now, cut=replace(now.cut, unclean_generations=generations))
