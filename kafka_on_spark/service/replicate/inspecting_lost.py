@@ -47,21 +47,13 @@ class InspectLostOrder:
     leader: ReplicaAddress | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectLostResult:
-    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known."""
-
-    is_whole: bool
-    is_wrong: bool = False
-
-
-RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResult]]
+RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[bool | None]]
 
 
 def inspect_lost(
     order: InspectLostOrder, replicas: ReplicaStore, segments: SegmentStore
-) -> InspectLostResult:
-    """Return whether a lost replica is whole, by its log and all of its files.
+) -> bool | None:
+    """Return whether a lost replica is whole, by its log and all of its files; None: not known.
 
     It is not if it lacks records whose replacements an unclean election has cut, nor if it may have
     to cut more files than one commit can name when it follows its leader: it would be lost again.
@@ -73,15 +65,15 @@ def inspect_lost(
             or lacks_replaced_records(state, order.partition)
             or _may_be_lost_again(state, order)
         ):
-            return InspectLostResult(is_whole=False, is_wrong=True)
+            return False
         if not (is_alike := _is_its_leaders_log(state, order, replicas)):
-            return InspectLostResult(is_whole=False, is_wrong=is_alike is not None)
+            return is_alike
         check_files(order.address, state, segments)
         # The disk must be the same after all of its files were read.
         again = replicas.open_uncached(order.address).load()
     except KafkaOnSparkError as error:
-        return InspectLostResult(is_whole=False, is_wrong=is_evidence(error))
-    return InspectLostResult(is_whole=again.version == state.version)
+        return False if is_evidence(error) else None
+    return True if again.version == state.version else None
 
 
 def check_files(address: ReplicaAddress, state: ReplicaState, segments: SegmentStore) -> None:
@@ -158,9 +150,9 @@ class LostReplicaInspector:
         whole = []
         for order, result in zip(orders, self._run_lost_inspections(orders), strict=True):
             address = order.address
-            if result.is_wrong:
+            if result is False:
                 self._wrong[address.replica_uuid] = now_ms
-            if result.is_whole:
+            elif result:
                 whole.append(
                     WholeReplica(
                         key=address.key,

@@ -39,7 +39,6 @@ from kafka_on_spark.service.replicate.fetching.fetch import (
 )
 from kafka_on_spark.service.replicate.inspecting_lost import (
     InspectLostOrder,
-    InspectLostResult,
     inspect_lost,
 )
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
@@ -126,7 +125,7 @@ def compaction_look_task(order: CompactionLookOrder, options: StorageOptions) ->
     return run_compaction_look(order, replica_store(options), now_ms)
 
 
-def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:
+def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> bool | None:
     """Say whether a replica that was lost is whole."""
     return inspect_lost(order, replica_store(options), FileSegmentStore(options))
 

@@ -28,7 +28,6 @@ from kafka_on_spark.service.replicate.fetching.fetch import (
 )
 from kafka_on_spark.service.replicate.inspecting_lost import (
     InspectLostOrder,
-    InspectLostResult,
     inspect_lost,
 )
 from tests.simulation.world.cleaning import list_folders, remove_folder
@@ -93,7 +92,7 @@ def inspect_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | 
     return inspect_replica(order, worker.replicas)
 
 
-def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:
+def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> bool | None:
     """Say whether a replica that was lost is whole."""
     return inspect_lost(order, worker.replicas, worker.segments)
 
