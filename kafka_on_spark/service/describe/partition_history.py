@@ -112,74 +112,49 @@ def partition_history(
     """
     image = after or MetadataImage()
     entries = []
+
+    def note(batch: MetadataBatch, index: int, key: PartitionKey, at: MetadataImage) -> None:
+        registration = at.partition(key)
+        is_asked_for = topic_id in (None, key.topic_id) and partition in (None, key.partition)
+        if registration is None or not is_asked_for:
+            return
+        entry = _entry_of(batch, index, at.name_of(key).topic, key.partition, registration)
+        if isinstance(batch.records[index], RemovePartitionRecord | RemoveTopicRecord):
+            entry = replace(entry, leader=None, isr=(), replicas=())
+        entries.append(entry)
+
     for batch in batches:
         before, image = image, image.replay(batch)
         for index, record in enumerate(batch.records):
-            place = _RecordPlace(batch, index)
             for key in _deleted_keys(record, before):
-                if topic_id in (None, key.topic_id) and partition in (None, key.partition):
-                    entries.append(_last_entry(place, key, record, before))
+                note(batch, index, key, before)
             changed = _changed_key(record, before, image)
-            if changed is None or topic_id not in (None, changed.topic_id):
-                continue
-            registration = image.partition(changed)
-            if registration is not None and partition in (None, changed.partition):
-                entry = _entry_of(place, changed, record.cause, image, registration)
-                entries.append(
-                    replace(
-                        entry,
-                        is_deletion=isinstance(record, HighWatermarkRecord),
-                        is_compaction=isinstance(record, PartitionChangeRecord)
-                        and record.change.is_compaction,
-                    )
-                )
+            if changed is not None:
+                note(batch, index, changed, image)
     return entries
 
 
 def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
     """Return what happened to brokers, oldest first."""
     return [
-        _event(_RecordPlace(batch, index), record)
+        BrokerEvent(
+            time=time_of(batch.stamp.time_ms),
+            broker_id=record.broker_id,
+            state=None if isinstance(record, UnregisterBrokerRecord) else record.broker_state,
+            cause=record.cause,
+            is_registration=isinstance(record, BrokerRecord),
+            metadata_offset=Offset(batch.base_offset + index),
+        )
         for batch in batches
         for index, record in enumerate(batch.records)
         if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
     ]
 
 
-def _event(
-    place: "_RecordPlace", record: BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord
-) -> BrokerEvent:
-    return BrokerEvent(
-        time=place.time,
-        broker_id=record.broker_id,
-        state=None if isinstance(record, UnregisterBrokerRecord) else record.broker_state,
-        cause=record.cause,
-        is_registration=isinstance(record, BrokerRecord),
-        metadata_offset=place.offset,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordPlace:
-    """A record's place in the log."""
-
-    batch: MetadataBatch
-    index: int
-
-    @property
-    def time(self) -> datetime:
-        return time_of(self.batch.stamp.time_ms)
-
-    @property
-    def offset(self) -> Offset:
-        return Offset(self.batch.base_offset + self.index)
-
-
 def _deleted_keys(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
     """Yield the partitions that `record` deletes."""
     if isinstance(record, RemovePartitionRecord):
-        if before.partition(record.key) is not None:
-            yield record.key
+        yield record.key
     elif isinstance(record, RemoveTopicRecord):
         topic = before.topics.get(record.topic_id)
         for number in sorted(topic.partitions if topic is not None else ()):
@@ -200,26 +175,18 @@ def _changed_key(
     return record.key
 
 
-def _last_entry(
-    place: _RecordPlace, key: PartitionKey, record: Record, before: MetadataImage
-) -> HistoryEntry:
-    registration = before.partition(key)
-    assert registration is not None, "a deleted partition existed before"
-    entry = _entry_of(place, key, record.cause, before, registration)
-    return replace(entry, leader=None, isr=(), replicas=())
-
-
 def _entry_of(
-    place: _RecordPlace,
-    key: PartitionKey,
-    cause: str | None,
-    image: MetadataImage,
+    batch: MetadataBatch,
+    index: int,
+    topic: str,
+    partition: int,
     registration: PartitionRegistration,
 ) -> HistoryEntry:
+    record = batch.records[index]
     return HistoryEntry(
-        time=place.time,
-        topic=image.name_of(key).topic,
-        partition=key.partition,
+        time=time_of(batch.stamp.time_ms),
+        topic=topic,
+        partition=partition,
         leader=registration.leader,
         leader_epoch=registration.leader_epoch,
         partition_epoch=registration.partition_epoch,
@@ -227,8 +194,10 @@ def _entry_of(
         replicas=registration.replicas,
         high_watermark=registration.high_watermark,
         log_start_offset=registration.log_start_offset,
+        is_deletion=isinstance(record, HighWatermarkRecord),
         compaction=registration.compaction,
-        cause=cause,
-        metadata_offset=place.offset,
-        by=place.batch.stamp.controller_id or place.batch.stamp.application_id,
+        is_compaction=isinstance(record, PartitionChangeRecord) and record.change.is_compaction,
+        cause=record.cause,
+        metadata_offset=Offset(batch.base_offset + index),
+        by=batch.stamp.controller_id or batch.stamp.application_id,
     )
