@@ -63,9 +63,6 @@ TAKING_OVER_MS: Final = 100.0
 TOLD_MAX: Final = 20
 """Failures of one round that are logged one by one, and shown."""
 
-FINAL: Final = (ClusterNotFoundError, ClusterClosedError)
-"""Errors after which this process can't go on: what was opened is gone for good."""
-
 PASS_PART: Final = 0.6
 """Of the time that the end may take: for the loops to end by themselves. The rest is for resigning
 in place of one that does not, and for closing."""
@@ -73,6 +70,10 @@ in place of one that does not, and for closing."""
 
 class ServingFailedError(KafkaOnSparkError):
     """This process can't serve the cluster any more; only another one can."""
+
+
+FINAL: Final = (ClusterNotFoundError, ClusterClosedError, ServingFailedError)
+"""Errors after which this process can't go on: what was opened is gone for good."""
 
 
 class _EndOfServing(BaseException):
@@ -125,7 +126,8 @@ class ServedCluster:
 
     def begin(self) -> None:
         """Begin to serve, in threads."""
-        self._start(lambda: self._keep(self._serve), "serve")
+        control = charged(self._control, accounts.CONTROL)
+        self._start(lambda: self._keep(lambda: self._repeat(PASS, control)), "serve")
 
     def end(self, within_ms: int) -> bool:
         """Have the loops end, resign and close; return whether all of it was done in time.
@@ -174,40 +176,26 @@ class ServedCluster:
         finally:
             self.ended.set()
 
-    def _serve(self) -> None:
-        services = self._services = self._open()
-        run_round = charged(
-            lambda: services.keeping.replicate(copy_ms_max=COPY_MS_MAX), accounts.REPLICATE
-        )
-        self._start(
-            lambda: self._keep(
-                lambda: self._repeat(ROUND, lambda: self._replicate(services, run_round))
-            ),
-            "rounds",
-        )
-        self._repeat(PASS, charged(lambda: self._control(services), accounts.CONTROL))
-
-    def _open(self) -> Services:
-        """Open the cluster; a root that does not answer is asked again until it does.
+    def _opened(self) -> Services:
+        """Return the cluster, opened if it was not yet; then rounds begin.
 
         Raises:
             ClusterNotFoundError: There is no cluster.
-            KafkaOnSparkError: It can't be opened, and waiting does not help.
+            ServingFailedError: It can't be opened, and waiting does not help.
+            KafkaOnSparkError: Its root does not answer.
         """
-        for pause_ms in pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX):
+        if self._services is None:
             try:
                 services = Services.open(self._root, self._options, self._spark)
                 check_created(services, self._root)
             except KafkaOnSparkError as error:
-                if not is_failing(error):
+                if is_failing(error):
                     raise
-                self._note_failure(METADATA, error)
-            else:
-                self._failing.pop(METADATA, None)
-                return services
-            self._moved_at_ms[CONTROL] = self._clock.monotonic_ms()
-            self._clock.sleep_ms(pause_ms)
-        raise AssertionError("pauses have no end")
+                raise ServingFailedError(str(error)) from None
+            self._services = services
+            rounds = charged(self._replicate, accounts.REPLICATE)
+            self._start(lambda: self._keep(lambda: self._repeat(ROUND, rounds)), "rounds")
+        return self._services
 
     def _repeat(self, what: str, work: Callable[[], None]) -> None:
         pauses = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
@@ -225,8 +213,10 @@ class ServedCluster:
                 self._note_failure(what, error)
                 self._clock.sleep_ms(next(pauses))
 
-    def _control(self, services: Services) -> None:
-        """Stand by, and control once that can be done."""
+    def _control(self) -> None:
+        """Open the cluster, stand by, and control once that can be done."""
+        self._moved_at_ms[CONTROL] = self._clock.monotonic_ms()
+        services = self._opened()
 
         def note_pass(took_ms: int) -> None:
             services.counts.observe(PASS_MS, took_ms)
@@ -237,13 +227,15 @@ class ServedCluster:
         )
         self._controlling.run(FOR_EVER_MS)
 
-    def _replicate(self, services: Services, run_round: Callable[[], ReplicationReport]) -> None:
+    def _replicate(self) -> None:
         """Run a round if this process is the controller, and wait for the next one."""
+        services = self._opened()
         self._moved_at_ms[ROUNDS] = self._clock.monotonic_ms()
         if not is_held_by(services.metadata.image, services.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
-        before, report = self._last_round, run_round()
+        before = self._last_round
+        report = services.keeping.replicate(copy_ms_max=COPY_MS_MAX)
         self._last_round = report
         self.round_count += 1
         self._note_success(ROUND)
@@ -335,8 +327,8 @@ class ServedCluster:
         may be the controller, and what this one knows of the cluster is old. A standby makes
         neither passes nor rounds: those that it made before say nothing any more."""
         failing, services = dict(self._failing), self._services
-        if services is None:
-            return failing
+        if services is None:  # it could not be opened
+            return dict.fromkeys((METADATA,), failing[PASS]) if PASS in failing else {}
         image = services.metadata.image
         if is_held(image) and not is_held_by(image, services.controller_id):
             failing = {}

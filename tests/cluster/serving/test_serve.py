@@ -8,6 +8,7 @@ import pytest
 
 from kafka_on_spark.cluster import serving
 from kafka_on_spark.cluster.serving import ServedCluster
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.spark.wiring.keeping import Keeping
 from kafka_on_spark.storage.roots import local_changes
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -253,3 +254,20 @@ def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve,
 
     wait_for(lambda: first.served.readiness()["ok"])
     assert first.served.readiness()["role"] == "standby"
+
+
+def test_it_begins_once_a_metadata_root_answers(serve, monkeypatch):
+    open_services, errors = serving.Services.open, [KafkaStorageError("it does not answer")]
+
+    def open_later(*given):
+        if errors:
+            raise errors[0]
+        return open_services(*given)
+
+    monkeypatch.setattr(serving.Services, "open", open_later)
+    process = serve()
+    process.says("metadata: it does not answer")
+    assert process.is_healthy()
+    errors.clear()
+
+    process.becomes_ready()
