@@ -6,7 +6,7 @@ checks each. A finding without one says that something could not be checked.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.ids import BrokerId, TopicPartition
@@ -72,18 +72,14 @@ class Finding:
 
     def as_row(self) -> dict[str, Any]:
         """Return the finding as plain values, for scripts."""
-        place = self.place
+        place = asdict(self.place)
+        partition = place.pop("partition") or (None, None)
         return {
             "invariant": self.invariant,
             "severity": self.severity,
-            "topic": None if place.partition is None else place.partition.topic,
-            "partition": None if place.partition is None else place.partition.partition,
-            "broker_id": place.broker_id,
-            "voter_id": place.voter_id,
-            "version": place.version,
-            "offset": place.offset,
-            "metadata_offset": place.metadata_offset,
-            "path": place.path,
+            "topic": partition[0],
+            "partition": partition[1],
+            **place,
             "sentence": self.sentence,
         }
 
@@ -106,16 +102,6 @@ class Orphan:
     is_deletable: bool
     reason: str
 
-    def as_row(self) -> dict[str, Any]:
-        """Return the orphan as plain values, for scripts."""
-        return {
-            "kind": self.kind,
-            "broker_id": self.broker_id,
-            "path": self.path,
-            "is_deletable": self.is_deletable,
-            "reason": self.reason,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
@@ -135,16 +121,6 @@ class Coverage:
     last_version: int
     read_files: int = 0
     read_bytes: int = 0
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the coverage as plain values, for scripts."""
-        return {
-            "table": str(self.table),
-            "first_version": self.first_version,
-            "last_version": self.last_version,
-            "read_files": self.read_files,
-            "read_bytes": self.read_bytes,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +158,8 @@ class FsckReport(Shown):
             "is_deep": self.is_deep,
             "not_checked": list(self.not_checked),
             "findings": [each.as_row() for each in self.findings],
-            "orphans": [each.as_row() for each in self.orphans],
-            "coverage": [each.as_row() for each in self.coverage],
+            "orphans": [asdict(each) for each in self.orphans],
+            "coverage": [{**asdict(each), "table": str(each.table)} for each in self.coverage],
         }
 
 

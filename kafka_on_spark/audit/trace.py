@@ -1,6 +1,6 @@
 """The history of one replica once it was replayed: what comparing replicas needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,30 +12,8 @@ from kafka_on_spark.ids import (
     ChainDigest,
     PartitionKey,
     ReplicaUuid,
-    TopicPartition,
 )
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaName:
-    """Which replica is audited.
-
-    Attributes:
-        key: The partition.
-        name: The partition's topic and number.
-        broker_id: The replica's broker.
-        replica_uuid: The replica's incarnation.
-        configuration: The settings that its table must have.
-        expired_epochs: With which epochs producer ids have expired that came back since.
-    """
-
-    key: PartitionKey
-    name: TopicPartition
-    broker_id: BrokerId
-    replica_uuid: ReplicaUuid
-    configuration: Mapping[str, str]
-    expired_epochs: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 class ContentSum(NamedTuple):

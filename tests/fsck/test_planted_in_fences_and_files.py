@@ -40,6 +40,19 @@ def test_i26_a_file_that_is_added_under_another_fence_than_in_its_name(life, lea
     )
 
 
+def test_i26_a_file_that_is_added_again_after_the_table_removed_it(life, leader):
+    batch = leader.batch(b"again")
+    leader.append(batch)
+    last = leader.state.batches[-1]
+    leader.commit("truncate", removes=[last], log_end_offset=last.base_offset)
+    version = leader.append(last)
+
+    finding = found(life.fsck(), "I26", leader, version=version)
+
+    [path] = (each.file_name for each in last.segments)
+    assert finding.sentence == f"the file {path} is added again, after the table removed it"
+
+
 def test_i13_an_append_before_the_table_was_fenced(life, leader):
     epoch = registration(life).leader_epoch
     commit_records(life, changed(registration(life), life, leader=leader.broker_id))

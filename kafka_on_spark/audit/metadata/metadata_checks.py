@@ -9,7 +9,7 @@ watermark moves with its chain digest. I27: the offsets of compaction rise. I30:
 I31: no time that counts is ahead of the clocks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,7 +26,6 @@ from kafka_on_spark.audit.metadata.registers import (
     register_of,
 )
 from kafka_on_spark.audit.metadata.request_checks import RequestReplay
-from kafka_on_spark.audit.metadata.run_checks import RunReplay
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.codec import decode
@@ -70,6 +69,39 @@ class _RisingEpochs:
 
     controller_epoch: int = -1
     broker_epochs: dict[int, int] = field(default_factory=dict)
+
+
+class RunReplay:
+    """Replays the runs of producers: their epochs rise, also over the times that an id has expired
+    (I11). Audits of replicas ask which ids have expired and come back."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, int] = {}
+        self._expired: dict[str, list[int]] = {}
+
+    def begin(self, record: ProducerRecord) -> str | None:
+        """Take a run that begins or goes on; return what is wrong with it."""
+        known = self._epochs.get(record.producer_id, -1)
+        is_renewal = record.renewed_at_ms is not None and record.producer_epoch == known
+        self._epochs[record.producer_id] = record.producer_epoch
+        if record.producer_epoch > known or is_renewal:
+            return None
+        return (
+            f"a run of producer {record.producer_id!r} took epoch {record.producer_epoch} after"
+            f" {known}"
+        )
+
+    def expire(self, record: RemoveProducerRecord) -> None:
+        """Take the expiry of an id."""
+        self._expired.setdefault(record.producer_id, []).append(record.producer_epoch)
+
+    def expired_epoch(self, producer_id: str) -> int:
+        """Return the highest epoch with which an id has expired; -1: it never has."""
+        return max(self._expired.get(producer_id, ()), default=-1)
+
+    def came_back(self, known: Collection[str]) -> Mapping[str, Sequence[int]]:
+        """Return with which epochs those ids have expired that are among the `known` ones now."""
+        return {each: tuple(epochs) for each, epochs in self._expired.items() if each in known}
 
 
 class MetadataReplay:

@@ -1,4 +1,4 @@
-"""I5, I10, I11, I13, I14, I15, I16, I19, I20: one replica's table, replayed by version.
+"""I5, I10, I11, I13, I14, I15, I16, I19, I20, I26: one replica's table, replayed by version.
 
 I5: epochs do not fall. I10: offsets are dense, and commits continue each other. I11: an append is
 there once, and a producer's sequences rise. I13: nothing is added under another epoch than the
@@ -12,7 +12,7 @@ again. The digest in a file's name covers its bytes.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.audit.batches import LoggedBatch, batches_of
@@ -24,25 +24,69 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
-from kafka_on_spark.audit.replicas.added_paths import AddedPaths
 from kafka_on_spark.audit.replicas.compaction_checks import CompactionReplay
 from kafka_on_spark.audit.replicas.log_content import LogContent
-from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
-from kafka_on_spark.audit.trace import EpochSpan, ReplicaName, ReplicaTrace
-from kafka_on_spark.ids import ChainDigest
+from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
+from kafka_on_spark.ids import NO_CHAIN, ChainDigest, TopicPartition
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.chain import from_halves
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
 
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"
+CHAIN_LOW: Final = "chain-low"
+PRODUCER_STATE: Final = "producer-state"
+PRODUCER_DIGEST: Final = "producer-digest"
+
+
+@dataclass(frozen=True, slots=True)
+class LogCounters:
+    """The counters that commits set for the whole log."""
+
+    start: int = 0
+    end: int = 0
+    fence: int | None = None
+    chain: ChainDigest = NO_CHAIN
+    producer_digest: int = 0
+
+    def after(self, counters: Mapping[str, int]) -> "LogCounters":
+        """Return them after a commit."""
+        return LogCounters(
+            counters.get(LOG_START_OFFSET, self.start),
+            counters.get(LOG_END_OFFSET, self.end),
+            counters.get(LEADER_EPOCH, self.fence),
+            from_halves(counters[CHAIN_HIGH], counters.get(CHAIN_LOW))
+            if CHAIN_HIGH in counters
+            else self.chain,
+            counters.get(PRODUCER_DIGEST, self.producer_digest),
+        )
+
 
 class ReplicaReplay:
-    """Replays the steps of one table's log in order; holds findings and the trace."""
+    """Replays the steps of one table's log in order; holds findings and the trace.
 
-    def __init__(self, replica: ReplicaName) -> None:
-        self._replica = replica
-        self.findings = FindingList(Place(partition=replica.name, broker_id=replica.broker_id))
+    `configuration`: the settings that the table must have. `expired_epochs`: with which epochs
+    producer ids have expired that came back since.
+    """
+
+    def __init__(
+        self,
+        address: ReplicaAddress,
+        configuration: Mapping[str, str],
+        expired_epochs: Mapping[str, Sequence[int]],
+    ) -> None:
+        self._address = address
+        self._configuration = configuration
+        self._expired_epochs = expired_epochs
+        name = TopicPartition(address.topic, address.key.partition)
+        self.findings = FindingList(Place(partition=name, broker_id=address.broker_id))
         self._first_version = 0
         self._version = -1
         self._is_read = False
@@ -50,8 +94,7 @@ class ReplicaReplay:
         self._counters = LogCounters()
         self._spans: list[EpochSpan] = []
         self._log = LogContent(self.findings)
-        self._paths = AddedPaths()
-        self._producers = ProducerReplay(self.findings, self._replica.expired_epochs)
+        self._producers = ProducerReplay(self.findings, self._expired_epochs)
         self._compaction = CompactionReplay(self.findings)
         self._is_chained = True
 
@@ -98,9 +141,9 @@ class ReplicaReplay:
         """Return the history of the replica."""
         lifetimes = self._log.lifetimes
         return ReplicaTrace(
-            key=self._replica.key,
-            broker_id=self._replica.broker_id,
-            replica_uuid=self._replica.replica_uuid,
+            key=self._address.key,
+            broker_id=self._address.broker_id,
+            replica_uuid=self._address.replica_uuid,
             is_read=self._is_read,
             is_chained=self._is_chained,
             first_version=self._first_version,
@@ -153,7 +196,7 @@ class ReplicaReplay:
         """Begin the history with a checkpoint."""
         self._version = self._first_version = step.version
         self._spans.clear()  # how the log went on is not known
-        self._producers = ProducerReplay(self.findings, self._replica.expired_epochs)
+        self._producers = ProducerReplay(self.findings, self._expired_epochs)
         self._check_configuration(step.configuration)
         self._log.remove(list(self._log.active), step.version)
         counters = self._counters = LogCounters().after(step.counters)
@@ -182,8 +225,7 @@ class ReplicaReplay:
         self._counters = after
         self._check_counters(before, after)
         self._follow_compaction(step, before, after)
-        for sentence in self._paths.follow(step.adds, step.removes, after.fence):
-            self._add("I26", sentence)
+        self._check_added(step, after.fence)
         removed, moved, batches = self._taken(step, after)
         is_cut = self._check_removed(removed, after, {each.base_offset for each in batches})
         if step.operation != STARTS_AGAIN:  # that takes its leader's chain
@@ -241,7 +283,7 @@ class ReplicaReplay:
         return batches
 
     def _check_configuration(self, found: Mapping[str, str]) -> None:
-        for name, expected in self._replica.configuration.items():
+        for name, expected in self._configuration.items():
             if found.get(name) != expected:
                 invariant = "I20" if name in ("kos.topic.id", "kos.partition") else "I19"
                 self._add(
@@ -262,6 +304,20 @@ class ReplicaReplay:
                 f" ({after.fence}): only adopting a later one may cut",
                 after.end,
             )
+
+    def _check_added(self, step: TableCommit, fence: int | None) -> None:
+        """A path is added only under the fence in its name, and once (I26). Cleaners rest on it: a
+        file that may be deleted once may be deleted for ever."""
+        for path in (entry.path for entry in step.adds):
+            epoch = epoch_in_name(path)
+            if epoch is not None and epoch != fence:
+                self._add(
+                    "I26",
+                    f"the file {path} is added by a commit of leadership {fence}, and may be"
+                    " deleted by a cleaner",
+                )
+            if path in self._log.removed_paths:
+                self._add("I26", f"the file {path} is added again, after the table removed it")
 
     def _check_removed(
         self, removed: Sequence[int], after: LogCounters, added_at: Set[int]
@@ -331,7 +387,7 @@ class ReplicaReplay:
                     batch.base_offset,
                 )
             before = self._counters.chain if last is None else last.chain_digest
-            topic_id, partition = self._replica.key
+            topic_id, partition = self._address.key
             if not batch.computes_after(before, topic_id, partition):
                 self._add(
                     "I15",

@@ -235,10 +235,13 @@ class Fsck:
                 tables.extend(self._archive.tables_on(broker.broker_id, broker.root))
             except KafkaStorageError as error:
                 absent.add(broker.broker_id)
-                findings = FindingList(Place(broker_id=broker.broker_id))
-                findings.add(None, f"the broker's replicas could not be checked: {error}")
-                self._findings.extend(findings.all())
+                sentence = f"the broker's replicas could not be checked: {error}"
+                self._miss(Place(broker_id=broker.broker_id), sentence)
         return frozenset(absent), tables
+
+    def _miss(self, place: Place, sentence: str) -> None:
+        """Record that something could not be checked."""
+        self._findings.append(Finding(invariant=None, place=place, sentence=sentence))
 
     def _portions(self) -> Iterator[list[PartitionKey]]:
         """Yield the partitions, some hundred replicas at a time."""
@@ -337,9 +340,8 @@ class Fsck:
             self._findings.extend(audit_partition(history))
             self._check_compaction(history)
         except KafkaOnSparkError as error:
-            findings = FindingList(Place(partition=after.name))
-            findings.add(None, f"the replicas could not be compared: {error}")
-            self._findings.extend(findings.all())
+            sentence = f"the replicas could not be compared: {error}"
+            self._miss(Place(partition=after.name), sentence)
         folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
         self._orphans.extend(segment_orphans(read, folders))
 

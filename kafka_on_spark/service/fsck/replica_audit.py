@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_on_spark.audit.history import TableDamage, TableStep
-from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE
-from kafka_on_spark.audit.replicas.replica import ReplicaReplay
-from kafka_on_spark.audit.trace import ReplicaName, ReplicaTrace
+from kafka_on_spark.audit.replicas.replica import PRODUCER_STATE, ReplicaReplay
+from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
-from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
 from kafka_on_spark.ports.archives import ReplicaArchive
@@ -41,16 +39,7 @@ class AuditOrder:
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
     """Return the history of one replica, with what is wrong with it alone."""
     address = order.address
-    replay = ReplicaReplay(
-        ReplicaName(
-            key=address.key,
-            name=TopicPartition(address.topic, address.key.partition),
-            broker_id=address.broker_id,
-            replica_uuid=address.replica_uuid,
-            configuration=archive.configuration(address),
-            expired_epochs=order.expired_epochs,
-        )
-    )
+    replay = ReplicaReplay(address, archive.configuration(address), order.expired_epochs)
     file_names: list[str] = []
     read, forgotten = NOTHING_READ, tuple[tuple[str, int], ...]()
     try:
