@@ -24,10 +24,10 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId
+from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun, StagedSegment
+from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, StagedSegment
 from kafka_on_spark.service.append.produce.delivery import (
     AppendNumber,
     Delivery,
@@ -158,11 +158,13 @@ class ProducerAppends:
 
     def apart(self, parts: Iterable[PendingPart]) -> list[list[PendingPart]]:
         """Return partitions that need the same brokers together: one of these may hang."""
-        found: dict[Set[BrokerId], list[PendingPart]] = {}
-        for part in parts:
-            partition = self._services.metadata.image.partition(part.key)
-            found.setdefault(partition.isr if partition else frozenset(), []).append(part)
-        return list(found.values())
+        image = self._services.metadata.image
+
+        def brokers(part: PendingPart) -> Set[BrokerId]:
+            partition = image.partition(part.key)
+            return partition.isr if partition else frozenset()
+
+        return list(_grouped(parts, brokers).values())
 
     @operating(APPEND)
     def try_once(self, delivery: Delivery, try_ms: int, settle: Settle) -> None:
@@ -202,13 +204,18 @@ class ProducerAppends:
     ) -> list[_Staged]:
         """Return what can be appended now, staged; add what is settled already to `outcomes`."""
         staged: list[_Staged] = []
-        for number, parts in _by_append(delivery.parts).items():
+        for number, parts in _grouped(delivery.parts, lambda part: part.number).items():
+            # If the id has expired, another run may go on with an append that none has tried yet.
+            is_untried = not any(part.may_be_appended for part in parts)
             try:
-                run = self._begin(number, parts)
+                run = self._services.producers.begin(
+                    number.producer_id, None, number.sequence, is_untried=is_untried
+                )
             except KafkaOnSparkError as error:
                 outcomes += delivery.fail(parts, error, may_be_appended=False)
                 continue
-            for topic_id, of_topic in _by_topic(parts).items():
+            assert run is not None, "a producer and a sequence are given"
+            for topic_id, of_topic in _grouped(parts, lambda part: part.key.topic_id).items():
                 ready = self._ready(image, delivery, of_topic, outcomes)
                 if not ready:
                     continue
@@ -224,18 +231,6 @@ class ProducerAppends:
                 except KafkaOnSparkError as error:
                     outcomes += delivery.fail(ready, error, may_be_appended=False)
         return staged
-
-    def _begin(self, number: AppendNumber, parts: Iterable[PendingPart]) -> ProducerRun:
-        """Return the run to append under. If the id has expired, another run may go on with an
-        append that none has tried yet."""
-        run = self._services.producers.begin(
-            number.producer_id,
-            None,
-            number.sequence,
-            is_untried=not any(part.may_be_appended for part in parts),
-        )
-        assert run is not None, "a producer and a sequence are given"
-        return run
 
     def _ready(
         self,
@@ -327,17 +322,12 @@ class ProducerAppends:
             settle(lambda: failures)
 
 
-def _by_append(parts: Iterable[PendingPart]) -> dict[AppendNumber, list[PendingPart]]:
-    found: dict[AppendNumber, list[PendingPart]] = {}
+def _grouped(
+    parts: Iterable[PendingPart], key: Callable[[PendingPart], _T]
+) -> dict[_T, list[PendingPart]]:
+    found: dict[_T, list[PendingPart]] = {}
     for part in parts:
-        found.setdefault(part.number, []).append(part)
-    return found
-
-
-def _by_topic(parts: Iterable[PendingPart]) -> dict[TopicId, list[PendingPart]]:
-    found: dict[TopicId, list[PendingPart]] = {}
-    for part in parts:
-        found.setdefault(part.key.topic_id, []).append(part)
+        found.setdefault(key(part), []).append(part)
     return found
 
 
