@@ -22,7 +22,7 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition
 from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.service.describe.log_dirs import created_replicas, lost_sizes, replica_size
+from kafka_on_spark.service.describe.sizes import created_replicas, lost_sizes, replica_size
 from kafka_on_spark.storage.replicas.replica_inspection import compare_partition, load_replicas
 
 SIZE_COLUMNS: Final = (

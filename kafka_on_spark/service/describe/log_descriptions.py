@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
-from kafka_on_spark.service.describe.log_dirs import IS_LOST
+from kafka_on_spark.service.describe.sizes import IS_LOST
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION, RETENTION

@@ -20,7 +20,7 @@ from kafka_on_spark.log.offsets import FoundOffset
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.describe.log_dirs import Found
+from kafka_on_spark.service.describe.sizes import Found
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import within

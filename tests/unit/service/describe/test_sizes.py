@@ -1,7 +1,7 @@
 """What kafka-log-dirs says of replicas, from an image and what their tables hold."""
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.service.describe.log_dirs import (
+from kafka_on_spark.service.describe.sizes import (
     created_replicas,
     lost_sizes,
     replica_size,
