@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     BrokerIdNotRegisteredError,
     DuplicateBrokerRegistrationError,
@@ -23,7 +22,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import INTERNAL_TOPICS
-from kafka_on_spark.metadata.records import ControllerRecord, TopicRecord
+from kafka_on_spark.metadata.records import TopicRecord
 from tests.bad_input.refusals import refused as refused_by
 from tests.cluster.disks import new_disks
 
@@ -112,26 +111,6 @@ def test_the_cluster_is_as_the_cases_take_it(harmed):
 def test_a_change_that_cannot_be_made(harmed, change, error, words):
     with refused_by(harmed.cluster, harmed.base, error, *words):
         change(harmed.cluster)
-
-
-@pytest.mark.parametrize("change, error, words", CHANGES)
-def test_it_is_refused_alike_while_another_controls_the_cluster(harmed, change, error, words):
-    """Told at once, without a request that the controller would have to refuse."""
-    metadata = harmed.cluster._metadata
-    epoch = metadata.catch_up().controller.controller_epoch + 1
-
-    def own(is_resignation):
-        record = ControllerRecord(
-            controller_id="another", controller_epoch=epoch, is_resignation=is_resignation
-        )
-        metadata.submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
-
-    own(False)
-    try:
-        with refused_by(harmed.cluster, harmed.base, error, *words):
-            change(harmed.cluster)
-    finally:
-        own(True)
 
 
 @pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))

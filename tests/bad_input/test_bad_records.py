@@ -112,12 +112,6 @@ def test_records(cluster, refused, given, error, words):
         cluster.append("orders", given)
 
 
-def test_a_record_just_as_large_as_allowed_is_taken(cluster):
-    result = cluster.append("orders", [(b"k" * 500, b"v" * 500)])
-
-    assert result.record_count == 1
-
-
 @pytest.mark.parametrize("acks", ["most", 2, None, True])
 def test_acks(cluster, refused, acks):
     with refused(InvalidRequiredAcksError, f"acks can't be {acks!r}", "'all', 1 or 0"):
@@ -195,14 +189,3 @@ def test_a_number_for_a_timestamp_is_milliseconds(cluster):
 
     found = cluster.read("times").column("timestamp").to_pylist()
     assert [each == moment for each in found] == [True] * 5 + [False, True]
-
-
-def test_a_timestamp_of_any_year_that_a_datetime_has_is_taken(cluster):
-    moments = [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)]
-    # A topic takes records of the next hour, unless it is told otherwise.
-    configs = {"message.timestamp.after.max.ms": 2**63 - 1}
-    cluster.create_topic("years", replication_factor=3, configs=configs)
-
-    cluster.append("years", [Record(b"k", b"v", timestamp=each) for each in moments])
-
-    assert cluster.read("years").column("timestamp").to_pylist() == moments

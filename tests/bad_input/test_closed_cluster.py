@@ -94,18 +94,6 @@ def test_a_closed_cluster_refuses(closed, name):
     assert not (closed.base / "new").exists()
 
 
-def test_a_closed_cluster_still_says_where_it_is(closed):
-    assert closed.cluster.root == str(closed.metadata_root)
-    assert closed.cluster.metadata_table.startswith(closed.cluster.root)
-
-
-def test_a_cluster_can_be_closed_twice_and_opened_again(closed):
-    closed.cluster.close()
-
-    with Cluster.open(closed.metadata_root) as again:
-        assert again.read("orders").num_rows == 9
-
-
 def test_threads_of_a_cluster_that_is_being_closed_say_so_too(closed):
     """Another thread's append, past all checks, comes to a pool that takes nothing any more."""
     runner = closed.cluster._services.runner

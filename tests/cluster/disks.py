@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,8 +16,6 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.controller.brokers import silence
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.spark.run.opening import replica_store
@@ -27,7 +24,6 @@ from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.identity import root_identity
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from tests.cluster.folders import quick_folder
 
 FAST = {
@@ -300,14 +296,3 @@ def die_after_one(cluster: Cluster, topic: str, given: Any, partition: int, **ch
         cluster.append(topic, given, **choices)
 
 
-@contextmanager
-def counted_loads(counts: Counter[ReplicaAddress]) -> Iterator[None]:
-    """Count how often logs are looked at, by address."""
-    load = DeltaReplicaLog.load
-
-    def counting(log: DeltaReplicaLog) -> ReplicaState:
-        counts[log._address] += 1
-        return load(log)
-
-    with patch.object(DeltaReplicaLog, "load", counting):
-        yield

@@ -4,7 +4,6 @@ A process that has the old one open notices it, is told in a sentence, and chang
 """
 
 import shutil
-import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +11,8 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
-    NO_ERROR,
     ClusterNotFoundError,
     CorruptLogError,
-    InvalidRequestError,
     InvalidRootError,
 )
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
@@ -118,19 +115,6 @@ def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(di
     assert files_below(*map(disks.root, (1, 2, 3))) == before
 
 
-def test_a_task_of_a_streams_batch_waits_for_the_metadata_root(disks):
-    orders = topic_orders(disks, Awaits.CLUSTER)
-    away = disks.base / "away-metadata"
-    disks.metadata_root.rename(away)
-    back = threading.Timer(0.5, away.rename, [disks.metadata_root])
-    back.start()
-
-    [staged] = orders.stage_rows(iter([ROW]), 0)
-
-    back.join()
-    assert [each.error_code for each in staged.rows] == [NO_ERROR]
-
-
 def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew(disks):
     log = DeltaMetadataLog(str(disks.metadata_root), OPTIONS)
     offset = disks.cluster.image.offset
@@ -142,23 +126,6 @@ def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew
         log.append((ClusterRecord(cluster_id="x"),), Stamp(time_ms=1), expected_offset=offset)
 
     assert not (disks.metadata_root / old).exists()
-
-
-def test_a_snapshot_that_comes_late_harms_nobody(disks):
-    """Of a process that was frozen between its look at the root and its write."""
-    late = disks.metadata_root / "snapshots" / f"{500:020d}-{0:010d}.parquet"
-    disks.cluster.create_topic("many", partitions=1100, replication_factor=1)
-    disks.cluster.close()
-    [mine] = (disks.metadata_root / "snapshots").iterdir()
-    content = mine.read_bytes()
-    new = made_again(disks)
-    late.parent.mkdir(exist_ok=True)
-    for name in (late.name, mine.name, f"{new.image.offset:020d}-{0:010d}.parquet"):
-        (late.parent / name).write_bytes(content)
-
-    with disks.open() as opened:
-        assert opened.image.cluster_id == new.image.cluster_id
-        assert values_of(opened, "t") == [b"new %d" % number for number in range(8)]
 
 
 def table_of(disks):
@@ -178,27 +145,6 @@ def test_a_table_whose_root_lost_the_file_that_names_it_is_no_empty_root(disks, 
         Cluster.create(disks.metadata_root, {9: disks.root(9)})
 
     assert not disks.root(9).exists()
-
-
-def test_a_root_whose_table_is_gone_is_no_empty_root(disks):
-    shutil.rmtree(table_of(disks))
-
-    for act in (Cluster.open, lambda root: Cluster.create(root, {9: disks.root(9)})):
-        with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
-            act(disks.metadata_root)
-    with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
-        disks.cluster.append("t", records(b"x"))
-
-
-def test_the_table_of_another_metadata_root_is_refused(disks):
-    with quick_folder() as folder:
-        other = Disks(folder)
-        other.create().close()
-        shutil.rmtree(table_of(disks))
-        shutil.copytree(table_of(other), disks.cluster.metadata_table)
-
-    with pytest.raises(CorruptLogError, match="another metadata root's"):
-        Cluster.open(disks.metadata_root)
 
 
 def test_the_tables_path_tells_the_directory_id_and_is_told_to_people(disks):
@@ -227,8 +173,3 @@ def test_a_cluster_is_made_where_a_creation_was_cut_off_before_its_table_had_a_n
             cluster.create_topic("t", replication_factor=3)
             cluster.append("t", records(b"a"))
             assert values_of(cluster, "t") == [b"a"]
-
-
-def test_a_second_creation_finds_the_cluster(disks):
-    with pytest.raises(InvalidRequestError, match="there is a cluster"):
-        Cluster.create(disks.metadata_root, {9: disks.root(9)})

@@ -8,13 +8,9 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     InconsistentClusterIdError,
     InvalidRequestError,
-    InvalidRootError,
     KafkaStorageError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.storage.identity.root_identity import prepare_root
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, Disks, files_below, records, values_of
@@ -47,20 +43,6 @@ def test_a_cluster_that_was_closed_opens_with_all_that_it_had(disks):
         assert again.describe_topic("orders").configs == {"min.insync.replicas": "2"}
 
 
-def test_another_process_sees_what_one_has_decided(disks):
-    other = disks.open()
-
-    disks.cluster.create_topic("orders", replication_factor=3)
-    disks.cluster.alter_topic_configs("orders", {"max.message.bytes": 5000})
-    assert other.describe_topic("orders").configs == {"max.message.bytes": "5000"}
-    other.alter_topic_configs("orders", {"max.message.bytes": None})
-    other.delete_topic("orders")
-
-    with pytest.raises(UnknownTopicOrPartitionError):
-        disks.cluster.offsets("orders")
-    assert disks.cluster.image == other.image
-
-
 def test_a_cluster_of_a_thousand_records_opens_from_a_snapshot_with_the_equal_image(disks):
     disks.cluster.create_topic("large", partitions=1100, replication_factor=2)
     disks.cluster.create_topic("orders", replication_factor=3)
@@ -81,24 +63,6 @@ def test_a_cluster_of_a_thousand_records_opens_from_a_snapshot_with_the_equal_im
         assert values_of(again, "orders") == [b"a"]
         again.append("orders", records(b"c"))
         assert values_of(again, "orders") == [b"a", b"b", b"c"]
-
-
-def cut_short(content):
-    return content[: len(content) // 2]
-
-
-def damaged(content):
-    return content[:100] + bytes(100) + content[200:]
-
-
-@pytest.mark.parametrize("harm", [cut_short, damaged])
-def test_a_bad_snapshot_costs_time_and_nothing_else(disks, harm):
-    disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
-    disks.cluster.close()
-    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
-    snapshot.write_bytes(harm(snapshot.read_bytes()))
-
-    assert disks.open().image == replayed(disks)
 
 
 # fmt: off
@@ -141,16 +105,6 @@ def test_a_metadata_log_that_went_back_stops_the_process_aloud(disks, call):
     assert files_below(disks.metadata_root) == before
 
 
-def test_a_cluster_is_not_made_where_there_is_one(disks):
-    before = files_below(disks.base)
-
-    with pytest.raises(InvalidRequestError, match="already: open it, or give an empty root"):
-        Cluster.create(disks.metadata_root, {1: disks.base / "new"})
-
-    assert files_below(disks.base) == before
-    assert disks.open().image.brokers.keys() == {1, 2, 3}
-
-
 # fmt: off
 TAKEN = [
     pytest.param({7: "broker-2"},                DuplicateBrokerRegistrationError, "belongs to broker 2",           id="under another id"),
@@ -173,35 +127,6 @@ def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
     assert after == before
 
 
-def test_a_creation_that_was_cut_off_before_its_commit_is_continued(folder):
-    disks = Disks(folder)
-    begun = create_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
-    cluster_id = begun.identity.cluster_id
-    prepared = prepare_root(str(disks.root(1)), cluster_id, 1, OPTIONS)
-
-    cluster = disks.create()
-
-    assert cluster.image.cluster_id == cluster_id
-    assert cluster.image.brokers[1].directory_id == prepared.directory_id
-    cluster.create_topic("orders", replication_factor=3)
-    cluster.append("orders", records(b"a"))
-    assert values_of(cluster, "orders") == [b"a"]
-    disks.close()
-
-
-def test_a_creation_that_was_refused_can_be_repeated_with_better_input(folder):
-    disks = Disks(folder)
-    (disks.base / "broker-2").write_text("a file")
-    with pytest.raises(InvalidRootError, match="it is a file"):
-        disks.create()
-    (disks.base / "broker-2").unlink()
-
-    cluster = disks.create()
-
-    assert sorted(cluster.image.brokers) == [1, 2, 3]
-    disks.close()
-
-
 def test_racks_and_settings_are_recorded(folder):
     disks = Disks(folder)
 
@@ -215,12 +140,3 @@ def test_racks_and_settings_are_recorded(folder):
     settings = cluster.image.settings()
     assert {name: settings.text(name) for name in FAST} == FAST
     disks.close()
-
-
-def test_a_fourth_broker_takes_part_in_new_topics(disks):
-    disks.cluster.register_broker(4, disks.root(4), rack="d")
-
-    disks.cluster.create_topic("orders", replication_factor=4)
-    disks.cluster.append("orders", records(b"a"))
-
-    assert disks.values_on(4, "orders") == [b"a"]

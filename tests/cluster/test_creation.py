@@ -12,7 +12,6 @@ from kafka_on_spark.cli.options import mode_of
 from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.identity import metadata_root
-from kafka_on_spark.storage.metadata import metadata_creation
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
@@ -48,15 +47,6 @@ def test_all_roots_that_are_made_have_one_mode(folder, mask):
     assert modes(folder / "four") == {0o750}
 
 
-def test_a_folder_that_is_there_keeps_its_mode(folder):
-    (folder / "one").mkdir()
-    (folder / "one").chmod(0o755)
-
-    Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
-
-    assert modes(folder / "one") == {0o755}
-
-
 @pytest.mark.parametrize("mode", [0, 0o077, 0o1700, "700", None, True, 0o600])
 def test_a_mode_that_its_owner_could_not_use_is_refused_before_anything_is_made(folder, mode):
     with pytest.raises(InvalidRequestError, match="root_mode can't be"):
@@ -69,38 +59,6 @@ def test_the_command_line_takes_modes_as_chmod_does():
     assert [mode_of(each) for each in ("770", "0750")] == [0o770, 0o750]
     with pytest.raises(InvalidRequestError, match="--root-mode can't be '0o700'"):
         mode_of("0o700")
-
-
-def test_who_has_looked_before_another_made_the_cluster_is_told_that_there_is_one(
-    folder, monkeypatch
-):
-    check, made = metadata_creation.check_unnamed, []
-
-    def made_meanwhile(root, options):
-        if not made:
-            made.append(root)
-            Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
-        check(root, options)
-
-    monkeypatch.setattr(metadata_creation, "check_unnamed", made_meanwhile)
-
-    with pytest.raises(KafkaOnSparkError, match="already: open it"):
-        Cluster.create(folder / "meta", {1: folder / "two"}, configs=FAST)
-    assert made
-
-
-def test_who_opens_a_cluster_while_it_is_named_finds_it(folder, monkeypatch):
-    Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
-    read, looks = metadata_root.read_identity, []
-
-    def not_there_at_first(root, options):
-        looks.append(root)
-        return None if len(looks) == 1 else read(root, options)
-
-    monkeypatch.setattr(metadata_root, "read_identity", not_there_at_first)
-
-    assert metadata_root.identity_of(str(folder / "meta"), StorageOptions()).cluster_id
-    assert len(looks) > 1
 
 
 @pytest.mark.parametrize("roots", ["the same", "others"])

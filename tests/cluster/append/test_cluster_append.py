@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
-from kafka_on_spark.errors import InvalidRequestError, InvalidTimestampError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import values_of
 
@@ -108,15 +107,6 @@ def test_a_pandas_frame_that_is_no_records_is_refused(cluster, topic, columns, w
         cluster.append(topic, pd.DataFrame(columns))
 
 
-@pytest.mark.parametrize("acks", ["all", -1, "1", 1])
-def test_an_append_says_where_its_records_stand(cluster, topic, acks):
-    first = cluster.append(topic, [(b"k", b"1"), (b"k", b"2")], acks=acks)
-    second = cluster.append(topic, [(b"k", b"3")], acks=acks)
-
-    assert (first.partitions[0].base_offset, first.partitions[0].record_count) == (0, 2)
-    assert second.partitions[0].base_offset == 2
-
-
 @pytest.mark.parametrize(
     "acks, seen", [("all", [b"v"]), ("1", []), ("0", [])], ids=["all", "one", "none"]
 )
@@ -129,26 +119,6 @@ def test_only_acks_all_waits_until_readers_see_the_records(cluster, topic, acks,
     cluster.replicate([topic])
 
     assert values_of(cluster, topic) == [b"v"]
-
-
-def test_a_timestamp_too_far_from_now_is_refused_and_nothing_is_appended(cluster, topic):
-    def record(**ago):
-        return [{"key": b"k", "value": b"v", "timestamp": datetime.now(UTC) - timedelta(**ago)}]
-
-    with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.after\.max\.ms"):
-        cluster.append(topic, record(hours=-2))
-    cluster.append(topic, record(days=1000))
-    cluster.alter_topic_configs(
-        topic,
-        {"message.timestamp.after.max.ms": 3 * 3600_000, "message.timestamp.before.max.ms": 1000},
-    )
-    cluster.append(topic, record(hours=-2))
-    with pytest.raises(InvalidTimestampError, match="more than 1000 ms before the append"):
-        cluster.append(topic, record(minutes=1))
-    cluster.alter_topic_configs(topic, {"message.timestamp.type": "LogAppendTime"})
-    cluster.append(topic, record(minutes=1))
-
-    assert cluster.read(topic).num_rows == 3
 
 
 # Kafka's UtilsTest.testMurmur2: -973932308, -790332482, -985981536, -1486304829, 479470107;
@@ -193,17 +163,6 @@ def test_partitions_may_be_given_for_some_records_only(cluster, new_topic):
     result = cluster.append(topic, [Record(b"abc", b"1", partition=6), Record(b"abc", b"2")])
 
     assert sorted(result.partitions) == [(479470107 & 0x7FFFFFFF) % 7, 6]
-
-
-def test_keyless_records_all_arrive(cluster, new_topic):
-    topic = new_topic(partitions=3)
-
-    cluster.append(topic, [(None, b"1"), (None, b"2"), (b"k", b"3")])
-
-    rows = cluster.read(topic).select(["key", "value"]).to_pylist()
-    assert sorted((row["value"], row["key"]) for row in rows) == [
-        (b"1", None), (b"2", None), (b"3", b"k")
-    ]  # fmt: skip
 
 
 def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(cluster, new_topic):
@@ -284,18 +243,6 @@ def test_timestamps_of_an_arrow_table_may_have_any_unit_and_zone(cluster, topic,
     assert cluster.read(topic).column("timestamp").to_pylist() == [moment]
 
 
-def test_with_log_append_time_the_timestamp_is_the_commits_whatever_was_given(cluster, new_topic):
-    topic = new_topic(configs={"message.timestamp.type": "LogAppendTime"})
-    before = datetime.now(UTC)
-
-    cluster.append(topic, [Record(b"k", b"v", timestamp=MOMENT), Record(b"k", b"w")])
-
-    first, second = cluster.read(topic).column("timestamp").to_pylist()
-    assert first == second
-    assert before - A_MILLISECOND <= first <= datetime.now(UTC)
-    assert cluster.read(topic).column("timestampType").to_pylist() == [1, 1]
-
-
 def test_an_empty_append_writes_nothing(cluster, topic):
     before = cluster.image.offset
 
@@ -303,38 +250,6 @@ def test_an_empty_append_writes_nothing(cluster, topic):
 
     assert [dict(result.partitions) for result in results] == [{}, {}]
     assert cluster.image.offset == before
-
-
-def test_a_read_may_be_bounded_by_partition(cluster, new_topic):
-    topic = new_topic(partitions=2)
-    for value in range(5):
-        cluster.append(topic, [Record(None, str(value).encode(), partition=p) for p in (0, 1)])
-
-    part = cluster.read(topic, start={0: 1}, end={0: 3, 1: 2})
-
-    rows = part.select(["partition", "offset"]).to_pylist()
-    assert [(row["partition"], row["offset"]) for row in rows] == [(0, 1), (0, 2), (1, 0), (1, 1)]
-    assert part.column("value").to_pylist() == [b"1", b"2", b"0", b"1"]
-
-
-def test_a_batch_of_several_segments_comes_back_in_its_order(cluster, new_topic):
-    topic = new_topic(configs={"segment.bytes": 1024 * 1024, "max.message.bytes": 300_000})
-    values = [bytes([n]) * 200_000 for n in range(20)]
-    several = pa.table({"value": values}).to_batches(max_chunksize=2)
-
-    cluster.append(topic, pa.Table.from_batches(several))
-
-    result = cluster.read(topic)
-    assert result.column("offset").to_pylist() == list(range(20))
-    assert result.column("value").to_pylist() == values
-    assert cluster.read(topic, start={0: 7}, end={0: 9}).column("value").to_pylist() == values[7:9]
-
-
-def test_a_first_append_is_one_commit_of_each_table_after_it_was_made(shared_disks, topic):
-    shared_disks.cluster.append(topic, [(b"k", b"v")], acks="all")
-
-    versions = [DeltaTable(shared_disks.folder(each, topic)).version() for each in (1, 2, 3)]
-    assert versions == [1, 1, 1]
 
 
 def test_an_append_says_once_that_retention_deletes_its_records(disks, caplog):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
     DuplicateSequenceError,
-    InvalidRequestError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.storage.staging.records import Record
-from tests.cluster.disks import counted_loads, die_after_one, records, values_of
+from tests.cluster.disks import die_after_one, records, values_of
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 240
@@ -54,15 +52,6 @@ def test_a_retry_in_another_process_and_under_another_leader_is_a_duplicate(disk
     assert values_of(disks.cluster, "orders") == [b"a"]
 
 
-def test_a_retry_that_was_not_waited_for_is_acknowledged_once(cluster, topic):
-    cluster.append(topic, records(b"a"), producer_id="waits", sequence=0, acks=1)
-
-    again = cluster.append(topic, records(b"a"), producer_id="waits", sequence=0)
-
-    assert again.is_duplicate
-    assert values_of(cluster, topic) == [b"a"]
-
-
 # fmt: off
 OTHERS = [
     pytest.param([Record(b"k", b"other")],                       id="another value"),
@@ -95,13 +84,6 @@ def test_sequences_may_skip_but_not_fall(cluster, topic):
     assert values_of(cluster, topic) == [b"a", b"b"]
 
 
-def test_sequences_are_each_producers_own(cluster, topic):
-    cluster.append(topic, records(b"a"), producer_id="one", sequence=9)
-    cluster.append(topic, records(b"b"), producer_id="two", sequence=0)
-
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
 def test_a_newer_run_of_a_producer_fences_the_older(disks):
     older, newer = disks.cluster, disks.open()
     older.create_topic("orders", replication_factor=3)
@@ -124,49 +106,6 @@ def test_a_producer_epoch_that_is_given_fences_lower_ones(cluster, topic):
     assert values_of(cluster, topic) == [b"a"]
 
 
-def test_a_producer_epoch_that_is_given_fences_lower_ones_where_it_never_appended(
-    cluster, new_topic
-):
-    topic = new_topic(partitions=2)
-    one, other = [("k", "a", None, None, 0)], [("k", "b", None, None, 1)]
-    cluster.append(topic, one, producer_id="wide", sequence=0, producer_epoch=7)
-
-    with pytest.raises(ProducerFencedError):
-        cluster.append(topic, other, producer_id="wide", sequence=1, producer_epoch=6)
-
-    # A run without an epoch of its own comes after it, and is not fenced by it.
-    cluster.append(topic, other, producer_id="wide", sequence=2)
-    assert cluster.image.producers["wide"] == 8
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
-# fmt: off
-INCOMPLETE = [
-    pytest.param({"sequence": 0},                         "give producer_id too",      id="no producer"),
-    pytest.param({"producer_epoch": 0},                   "give producer_id too",      id="epoch alone"),
-    pytest.param({"producer_id": "p"},                    "needs a sequence from 0",   id="no sequence"),
-    pytest.param({"producer_id": "p", "sequence": -1},    "needs a sequence from 0",   id="negative"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("arguments, sentence", INCOMPLETE)
-def test_producer_and_sequence_go_together(cluster, topic, arguments, sentence):
-    before = cluster.image.offset
-
-    with pytest.raises(InvalidRequestError, match=sentence):
-        cluster.append(topic, records(b"a"), **arguments)
-
-    assert cluster.image.offset == before
-
-
-def test_a_conditional_append_goes_where_it_was_expected_to(cluster, topic):
-    cluster.append(topic, records(b"a"), expected_offsets={0: 0})
-    cluster.append(topic, records(b"b"), expected_offsets={0: 1})
-
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
 @pytest.mark.parametrize("expected", [0, 2], ids=["too low", "too high"])
 def test_a_conditional_append_elsewhere_appends_nothing(cluster, new_topic, expected):
     topic = new_topic(partitions=2)
@@ -175,17 +114,6 @@ def test_a_conditional_append_elsewhere_appends_nothing(cluster, new_topic, expe
 
     with pytest.raises(UnexpectedOffsetError, match=f"ends at 1, not at the expected {expected}"):
         cluster.append(topic, both, expected_offsets={0: expected, 1: 0})
-
-    assert values_of(cluster, topic) == [b"a"]
-
-
-def test_what_is_expected_of_a_partition_without_records_counts_too(cluster, new_topic):
-    topic = new_topic(partitions=2)
-    cluster.append(topic, [Record(None, b"a", partition=1)])
-    only_first = [Record(None, b"b", partition=0)]
-
-    with pytest.raises(UnexpectedOffsetError, match="ends at 1, not at the expected 0"):
-        cluster.append(topic, only_first, expected_offsets={0: 0, 1: 0})
 
     assert values_of(cluster, topic) == [b"a"]
 
@@ -207,26 +135,6 @@ def test_of_racing_conditional_appends_one_wins_and_the_others_are_told(disks):
 
     assert values_of(disks.cluster, "orders") == winners
     assert len(winners) == 1
-
-
-def test_clusters_of_one_process_lose_nothing_when_they_append_at_once(disks):
-    disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
-    clusters = [disks.cluster, disks.open()]
-
-    def append(number):
-        values = [b"%d-%d" % (number, place) for place in range(3)]
-        given = [Record(None, value, partition=number % 2) for value in values]
-        return clusters[number // 2 % 2].append("orders", given)
-
-    with ThreadPoolExecutor(4) as threads:
-        results = list(threads.map(append, range(16)))
-
-    table = disks.cluster.read("orders").select(["partition", "offset", "value"]).to_pylist()
-    assert [row["offset"] for row in table] == [*range(24), *range(24)]
-    for number, result in enumerate(results):
-        place = 24 * (number % 2) + result.partitions[number % 2].base_offset
-        found = [row["value"] for row in table[place : place + 3]]
-        assert found == [b"%d-%d" % (number, at) for at in range(3)]
 
 
 APPENDER = """
@@ -301,24 +209,3 @@ def test_a_changed_retry_of_an_append_that_was_cut_off_is_refused_as_a_whole(
     cluster.append("three", changed, producer_id="p", sequence=8)
     wanted = [each.value for each in [*first, *changed]]
     assert sorted(values_of(cluster, "three")) == sorted(wanted)
-
-
-def test_only_an_append_that_may_have_been_tried_before_reads_other_partitions(disks):
-    """A new id, and a run that goes on, read none; a run that is not its id's first reads all once."""
-    disks.cluster.create_topic("three", partitions=3)
-    for number in range(3):
-        disks.cluster.append("three", on(number, b"a"))
-    read = Counter()
-
-    def append(cluster, sequence):
-        read.clear()
-        cluster.append("three", on(0, b"a"), producer_id="p", sequence=sequence)
-        return {address.key.partition for address in read} - {0}
-
-    with counted_loads(read):
-        first = [append(disks.cluster, sequence) for sequence in (0, 1, 1)]
-        second = disks.open()
-        second_run = [append(second, sequence) for sequence in (2, 3, 3)]
-
-    assert first == [set(), set(), {1, 2}]
-    assert second_run == [{1, 2}, set(), {1, 2}]

@@ -31,17 +31,3 @@ def test_records_with_keys_and_tombstones_are_appended(cluster):
     cluster.append("prices", rows([("k", "1", 0), ("k", None, 0), ("", "empty key", 1)]))
 
     assert [each.high_watermark for each in cluster.offsets("prices").values()] == [2, 1]
-
-
-def test_the_setting_of_the_moment_of_the_append_counts(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1]})
-    cluster.append("orders", [{"value": b"keyless"}])
-
-    cluster.alter_topic_configs("orders", {"cleanup.policy": "compact"})
-    with pytest.raises(InvalidRecordError):
-        cluster.append("orders", [{"value": b"keyless"}])
-    cluster.alter_topic_configs("orders", {"cleanup.policy": None})
-    cluster.append("orders", [{"value": b"keyless"}])
-
-    assert cluster.offsets("orders")[0].high_watermark == 2

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.control.test_cluster_reassignment import QUICK, assert_sound, finish
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import new_disks, values_of
 
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [1, 3, 2]}
 
@@ -53,42 +53,6 @@ def test_leaderships_move_first_the_isr_shrinks_after_and_nothing_goes_offline(d
     assert_sound(disks)
 
 
-def test_a_drained_broker_stays_out_of_leaderships_and_isrs_until_it_is_resumed(disks, cluster):
-    cluster.drain_broker(1)
-    cluster.elect_leaders("preferred")
-    for _ in range(2):
-        cluster.replicate(is_sweep=True)
-        cluster.run_controller()
-    assert [isr_of(cluster, "orders", number) for number in (0, 1, 2)] == [[2, 3]] * 3
-
-    cluster.resume_broker(1)
-    cluster.replicate()
-    cluster.elect_leaders("preferred")
-
-    assert [isr_of(cluster, "orders", number) for number in (0, 1, 2)] == [[1, 2, 3]] * 3
-    assert [partition_of(cluster, "orders", number).leader for number in (0, 1, 2)] == [1, 2, 1]
-    assert_sound(disks)
-
-
-def test_what_nobody_else_in_sync_can_lead_stays_led_and_moves_once_somebody_can(disks, cluster):
-    disks.take_away(2, 3)
-    cluster.run_controller()
-    assert cluster.drain_broker(1) == []
-    assert partition_of(cluster, "orders").leader == 1
-    assert isr_of(cluster, "orders") == [1]
-    cluster.append("orders", records(b"led on"), acks=1)
-
-    disks.give_back(2, 3)
-    cluster.run_controller()
-    cluster.replicate()
-    cluster.replicate()
-    cluster.run_controller()
-
-    assert all(partition_of(cluster, "orders", number).leader in (2, 3) for number in (0, 1, 2))
-    assert all(entry.leader is not None for entry in cluster.history("orders"))
-    assert b"led on" in values_of(cluster, "orders")
-
-
 def test_only_an_empty_broker_is_unregistered_and_its_id_may_come_again(disks, cluster):
     expected = values_of(cluster, "orders")
     cluster.drain_broker(1)
@@ -111,16 +75,6 @@ def test_only_an_empty_broker_is_unregistered_and_its_id_may_come_again(disks, c
     finish(cluster)
     fill(cluster, b"after")
     assert_sound(disks)
-
-
-def test_a_fenced_broker_is_not_drained(disks, cluster):
-    disks.take_away(3)
-    cluster.run_controller()
-
-    with pytest.raises(InvalidRequestError, match="broker 3 is fenced, so it leads nothing"):
-        cluster.drain_broker(3)
-    with pytest.raises(InvalidRequestError, match="broker 3 is fenced, not draining"):
-        cluster.resume_broker(3)
 
 
 def test_appends_go_on_while_a_broker_is_drained(disks, cluster):

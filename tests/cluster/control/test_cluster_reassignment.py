@@ -131,17 +131,6 @@ def test_progress_is_told_in_bytes(disks, cluster):
     assert cluster.reassignment_progress() == []
 
 
-def test_replicas_on_the_move_are_not_reported_as_under_replicated(cluster):
-    cluster.reassign({("orders", 0): NEW})
-
-    [first, second] = cluster.describe_topic("orders").partitions
-
-    assert (first.replicas, first.isr) == ((4, 5, 6, 1, 2, 3), (1, 2, 3))
-    assert not first.is_under_replicated
-    assert not first.is_under_min_isr
-    assert not second.is_under_replicated
-
-
 class Deaths:
     """A reassignment by processes each of which may die at one of its commits."""
 
@@ -199,27 +188,6 @@ def test_a_reassignment_whose_controller_is_killed_at_any_of_its_commits_ends_th
     assert_sound(disks)
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-def test_a_cancellation_that_is_killed_is_done_or_not(disks, cluster, is_after):
-    expected = values_of(cluster, "orders")
-    cluster.reassign({("orders", 0): NEW})
-    cluster.replicate()
-    doomed = disks.open()
-    make_mortal(doomed, 1, is_after=is_after)
-
-    with pytest.raises(KilledError):
-        doomed.cancel_reassignment()
-
-    newest = disks.open()
-    assert len(newest.reassignments()) == (0 if is_after else 1)
-    newest.cancel_reassignment()
-    newest.run_controller()
-    assert sorted(partition_of(newest, "orders").replicas) == OLD
-    assert values_of(newest, "orders") == expected
-    assert_only_assigned_tables(disks, newest)
-    assert_sound(disks)
-
-
 @pytest.mark.parametrize("is_cancelled, ends_at", [(False, [1, 2, 4]), (True, OLD)])
 def test_a_move_whose_target_died_is_named_and_goes_on_when_it_is_back_or_is_cancelled(
     disks, cluster, is_cancelled, ends_at
@@ -240,26 +208,6 @@ def test_a_move_whose_target_died_is_named_and_goes_on_when_it_is_back_or_is_can
     finish(cluster)
 
     assert sorted(partition_of(cluster, "orders").replicas) == ends_at
-    assert_only_assigned_tables(disks, cluster)
-    assert_sound(disks)
-
-
-def test_a_topic_deleted_and_made_again_while_it_moves_and_a_broker_is_away(disks, cluster):
-    cluster.reassign({("orders", 0): NEW, ("orders", 1): NEW})
-    cluster.replicate()
-    disks.take_away(3, 4)
-    cluster.run_controller()
-    cluster.delete_topic("orders")
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 5]})
-    cluster.append("orders", records(b"new"))
-    cluster.reassign({("orders", 0): [2, 5, 6]})
-    finish(cluster)
-    disks.give_back(3, 4)
-
-    cluster.run_controller()
-
-    assert partition_of(cluster, "orders").replicas == (2, 5, 6)
-    assert values_of(cluster, "orders") == [b"new"]
     assert_only_assigned_tables(disks, cluster)
     assert_sound(disks)
 
@@ -295,28 +243,6 @@ def test_a_plan_over_new_brokers_is_carried_out_and_leaves_nothing_to_plan(disks
     assert sorted(values_of(cluster, "orders")) == sorted(expected)
     assert {partition_of(cluster, "orders", number).replicas[0] for number in (0, 1)} <= {4, 5, 6}
     assert_sound(disks)
-
-
-def test_without_topics_and_brokers_everything_is_planned_over_all_that_are_active(disks, cluster):
-    cluster.create_topic("more", replica_assignment={0: [1], 1: [1], 2: [1], 3: [1]})
-    disks.take_away(6)
-    cluster.run_controller()
-
-    plan = cluster.plan_reassignment()
-
-    held = [each for replicas in plan.proposed.values() for each in replicas]
-    assert sorted(held.count(each) for each in (1, 2, 3, 4, 5)) == [2] * 5
-    assert 6 not in held
-    assert not plan.is_rate_known
-
-
-def test_what_moves_already_is_counted_and_not_planned_again(cluster):
-    cluster.reassign({("orders", 0): NEW})
-
-    plan = cluster.plan_reassignment(["orders"])
-
-    assert ("orders", 0) not in plan.targets
-    assert plan.proposed[("orders", 0)] == (4, 5, 6)
 
 
 # fmt: off

@@ -2,10 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.controller.commands.commands import DELETE_RECORDS
 from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
 from kafka_on_spark.errors import (
-    BrokerIdNotRegisteredError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidRequestError,
@@ -15,8 +13,7 @@ from kafka_on_spark.errors import (
     ReassignmentInProgressError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import PartitionKey
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import new_disks, partition_of, records, values_of
 
 
 @pytest.fixture
@@ -60,36 +57,6 @@ def test_all_committed_records_are_deleted_by_minus_one_and_offsets_go_on(disks,
     assert values_of(cluster, "orders") == [b"d"]
 
 
-def test_a_replica_that_was_away_while_records_were_deleted_drops_them_when_it_fetches(
-    disks, cluster
-):
-    number = number_with_records(cluster)
-    cluster.append("orders", records(b"d"))
-    disks.take_away(3)
-    cluster.run_controller()
-
-    cluster.delete_records({("orders", number): 3})
-    disks.give_back(3)
-    cluster.run_controller()
-    cluster.replicate()
-
-    assert disks.values_on(3, "orders", number) == [b"d"]
-    assert isr_of(cluster, "orders", number) == [1, 2, 3]
-    assert cluster.fsck().findings == ()
-
-
-def test_a_leader_that_was_not_told_of_a_new_log_start_learns_it_by_the_next_fetch(disks, cluster):
-    number = number_with_records(cluster)
-    cluster.append("orders", records(b"d"))
-    key = PartitionKey(cluster.image.topic("orders").topic_id, number)
-    cluster._services.run_command(DELETE_RECORDS, offsets={key: 3})  # and the process dies
-    assert values_of(cluster, "orders") == [b"d"]
-
-    cluster.replicate(is_sweep=True)
-
-    assert [disks.values_on(each, "orders", number) for each in (1, 2, 3)] == [[b"d"]] * 3
-
-
 # fmt: off
 DELETIONS = [
     pytest.param({("orders", 0): 0, ("orders", 1): 9},  OffsetOutOfRangeError,        "can't start at 9: give an offset from 0", id="above-the-high-watermark"),
@@ -111,13 +78,6 @@ def test_deleting_records_is_refused_as_a_whole(cluster, offsets, error, words):
         cluster.delete_records(offsets)
 
     assert cluster.image.offset == before
-
-
-def test_records_of_a_compacted_topic_are_not_deleted_by_offset(cluster):
-    cluster.alter_topic_configs("orders", {"cleanup.policy": "compact"})
-
-    with pytest.raises(PolicyViolationError, match=r"its cleanup\.policy is 'compact'"):
-        cluster.delete_records({("orders", 0): 0})
 
 
 def test_partitions_with_records_are_removed_only_when_told_to_drop_them(cluster):
@@ -160,12 +120,6 @@ def test_a_reassignment_is_refused_as_a_whole(cluster, targets, error, words):
     assert cluster.image.offset == before
 
 
-def test_a_throttle_is_at_least_a_byte_a_second(cluster):
-    for rate in (0, -1, 1.5, True, "fast"):
-        with pytest.raises(InvalidRequestError, match="give a whole number of at least 1"):
-            cluster.reassign({("orders", 0): [4]}, throttle_bytes_per_s=rate)
-
-
 def test_a_move_is_listed_verified_and_cancelled(cluster):
     target = {("orders", 0): [4, 2, 3]}
     assert cluster.reassign(target, throttle_bytes_per_s=1000) == [("orders", 0)]
@@ -188,22 +142,3 @@ def test_a_move_is_listed_verified_and_cancelled(cluster):
     with pytest.raises(NoReassignmentInProgressError, match="nothing to cancel"):
         cluster.cancel_reassignment([("orders", 0)])
     assert cluster.cancel_reassignment() == []
-
-
-def test_the_same_target_with_another_throttle_changes_the_throttle(cluster):
-    target = {("orders", 0): [4, 2, 3]}
-    cluster.reassign(target, throttle_bytes_per_s=1000)
-    uuids = partition_of(cluster, "orders").replica_uuids
-
-    assert cluster.reassign(target) == [("orders", 0)]
-
-    assert cluster.reassignments()[0].throttle_bytes_per_s is None
-    assert partition_of(cluster, "orders").replica_uuids == uuids
-    with pytest.raises(ReassignmentInProgressError):
-        cluster.reassign(target)
-
-
-def test_a_broker_that_is_not_there_can_be_neither_drained_nor_resumed_nor_unregistered(cluster):
-    for act in (cluster.drain_broker, cluster.resume_broker, cluster.unregister_broker):
-        with pytest.raises(BrokerIdNotRegisteredError, match="there is no broker 9"):
-            act(9)

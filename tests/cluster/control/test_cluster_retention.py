@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark import Cluster, Record
-from kafka_on_spark.errors import InvalidTimestampError, OffsetOutOfRangeError
+from kafka_on_spark.errors import InvalidTimestampError
 from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import new_disks, partition_of, values_of
 
@@ -73,16 +73,6 @@ def test_history_says_what_was_deleted_and_why(cluster):
     assert asked.cause == "delete-records: everything below 2"
 
 
-def test_a_default_of_seven_days_holds_as_in_kafka(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    stamped = datetime.now(UTC) - timedelta(days=8)
-    cluster.append("orders", [Record(b"k", b"old", timestamp=stamped)])
-
-    assert cluster.run_controller().records_deleted == 1
-    assert values_of(cluster, "orders") == []
-
-
 def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
     cluster.alter_topic_configs("orders", {"retention.bytes": 10**9})
     cluster.run_controller()
@@ -97,64 +87,6 @@ def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
     assert values_of(cluster, "orders") == []
 
 
-def test_an_emptied_log_goes_on_where_it_ended_under_the_same_epochs(disks, cluster):
-    cluster.append("orders", [(b"k", b"a")], producer_id="p", sequence=7)
-    cluster.alter_topic_configs("orders", {"retention.bytes": 0})
-    cluster.run_controller()
-    before = partition_of(cluster, "orders")
-    assert before.log_start_offset == before.high_watermark == 4
-
-    again = cluster.append("orders", [(b"k", b"a")], producer_id="p", sequence=7)
-    cluster.alter_topic_configs("orders", {"retention.bytes": -1})
-    added = cluster.append("orders", [(b"k", b"b")])
-
-    assert again.partitions[0].is_duplicate
-    assert added.partitions[0].base_offset == 4
-    assert values_of(cluster, "orders") == [b"b"]
-    disks.take_away(1)
-    cluster.run_controller()
-    assert values_of(cluster, "orders") == [b"b"]
-    disks.give_back(1)
-    cluster.run_controller()
-    cluster.replicate()
-    assert cluster.fsck().findings == ()
-
-
-def test_a_topic_that_is_compacted_only_keeps_what_is_old(cluster):
-    configs = {"cleanup.policy": "compact", "retention.ms": 1, "retention.bytes": 0}
-    cluster.alter_topic_configs("orders", configs)
-
-    cluster.run_controller()
-    assert start_of(cluster) == 0
-
-    cluster.alter_topic_configs("orders", {"cleanup.policy": "compact,delete"})
-    cluster.run_controller()
-    assert start_of(cluster) == 3
-
-
-def test_a_clock_that_is_ahead_deletes_nothing_since_the_disk_s_is_right(cluster, monkeypatch):
-    real = SystemClock.now_ms
-    monkeypatch.setattr(SystemClock, "now_ms", lambda self: real(self) + 10**12)
-
-    cluster.run_controller()
-
-    assert start_of(cluster) == 0
-
-
-def test_a_leader_that_is_away_is_looked_at_when_another_leads(disks, cluster):
-    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
-    disks.take_away(1)
-    cluster.run_controller()  # fails over, and looks at the new leader
-    cluster.run_controller()
-
-    assert values_of(cluster, "orders") == [b"new", b"newest"]
-    disks.give_back(1)
-    cluster.run_controller()
-    cluster.replicate()
-    assert disks.values_on(1, "orders") == [b"new", b"newest"]
-    assert cluster.fsck().findings == ()
-
-
 def test_a_dry_run_says_what_is_due_and_deletes_nothing(cluster):
     cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
 
@@ -164,30 +96,6 @@ def test_a_dry_run_says_what_is_due_and_deletes_nothing(cluster):
         ("orders", 0, 1, 1)
     ]
     assert start_of(cluster) == 0
-
-
-def test_a_read_from_a_start_that_is_gone_says_so(cluster):
-    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
-    cluster.run_controller()
-
-    with pytest.raises(OffsetOutOfRangeError):
-        cluster.read("orders", start={0: 0})
-
-
-def test_records_of_a_process_whose_clock_was_reset_are_not_too_old(disks, monkeypatch):
-    cluster = disks.cluster
-    for name in ("appended", "sent"):
-        cluster.create_topic(name, replica_assignment={0: [1, 2, 3]})
-    right = SystemClock.now_ms
-
-    with monkeypatch.context() as wrong, cluster.producer() as producer:
-        wrong.setattr(SystemClock, "now_ms", lambda self: right(self) - 30 * 24 * HOUR_MS)
-        cluster.append("appended", [(b"k", b"a")])
-        producer.send("sent", b"k", b"b").result(30)
-    cluster.run_controller()
-
-    assert values_of(cluster, "appended") == [b"a"]
-    assert values_of(cluster, "sent") == [b"b"]
 
 
 def test_a_process_says_that_its_clock_is_behind(disks, monkeypatch, caplog):

@@ -10,10 +10,8 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.commands.commands import COMMANDS, CREATE_TOPIC
-from kafka_on_spark.controller.commands.requests import Request, request_record
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import RequestTimedOutError, TopicAlreadyExistsError
+from kafka_on_spark.controller.commands.commands import COMMANDS
+from kafka_on_spark.errors import TopicAlreadyExistsError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -229,66 +227,3 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
     ]
     assert {*causes, "continue_draining", "elect_unclean"} == COMMANDS.keys()
     assert disks.open().fsck().findings == ()
-
-
-def test_a_command_whose_controller_is_frozen_is_run_by_its_caller_and_not_again(disks):
-    cluster = disks.cluster
-    with others(disks.metadata_root, "control", seconds=WAIT_S_MAX) as [controller]:
-        frozen_holder(cluster, [controller])
-        epoch = cluster.image.controller.controller_epoch
-
-        topic_id = cluster.create_topic("orders", replication_factor=3)
-
-        assert cluster.image.controller.controller_epoch == epoch + 1
-        before = len(batches_of(disks))
-        controller.thaw()
-        wait_for(lambda: holder(cluster, [controller]))
-        controller.stop()
-        said = controller.lines()
-
-    assert any("taken over" in each.get("stopped", "") for each in said)
-    later = [record for batch in batches_of(disks)[before:] for record in batch.records]
-    # It claims again, as a new controller.
-    assert {type(record) for record in later} <= {ControllerRecord}
-    assert cluster.image.topic("orders").topic_id == topic_id
-
-
-def test_a_command_that_nobody_answers_in_time_is_withdrawn(disks):
-    """The time is shorter than the lease of a controller that is gone."""
-    cluster = disks.cluster
-    cluster.alter_cluster_configs({"controller.lease.ms": 60_000, "delivery.timeout.ms": 300})
-    with others(disks.metadata_root, "control", seconds=WAIT_S_MAX) as [controller]:
-        frozen_holder(cluster, [controller]).kill()
-        with pytest.raises(RequestTimedOutError, match="withdrawn: nothing was done"):
-            cluster.create_topic("orders")
-
-    assert (cluster.image.requests, cluster.image.topics) == ((), {})
-
-
-def test_a_new_controller_begins_with_the_newest_snapshot_and_the_tail(disks):
-    """What the snapshot holds is not read again; what its tail asks for is answered."""
-    disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
-    disks.cluster.close()
-    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
-    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
-    first.rename(disks.base / "first.parquet")
-    asking = disks.open()
-    order = CREATE_TOPIC.order(
-        name="orders",
-        partition_count=1,
-        replication_factor=3,
-        replica_assignment=None,
-        configs={},
-    )
-    request = Request(order=order, asked_by="gone", timeout_ms=60_000, deadline_at_ms=2**53)
-    record = request_record(request, "0" * 32)
-    asking._metadata.submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
-    assert asking.image.offset > int(snapshot.name.split("-")[0])
-
-    with disks.open() as new:
-        new.run_controller()
-        image = new.image
-
-    assert image.topic_ids.keys() == {"large", "orders"}
-    assert len(image.topic("large").partitions) == 1100
-    assert image.requests == ()

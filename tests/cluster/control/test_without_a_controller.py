@@ -4,16 +4,13 @@ import json
 import os
 import re
 import shutil
-import signal
 import threading
-import time
 from functools import partial
 from typing import ClassVar
 
 import pytest
 
-from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
+from kafka_on_spark.errors import RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.spark.run import tasks
 from kafka_on_spark.storage.calls.deadlines import within
@@ -21,17 +18,11 @@ from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.cluster.scripts import Started
 
-NOBODY = 65534
 SESSION_S = 4.0
-BEGUN_S = 0.5
-"""By then a process has begun to wait, as a rule."""
 
 SESSION = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}
 SHORT_SESSION_S = 0.9
 """Not so short that a busy machine misses a third of it."""
-
-FOR_EVER_MS = 3_600_000
-"""A session that ends in no test, however long a test's process or machine stands still."""
 
 
 @pytest.fixture
@@ -111,38 +102,6 @@ def test_only_what_is_waited_for_moves_and_no_broker_is_fenced(disks, cluster):
     assert cluster.image.controller.controller_id is None
 
 
-def test_an_append_decides_for_all_its_partitions_in_one_commit(disks, cluster):
-    disks.take_away(1)
-
-    cluster.append("orders", [*to_partition(0), *to_partition(1)])
-
-    entries = [each for each in cluster.history("orders") if "nobody controls" in each.cause]
-    assert [each.partition for each in entries] == [0, 1]
-    assert entries[1].metadata_offset - entries[0].metadata_offset == 1
-    assert f"process {os.getpid()} on " in entries[0].cause
-
-
-def test_a_broker_that_comes_back_is_in_sync_again_by_replication_alone(disks, cluster):
-    disks.take_away(1)
-    cluster.append("orders", to_partition(0))
-    disks.give_back(1)
-
-    cluster.replicate()
-
-    assert isr_of(cluster, "orders") == [1, 2, 3]
-    assert disks.values_on(1, "orders") == [b"a", b"b"]
-
-
-def test_a_topic_that_is_made_while_a_disk_is_gone_can_be_appended_to(disks, cluster):
-    disks.take_away(1)
-    cluster.create_topic("late", replica_assignment={0: [1, 2, 3]})
-
-    cluster.append("late", records(b"b"))
-
-    assert (isr_of(cluster, "late"), values_of(cluster, "late")) == ([2, 3], [b"b"])
-    assert not disks.root(1).exists()
-
-
 class HangingStore:
     """A store of replicas of which those on one root hang, as on a mount that is dead."""
 
@@ -173,32 +132,6 @@ def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monke
     assert partition_of(cluster, "orders").leader == 2
 
 
-def test_a_lost_replica_that_is_whole_is_taken_back_by_the_append_that_needs_it(disks):
-    """Nobody else has its records; an append of another process is the first to see it."""
-    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
-    disks.cluster.append("alone", records(b"a"))
-    disks.cluster.lose_replica("alone", 0, 1)
-    assert partition_of(disks.cluster, "alone").leader is None
-
-    disks.cluster.append("alone", records(b"b"))
-
-    assert values_of(disks.cluster, "alone") == [b"a", b"b"]
-
-
-def test_a_fenced_last_member_that_answers_again_leads_by_the_append_that_waits_for_it(disks):
-    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
-    disks.cluster.append("alone", records(b"a"))
-    disks.take_away(1)
-    disks.cluster.run_controller()
-    disks.give_back(1)
-    assert partition_of(disks.cluster, "alone").leader is None
-
-    disks.cluster.append("alone", records(b"b"))
-
-    assert values_of(disks.cluster, "alone") == [b"a", b"b"]
-    assert states(disks.cluster) == {BrokerState.ACTIVE}
-
-
 def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
     disks.cluster.create_topic("alone", replica_assignment={0: [1]})
     disks.cluster.append("alone", records(b"a"))
@@ -209,19 +142,6 @@ def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
         lambda patience_ms: disks.cluster.append("alone", records(b"b"), timeout_ms=patience_ms),
         timeout_ms=8000,
     )
-
-
-def test_nothing_is_decided_where_too_few_would_be_left(disks, cluster):
-    disks.take_away(1, 3)
-
-    # Of two that fail, each is the one that is left until both are silent at once.
-    refused_in_time(
-        r"1 left, and min\.insync\.replicas asks for 2|left in the ISR, do not answer",
-        lambda patience_ms: cluster.append("orders", to_partition(0), timeout_ms=patience_ms),
-        timeout_ms=6000,
-    )
-
-    assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("is_of_call", [True, False], ids=["call", "cluster"])
@@ -243,27 +163,6 @@ def test_the_cluster_or_the_call_may_forbid_it(disks, cluster, is_of_call):
     )
 
     assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
-def test_a_call_can_only_switch_it_off(cluster):
-    with pytest.raises(InvalidConfigError, match="only off"):
-        cluster.append("orders", to_partition(0), configs={"auto.controller": True})
-    with pytest.raises(InvalidConfigError, match=r"takes 'auto\.controller' alone"):
-        cluster.append("orders", to_partition(0), configs={"min.insync.replicas": 1})
-
-
-@pytest.mark.parametrize("what", ["read", "as_of"])
-def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
-    disks.take_away(1)
-    before = cluster.image.offset
-
-    if what == "read":
-        assert values_of(cluster, "orders") == [b"a", b"a"]
-    else:
-        with Cluster.open(disks.metadata_root, as_of=before) as past:
-            assert values_of(past, "orders") == [b"a", b"a"]
-
-    assert cluster.image.offset == before
 
 
 class Process:
@@ -312,47 +211,6 @@ def slow_disks():
         yield disks
 
 
-def test_a_process_that_is_killed_while_it_waits_leaves_nothing_behind(disks, cluster):
-    cluster.alter_cluster_configs({"broker.session.timeout.ms": FOR_EVER_MS})
-    before = cluster.history("orders"), cluster.image.controller
-    disks.take_away(1)
-    process = Process(disks, "orders")
-    process.wait_for("open")
-    time.sleep(BEGUN_S)
-    process.signal(signal.SIGKILL)
-    process.answers()
-    # That a leader's log has grown may be told by then; decided is nothing.
-    assert (cluster.history("orders"), cluster.image.controller) == before
-
-    cluster.alter_cluster_configs({"broker.session.timeout.ms": int(SHORT_SESSION_S * 1000)})
-    cluster.append("orders", [*to_partition(0), *to_partition(1)])
-
-    assert isr_of(cluster, "orders") == [2, 3]
-
-
-def test_a_process_that_was_stopped_while_it_probed_harms_nobody(disks, cluster):
-    """The disk was away while it looked, and is back before it goes on.
-
-    It stops itself, at its second probe that fails: the test may be too late to do so.
-    """
-    disks.take_away(1)
-    process = Process(disks, "orders", stop_at_failure=2)
-    process.wait_for("open")
-    process.wait_for("stops")
-    disks.give_back(1)
-    time.sleep(SHORT_SESSION_S + 1)
-    process.signal(signal.SIGCONT)
-
-    [answer] = process.answers()
-
-    assert (answer["appended"], answer["error"]) == (1, None)
-    assert {number: isr_of(cluster, "orders", number) for number in (0, 1)} == {
-        0: [1, 2, 3],
-        1: [1, 2, 3],
-    }
-    assert not [each for each in cluster.history("orders") if "nobody controls" in each.cause]
-
-
 @pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.long)])
 def test_many_processes_at_once_make_one_decision(slow_disks, count):
     disks, cluster = slow_disks, slow_disks.cluster
@@ -367,24 +225,3 @@ def test_many_processes_at_once_make_one_decision(slow_disks, count):
     assert len(values) == len(set(values)) + 1 == count + 2  # both partitions began with b"a"
     assert isr_of(cluster, "others") == [1, 2, 3]
     assert states(cluster) == {BrokerState.ACTIVE}
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("does_control", [False, True], ids=["append", "controller"])
-def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does_control):
-    """It does not wait for a session to pass either: that is longer than the test waits for it."""
-    disks, cluster = slow_disks, slow_disks.cluster
-    cluster.alter_cluster_configs({"broker.session.timeout.ms": 600_000})
-    os.chmod(disks.base, 0o755)
-    for folder, _, files in os.walk(disks.base):
-        is_metadata = folder.startswith(str(disks.metadata_root))
-        os.chmod(folder, 0o777 if is_metadata else 0o755)
-        for each in files:
-            os.chmod(f"{folder}/{each}", 0o666 if is_metadata else 0o644)
-
-    [answer] = Process(disks, "orders", uid=NOBODY, does_control=does_control).answers()
-
-    assert answer["error"].startswith("RootAccessDeniedError: ")
-    assert states(cluster) == {BrokerState.ACTIVE}
-    leaders = {number: partition_of(cluster, "orders", number).leader for number in (0, 1)}
-    assert leaders == {0: 1, 1: 2}

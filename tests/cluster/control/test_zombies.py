@@ -3,13 +3,11 @@
 Each is stopped right before a call to a real table, leadership moves on, and it is let go.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.errors import FencedLeaderEpochError, NotControllerError, ProducerFencedError
+from kafka_on_spark.errors import FencedLeaderEpochError, NotControllerError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.replicate.fetching.fetch import fetch
@@ -28,8 +26,6 @@ from tests.cluster.control.frozen import (
 )
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.fakes import FakeClock
-
-A_MINUTE_MS = 60_000
 
 
 @pytest.fixture
@@ -117,21 +113,6 @@ def test_a_zombie_appender(disks, cluster, has_adopted):
     assert held(disks) == [[b"a", b"new", b"zombie"]] * 3
 
 
-def test_a_zombie_appender_with_acks_1_says_where_its_record_stands_now(disks, cluster):
-    zombie = disks.open()
-    frost = Frost("append 1")
-    freeze_appends(zombie, frost)
-
-    with frozen(frost, lambda: zombie.append("orders", records(b"zombie"), acks=1)) as future:
-        depose(disks, cluster, 1)
-        cluster.append("orders", records(b"new"))
-        catch_up(cluster)
-
-    assert future.result(WAIT_S).partitions[0].base_offset == 2
-    catch_up(cluster)
-    assert held(disks) == [[b"a", b"new", b"zombie"]] * 3
-
-
 def test_a_zombie_fetch_task(disks, cluster):
     """It brings what only the deposed leader has to a follower that follows another by now."""
     disks.take_away(2, 3)
@@ -149,46 +130,6 @@ def test_a_zombie_fetch_task(disks, cluster):
     assert (result.copied_records, result.copied_bytes) == (0, 0)
     assert held(disks) == [[b"a", b"new"]] * 3
     assert concludes_nothing(cluster, result)
-
-
-def test_a_zombie_truncation(disks, cluster):
-    """Its cut was right under its leadership; what stands there now was committed since."""
-    disks.take_away(2, 3)
-    cluster.append("orders", records(b"x"), acks=1)
-    disks.take_away(1)
-    disks.give_back(2, 3)
-    cluster.run_controller()
-    cluster.append("orders", records(b"b"))
-    disks.give_back(1)
-    cluster.run_controller()
-    assert partition_of(cluster, "orders").leader == 2
-    frost = Frost("adopt 1")
-
-    with frozen(frost, task(order_for(cluster, 1), frost)) as future:
-        disks.take_away(2)
-        cluster.run_controller()
-        assert catch_up_without(cluster, 2) == 1  # broker 1 follows broker 3, and has cut x
-        cluster.append("orders", records(b"c"))
-        assert disks.values_on(1, "orders") == [b"a", b"b", b"c"]
-    result = future.result(WAIT_S)
-
-    assert refusal_of(result) == FencedLeaderEpochError.code
-    assert result.truncated_records == 0
-    assert concludes_nothing(cluster, result)
-    disks.give_back(2)
-    cluster.run_controller()
-    catch_up(cluster)
-    assert held(disks) == [[b"a", b"b", b"c"]] * 3
-
-
-def catch_up_without(cluster, broker_id):
-    """Replicate until all but one are in sync; return how many records were cut."""
-    cut = 0
-    for _ in range(6):
-        cut += cluster.replicate(is_sweep=True).truncated_records
-        if isr_of(cluster, "orders") == sorted({1, 2, 3} - {broker_id}):
-            return cut
-    raise AssertionError("somebody stays behind")
 
 
 def concludes_nothing(cluster, result):
@@ -227,56 +168,6 @@ def test_a_zombie_controller(fast_lease):
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
-def test_a_zombie_controller_whose_successor_fails_the_same_broker_over(fast_lease):
-    """Both decide the same; the leadership changes once."""
-    disks, cluster = fast_lease, fast_lease.cluster
-    zombie = disks.open()
-    disks.take_away(1)
-    frost = Frost("decide")
-    freeze_decisions(zombie, frost)
-
-    with frozen(frost, zombie.run_controller) as future:
-        assert cluster.run_controller().fenced == (1,)
-    with pytest.raises(NotControllerError):
-        future.result(WAIT_S)
-
-    partition = partition_of(cluster, "orders")
-    assert (partition.leader, partition.leader_epoch) == (2, 1)
-
-
-# fmt: off
-FREEZES = [  # where the executor stands when it freezes
-    pytest.param("load 2",           id="before-it-looks-at-its-follower"),
-    pytest.param("load 1",           id="before-it-looks-at-the-leader"),
-    pytest.param("copy",             id="before-it-copies"),
-    pytest.param("append_fetched 2", id="before-its-commit"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("where", FREEZES)
-def test_an_executor_that_was_frozen_for_a_minute(disks, cluster, where):
-    """Whatever it had read and done when it froze, it changes nothing when it goes on."""
-    disks.take_away(2, 3)
-    cluster.append("orders", records(b"uncommitted"), acks=1)
-    disks.give_back(2, 3)
-    clock = FakeClock()
-    frost = Frost(where)
-
-    with frozen(frost, task(order_for(cluster, 2), frost, clock)) as future:
-        clock.advance(A_MINUTE_MS)
-        depose(disks, cluster, 1)
-        cluster.append("orders", records(b"new"))
-        catch_up(cluster)
-        before = [operations_on(disks, each) for each in (1, 2, 3)]
-    result = future.result(WAIT_S)
-
-    assert result.copied_records == 0
-    assert [operations_on(disks, each) for each in (1, 2, 3)] == before
-    assert held(disks) == [[b"a", b"new"]] * 3
-    assert concludes_nothing(cluster, result)
-
-
 def test_a_speculative_twin(disks, cluster):
     """The same task twice, both at their commit: one lands, the other finds it there."""
     disks.take_away(2)
@@ -299,55 +190,3 @@ def test_a_speculative_twin(disks, cluster):
     assert operations_on(disks, 2) == [*before, "append_fetched"]
     catch_up(cluster)
     assert held(disks) == [[b"a", b"b"]] * 3
-
-
-def test_speculative_twins_that_commit_at_once(disks, cluster):
-    disks.take_away(2)
-    cluster.append("orders", records(b"b"), acks=1)
-    disks.give_back(2)
-    before = operations_on(disks, 2)
-    order = order_for(cluster, 2)
-
-    with ThreadPoolExecutor(4) as threads:
-        futures = [threads.submit(task(order, Frost("nowhere"))) for _ in range(4)]
-        results = [each.result(WAIT_S) for each in futures]
-
-    assert sorted(each.copied_records for each in results) == [0, 0, 0, 1]
-    assert operations_on(disks, 2) == [*before, "append_fetched"]
-    assert disks.values_on(2, "orders") == [b"a", b"b"]
-
-
-def test_a_second_driver_that_runs_the_same_append(disks, cluster):
-    """A query that was started anew while its first driver still lives: its batch stands once."""
-    zombie = disks.open()
-    frost = Frost("append 1")
-    freeze_appends(zombie, frost)
-    batch = {"producer_id": "query", "sequence": 0}
-
-    with frozen(frost, lambda: zombie.append("orders", records(b"b"), **batch)) as future:
-        second = disks.open()
-        second.append("orders", records(b"b"), **batch)
-        second.append("orders", records(b"c"), producer_id="query", sequence=1)
-    with pytest.raises(ProducerFencedError):
-        future.result(WAIT_S)
-
-    assert values_of(cluster, "orders") == [b"a", b"b", b"c"]
-    with pytest.raises(ProducerFencedError):
-        zombie.append("orders", records(b"d"), producer_id="query", sequence=2)
-    catch_up(cluster)
-    assert held(disks) == [[b"a", b"b", b"c"]] * 3
-
-
-def test_a_second_driver_that_appends_something_else(disks, cluster):
-    """Both stand; the one that lost its offset gets another, and no byte is written again."""
-    first = disks.open()
-    frost = Frost("append 1")
-    freeze_appends(first, frost)
-
-    with frozen(frost, lambda: first.append("orders", records(b"first"))) as future:
-        disks.open().append("orders", records(b"second"))
-
-    assert future.result(WAIT_S).partitions[0].base_offset == 2
-    assert values_of(cluster, "orders") == [b"a", b"second", b"first"]
-    assert held(disks) == [[b"a", b"second", b"first"]] * 3
-    assert operations_on(disks, 1).count("append") == 3

@@ -1,20 +1,13 @@
 """Batch writes one after the other in the same processes of Spark's, which keep clusters open."""
 
-import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
-from kafka_on_spark import Cluster
 from kafka_on_spark.spark.format import cluster_cache, sink
-from kafka_on_spark.spark.format.cluster_cache import cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
-
-OPTIONS = StorageOptions()
 
 
 @pytest.fixture
@@ -78,36 +71,6 @@ def test_what_others_have_done_between_two_writes_is_known_to_the_second(disks, 
 
     assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
     assert values_of(disks.cluster, "two") == [b"d"]
-
-
-def test_a_cluster_created_again_in_the_same_folders_is_written_to(disks, monkeypatch):
-    write_batch(disks, rows(b"old"), monkeypatch, topic="one")
-    root = Path(disks.metadata_root)
-    brokers = {number: root.with_name(f"anew-{number}") for number in (1, 2)}
-    for folder in (root, *brokers.values()):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-
-    with Cluster.create(root, brokers=brokers) as cluster:
-        cluster.create_topic("one", replication_factor=2)
-        for _ in range(20):  # it has more versions than the old one had
-            cluster.append("one", [{"value": b"by plain Python"}])
-        write_batch(disks, rows(b"new"), monkeypatch, topic="one")
-
-        assert values_of(cluster, "one") == [b"by plain Python"] * 20 + [b"new"]
-
-
-def test_a_log_that_was_rolled_back_is_read_as_by_a_new_process(disks):
-    root = normalize(str(disks.metadata_root))
-    copy = Path(root).with_name("copy")
-    before = cached_metadata(root, OPTIONS).image
-    shutil.copytree(root, copy)
-    disks.cluster.create_topic("two", replication_factor=2)
-    assert cached_metadata(root, OPTIONS).image.offset > before.offset
-    shutil.rmtree(root)
-    copy.rename(root)
-
-    assert cached_metadata(root, OPTIONS).image.offset == before.offset
 
 
 def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(disks, monkeypatch):

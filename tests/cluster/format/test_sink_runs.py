@@ -16,7 +16,6 @@ from tests.cluster.format.sinks import (
     expected,
     row,
     sink_disks,
-    write_batch,
 )
 
 
@@ -24,14 +23,6 @@ from tests.cluster.format.sinks import (
 def disks():
     with sink_disks() as disks:
         yield disks
-
-
-def test_a_run_of_a_query_takes_its_epoch_once(disks, monkeypatch):
-    query = Query(disks, monkeypatch)
-    for number in range(3):
-        query.add(number, both(6 * number))
-
-    assert disks.cluster.image.producers == {"spark-q": 0}
 
 
 @pytest.fixture
@@ -113,18 +104,6 @@ def test_workers_of_an_older_run_are_fenced_wherever_its_next_batch_is_appended(
     assert len(values_of(disks.cluster, "two")) == 8
 
 
-def test_a_run_whose_epochs_can_not_be_shared_goes_on_in_one_worker(
-    disks, monkeypatch, local_dirs, tmp_path, caplog
-):
-    (tmp_path / "kafka_on_spark").write_text("no folder")
-    query = Query(disks, monkeypatch)
-    for number in range(2):
-        query.add(number, both(6 * number))
-
-    assert disks.cluster.image.producers == {"spark-q": 0}
-    assert "the epochs of a query's run can't be stored" in caplog.text
-
-
 FAN_IN = 8
 """Files that are merged at once, here: fewer batches than the 32 of the product show the same."""
 
@@ -164,18 +143,6 @@ def test_the_last_batch_is_found_also_when_it_is_merged(disks, monkeypatch, merg
     assert values_of(disks.cluster, "two") == [*merged, b"next"]
 
 
-def test_an_older_run_of_the_same_query_is_fenced(disks, monkeypatch):
-    older, newer = Query(disks, monkeypatch, run="a"), Query(disks, monkeypatch, run="b")
-    older.add(0, both())
-    newer.add(0, both())
-    newer.add(1, both(6))
-
-    with pytest.raises(ProducerFencedError):
-        older.add(2, both(12))
-
-    assert len(values_of(disks.cluster, "two")) == 8
-
-
 def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is_told_to_go_on(
     disks, monkeypatch
 ):
@@ -193,16 +160,6 @@ def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is
     assert values_of(disks.cluster, "two") == [
         value for first in (0, 6) for value in expected(both(first), "two")
     ]
-
-
-def test_a_query_goes_on_with_its_next_batch_after_its_id_has_expired(disks, monkeypatch):
-    query = Query(disks, monkeypatch)
-    query.add(0, both())
-    expire(disks)
-
-    query.add(1, both(6))
-
-    assert len(values_of(disks.cluster, "two")) == 8
 
 
 def expire(disks):
@@ -228,26 +185,3 @@ def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(disks, monke
     assert values_of(disks.cluster, "two") == [
         value for first in (0, 6, 18) for value in expected(both(first), "two")
     ]
-
-
-def test_a_query_that_is_started_again_takes_over_and_its_last_batch_is_found(disks, monkeypatch):
-    given = {"transactional_id": "etl"}
-    first = Query(disks, monkeypatch, run="a", **given)
-    first.add(0, both())
-
-    again = Query(disks, monkeypatch, run="b", **given)
-    again.add(0, both())
-    again.add(1, both(6))
-
-    assert values_of(disks.cluster, "two") == [
-        value for place in (0, 6) for value in expected(both(place), "two")
-    ]
-
-
-def test_a_batch_write_with_a_transactional_id_fences_a_query_that_has_it(disks, monkeypatch):
-    query = Query(disks, monkeypatch, transactional_id="etl")
-    query.add(0, both())
-    write_batch(disks, both(6), monkeypatch, transactional_id="etl")
-
-    with pytest.raises(ProducerFencedError, match="'etl'"):
-        query.add(1, both(12))

@@ -1,16 +1,11 @@
 """The sink's writers on a real cluster: topics by row, conditions, expansion, replicas in sync."""
 
-from contextlib import nullcontext
-
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType
 
 from kafka_on_spark.errors import (
-    CommitConflictError,
     InvalidRecordError,
-    KafkaStorageError,
-    NotEnoughReplicasError,
     UnexpectedOffsetError,
     UnknownTopicOrPartitionError,
 )
@@ -64,15 +59,6 @@ def test_the_option_wins_over_a_column_of_any_type(disks, monkeypatch):
     assert values_of(disks.cluster, "two") == [b"a", b"b"]
 
 
-def test_the_option_wins_over_the_column(disks, monkeypatch):
-    tasks = both()
-
-    write_batch(disks, tasks, monkeypatch, topic="two")
-
-    assert values_of(disks.cluster, "one") == []
-    assert len(values_of(disks.cluster, "two")) == 6
-
-
 # fmt: off
 REFUSED = [
     pytest.param([row("two", b"a"), row(None, b"b")],   InvalidRecordError,           r"\[KAFKA_NULL_TOPIC_IN_DATA\] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic.", id="null topic"),
@@ -92,14 +78,6 @@ def test_a_row_that_goes_nowhere_takes_all_with_it(disks, monkeypatch, rows, err
     assert [values_of(disks.cluster, name) for name in ("one", "two")] == [[], []]
 
 
-def test_a_batch_of_a_producer_is_appended_to_all_its_topics_once(disks, monkeypatch):
-    for _ in range(2):
-        write_batch(disks, both(), monkeypatch, producer_id="p", sequence=4)
-
-    assert len(values_of(disks.cluster, "one")) == 2
-    assert len(values_of(disks.cluster, "two")) == 4
-
-
 def test_what_is_expected_of_several_topics_is_checked_before_the_first_commit(disks, monkeypatch):
     disks.cluster.append("two", [("k", "first")])
     condition = '{"one":{"0":0,"1":0},"two":{"0":%d}}'
@@ -112,16 +90,6 @@ def test_what_is_expected_of_several_topics_is_checked_before_the_first_commit(d
     assert len(values_of(disks.cluster, "one")) == 2
 
 
-def test_a_condition_on_a_topic_that_gets_no_row_counts(disks, monkeypatch):
-    disks.cluster.append("two", [("k", "first")])
-    only_one = [[row("one", b"a")]]
-
-    with pytest.raises(UnexpectedOffsetError, match="ends at 1, not at the expected 0"):
-        write_batch(disks, only_one, monkeypatch, expected_offsets='{"two":{"0":0}}')
-
-    assert values_of(disks.cluster, "one") == []
-
-
 def test_a_condition_counts_for_a_write_without_rows(disks, monkeypatch):
     writer = BatchWriter(
         options_of(disks, topic="one", expected_offsets='{"one":{"0":3}}'),
@@ -131,19 +99,6 @@ def test_a_condition_counts_for_a_write_without_rows(disks, monkeypatch):
 
     with pytest.raises(UnexpectedOffsetError, match="not at the expected 3"):
         writer.commit([])
-
-
-@pytest.mark.parametrize("acks", ["0", "1"])
-def test_an_absent_root_is_an_error_unless_acks_is_0(disks, monkeypatch, acks):
-    disks.cluster.append("two", [("k", "first")])
-    disks.take_away(1, 2, 3)
-    try:
-        with pytest.raises(KafkaStorageError) if acks == "1" else nullcontext():
-            write_batch(disks, [[row("two", b"a")]], monkeypatch, acks=acks)
-    finally:
-        disks.give_back(1, 2, 3)
-
-    assert values_of(disks.cluster, "two") == [b"first"]
 
 
 @pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
@@ -181,23 +136,6 @@ def test_a_batch_of_a_topic_that_grows_while_it_is_staged_is_appended_as_it_was_
 
     assert len(values_of(disks.cluster, "one")) == 40
     assert len(numbers_of(disks.cluster)) > 2
-
-
-def test_a_batch_that_is_staged_otherwise_than_its_first_try_stands_is_not_appended(
-    disks, monkeypatch
-):
-    """A task that could not read what the first try has left takes it for the first one."""
-    keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
-    query = Query(disks, monkeypatch, run="first")
-    older = query.stage(0, keys)
-    disks.cluster.add_partitions("one", to=7)
-    newer = query.stage(0, keys)
-    query.commit(0, keys, older)
-
-    with pytest.raises(CommitConflictError, match=r"'one' was given partitions.*run it again"):
-        Query(disks, monkeypatch, run="second").commit(0, keys, newer)
-
-    assert len(values_of(disks.cluster, "one")) == 20
 
 
 def numbers_of(cluster) -> set[int]:
@@ -239,17 +177,6 @@ def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, giv
 
     assert clock.slept_ms
     assert values_of(cluster, "three") == [b"a"]
-
-
-def test_a_batch_write_with_too_few_replicas_in_sync_is_refused_at_once(disks, monkeypatch):
-    disks.cluster.alter_topic_configs("two", {"min.insync.replicas": 2})
-    disks.cluster.append("two", [("k", "first")])
-    disks.take_down(isr_of(disks.cluster, "two")[1])
-
-    with pytest.raises(NotEnoughReplicasError):
-        write_batch(disks, [[row("two", b"a")]], monkeypatch)
-
-    assert values_of(disks.cluster, "two") == [b"first"]
 
 
 def test_a_write_says_what_it_has_appended_and_what_it_has_found(disks, monkeypatch, caplog):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kafka_on_spark.errors import (
     InvalidRequestError,
@@ -15,7 +15,6 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.query.offsets.group_offsets import describe_group
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format import source
 from kafka_on_spark.spark.format.source import BatchReader
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -33,18 +32,6 @@ def ends(reader, start, limit, count=10):
         found.append(end["t"]["0"])
         start = end
     raise AssertionError("it never ends")
-
-
-def test_limits_hold_for_triggers_and_not_where_everything_is_asked_for(disks):
-    disks.cluster.append("t", records(*[b"%d" % number for number in range(5)]))
-    limited, free = stream(disks, maxOffsetsPerTrigger=2), stream(disks)
-    least = stream(disks, minOffsetsPerTrigger=2)
-
-    assert limited.getDefaultReadLimit() == ReadMaxRows(2)
-    assert least.getDefaultReadLimit() == ReadMinRows(2)
-    assert free.getDefaultReadLimit() == ReadAllAvailable()
-    assert ends(limited, limited.initialOffset(), ReadMaxRows(2)) == [2, 4, 5]
-    assert ends(limited, limited.initialOffset(), ReadAllAvailable()) == [5]
 
 
 def test_what_is_available_now_is_read_to_its_end_and_waits_for_no_minimum(disks):
@@ -107,30 +94,6 @@ def test_records_that_come_before_the_first_batch_are_read_also_if_it_runs_again
     assert values(again, again.partitions(end, after)) == [b"0", b"1", b"2"]
 
 
-def test_a_stream_goes_on_after_an_empty_first_batch_although_nothing_is_committed_any_more(disks):
-    reader = stream(disks, startingOffsets="latest")
-    start = reader.initialOffset()
-    disks.cluster.append("t", records(b"0"))
-
-    assert ends(reader, start, ReadAllAvailable()) == []
-    assert ends(reader, start, ReadAllAvailable()) == [1]
-
-
-def test_the_first_batch_of_what_is_available_now_is_no_longer_than_that(disks):
-    disks.cluster.append("t", records(b"0"))
-    reader = stream(disks)
-    start = reader.initialOffset()
-    disks.cluster.append("t", records(b"1"))
-    reader.prepareForTriggerAvailableNow()
-    disks.cluster.append("t", records(b"2"))
-
-    assert ends(reader, start, ReadAllAvailable()) == [1, 2]
-    early = stream(disks)
-    early.prepareForTriggerAvailableNow()
-    disks.cluster.append("t", records(b"3"))
-    assert ends(early, early.initialOffset(), ReadAllAvailable()) == [3]
-
-
 def test_a_groups_offsets_follow_what_was_processed_and_are_not_committed_twice(disks):
     reader = stream(disks, kafka__group__id="g")
     disks.cluster.append("t", records(b"0", b"1"))
@@ -164,59 +127,6 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
 
 
-def test_a_partition_that_was_removed_and_added_again_is_told_or_read_from_its_beginning(disks):
-    cluster = disks.cluster
-    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
-    many = [(bytes([number]), b"old") for number in range(16)]
-    cluster.append("t", many)
-    strict = stream(disks)
-    patient = stream(disks, failOnDataLoss="false", kafka__group__id="g")
-    read_to = patient.latestOffset(patient.initialOffset(), ReadAllAvailable())
-    cluster.remove_partitions("t", to=1, records="drop")
-    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
-    cluster.append("t", [(key, b"new") for key, _ in many * 2])
-
-    with pytest.raises(LogTruncatedError, match=r"t-1 offset was changed .* added again"):
-        strict.latestOffset(read_to, ReadAllAvailable())
-    end = patient.latestOffset(read_to, ReadAllAvailable())
-
-    assert [each.name.partition for each in describe_group(cluster.image, "g")] == [0]
-    ranges = {each.order.name.partition: each.order for each in patient.partitions(read_to, end)}
-    assert (ranges[1].start_offset, ranges[1].end_offset) == (0, end["t"]["1"])
-    assert end["t"]["1"] == 2 * read_to["t"]["1"] > 0
-    assert set(values(patient, patient.partitions(read_to, end))) == {b"new"}
-    assert patient.latestOffset(end, ReadAllAvailable()) == end
-    assert len(describe_group(cluster.image, "g")) == 2
-
-
-def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_trigger(
-    disks, monkeypatch
-):
-    tries, moments = [], iter(range(0, 60_000, 1_000))
-
-    def away(*args, **kwargs):
-        tries.append(1)
-        raise KafkaStorageError("the root is away")
-
-    monkeypatch.setattr(source, "_monotonic_ms", lambda: next(moments))
-    reader = stream(disks, kafka__group__id="g")
-    disks.cluster.append("t", records(b"0"))
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
-        )
-        for _ in range(4):
-            assert reader.latestOffset(end, ReadAllAvailable()) == end
-    assert len(tries) == 1
-    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [0]
-
-    for _ in range(8):  # nothing else moves meanwhile
-        assert reader.latestOffset(end, ReadAllAvailable()) == end
-
-    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [1]
-
-
 def test_an_idle_query_saves_its_groups_offsets_again_before_they_expire(disks, monkeypatch):
     disks.cluster.alter_cluster_configs({"offsets.retention.minutes": 1})
     reader, idle_ms = stream(disks, kafka__group__id="g"), count(10**12, 20_000)
@@ -234,25 +144,6 @@ def test_an_idle_query_saves_its_groups_offsets_again_before_they_expire(disks, 
     assert disks.cluster.image.offset == saved + 1
     [position] = disks.cluster.image.groups.values()
     assert position.saved_at_ms == later_ms
-
-
-def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_trigger(
-    disks, monkeypatch
-):
-    reader = stream(disks, kafka__group__id="g")
-    disks.cluster.append("t", records(b"0"))
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    submit = MetadataService.submit
-
-    def append_first(metadata, *args, **kwargs):
-        monkeypatch.setattr(MetadataService, "submit", submit)
-        disks.cluster.append("t", records(b"1"))
-        return submit(metadata, *args, **kwargs)
-
-    monkeypatch.setattr(MetadataService, "submit", append_first)
-
-    assert reader.latestOffset(end, ReadAllAvailable()) == end
-    assert reader.latestOffset(end, ReadAllAvailable())["t"] == {"0": 2}
 
 
 def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_streams(disks):
@@ -283,28 +174,6 @@ def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_strea
     assert values(reader, reader.partitions(start, end)) == [b"2"]
 
 
-def test_a_batch_that_ends_above_what_is_committed_ends_there(disks):
-    cluster = disks.cluster
-    cluster.append("t", records(b"0"))
-    cluster.append("t", records(b"1", b"2"), acks=1)
-
-    for end, start_at, found in (
-        (2, 0, [b"0"]),
-        (3, 0, [b"0"]),
-        (3, 1, []),
-        (3, 2, []),
-        (3, 3, []),
-    ):
-        offsets = {"startingOffsets": start_at, "endingOffsets": end}
-        given = {name: f'{{"t":{{"0":{offset}}}}}' for name, offset in offsets.items()}
-        assert read(batch(disks, **given)) == found
-        assert read(batch(disks, minPartitions=2, **given)) == found
-        assert cluster.read("t", {0: start_at}, {0: end}).num_rows == len(found)
-    with pytest.raises(OffsetOutOfRangeError, match="its log ends at 3 and is committed up to 1"):
-        batch(disks, endingOffsets='{"t":{"0":4}}')
-    assert read(batch(disks, endingOffsets='{"t":{"0":4}}', failOnDataLoss="false")) == [b"0"]
-
-
 def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_goes_on(disks):
     cluster = disks.cluster
     for value in (b"0", b"1", b"2"):
@@ -323,19 +192,6 @@ def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_g
         strict.partitions(started, strict.latestOffset(started, ReadAllAvailable()))
     with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2"):
         batch(disks, **from_start).partitions()
-
-
-def test_a_batch_that_was_planned_before_retention_is_never_shorter_without_a_word(disks):
-    cluster = disks.cluster
-    for value in (b"0", b"1", b"2"):
-        cluster.append("t", records(value))
-    reader = batch(disks)
-    planned = reader.partitions()
-    cluster.alter_topic_configs("t", {"retention.bytes": 1})
-    cluster.run_controller()
-
-    with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2 by now"):
-        values(reader, planned)
 
 
 def planned_before_records_were_deleted(disks, reader_of, **given):

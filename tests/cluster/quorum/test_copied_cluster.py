@@ -11,7 +11,6 @@ from kafka_on_spark.errors import (
     ClusterNotFoundError,
     DuplicateBrokerRegistrationError,
     InvalidRootError,
-    KafkaOnSparkError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.query.options.source_options import parse_source
@@ -101,21 +100,6 @@ def test_a_cluster_whose_disks_were_moved_is_opened_by_a_link_in_their_place(fol
         with Cluster.open(name) as cluster:
             cluster.append("orders", records(b"b"))
     assert values_of(Cluster.open(root), "orders") == [b"a", b"b", b"b"]
-
-
-def test_the_copy_of_a_former_voter_leads_nowhere_and_is_not_added(folder):
-    roots, copied = prod_and_trial(folder, 3)
-    with Cluster.open(roots) as cluster:
-        cluster.remove_controller(2)
-        shutil.rmtree(copied[1])
-        shutil.copytree(roots[1], copied[1])
-
-        with pytest.raises(InvalidRootError, match="is a copy, or was moved"):
-            Cluster.open(copied[1])
-        for copy in copied[:2]:
-            with pytest.raises(InvalidRootError, match="is a copy of metadata root"):
-                cluster.add_controller(copy)
-        end_calls(cluster)
 
 
 def test_a_root_that_is_no_voter_as_yet_leads_to_the_voters_beside_others_only(folder, monkeypatch):
@@ -232,22 +216,6 @@ def test_a_copy_under_the_originals_url_deletes_nothing_of_brokers_that_obey_oth
     assert values_of(Cluster.open(folder / "m2"), "orders") == [b"a"]
 
 
-def test_a_copy_under_the_originals_url_fences_no_replica_of_brokers_that_obey_others(
-    folder, under_its_url
-):
-    before = commits_of(folder)
-    under_its_url.reassign({("orders", 0): [2, 1]})
-    under_its_url.elect_leaders("preferred", [("orders", 0)])
-
-    with pytest.raises(KafkaOnSparkError, match=f"obeys the metadata roots {folder}/m2, and not"):
-        under_its_url.append("orders", records(b"of the copy"), timeout_ms=500)
-
-    assert commits_of(folder) == before
-    with Cluster.open(folder / "m2") as original:
-        original.append("orders", records(b"b"))
-        assert values_of(original, "orders") == [b"a", b"b"]
-
-
 CHANGES = {
     "records are deleted": lambda copy: copy.delete_records({("orders", 0): 1}),
     "an append": lambda copy: copy.append("orders", records(b"of the copy")),
@@ -272,12 +240,6 @@ def test_a_metadata_root_that_was_given_up_changes_nothing_of_the_original(
     with Cluster.open(folder / "m2") as original:
         original.append("orders", records(b"b"))
         assert values_of(original, "orders") == [b"a", b"b"]
-
-
-def test_brokers_go_on_to_obey_the_original_as_voters_of_one_given_up_change(folder, under_its_url):
-    under_its_url.add_controller(folder / "m3")
-
-    assert [obeyed(folder / each) for each in "12"] == [(str(folder / "m2"),)] * 2
 
 
 def test_a_process_that_wrote_before_its_metadata_root_was_given_up_removes_nothing_after(folder):

@@ -31,17 +31,6 @@ def cluster(folder):
         yield cluster
 
 
-def test_the_times_of_the_quorum_are_settings_of_the_cluster(cluster):
-    log = cluster._metadata._log
-    assert log.settings().fetch_timeout_ms == 200
-
-    cluster.alter_cluster_configs({"controller.quorum.fetch.timeout.ms": 300})
-
-    found = log.settings()
-    assert (found.fetch_timeout_ms, found.election_timeout_ms) == (300, 500)
-    assert found.election_backoff_max_ms == 50
-
-
 def everything(cluster):
     """Do what users and operators do; return what is read at the end."""
     cluster.append("orders", records(b"b"))

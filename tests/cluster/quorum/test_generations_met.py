@@ -1,7 +1,6 @@
 """A list names roots of a generation that was given up, and of the one that goes on."""
 
 import logging
-import shutil
 
 import pytest
 
@@ -69,18 +68,3 @@ def test_a_cluster_that_was_forced_at_two_places_is_not_opened_by_both(cluster, 
             Cluster.open(roots)
     with Cluster.open(folder / "m3") as opened:
         assert values_of(opened, "orders") == [b"a"]
-
-
-def test_a_root_that_was_given_up_is_emptied_before_it_is_added(cluster, folder):
-    """What it has decided without the voter that goes on is gone."""
-    (folder / "m3").rename(folder / "m3-away")
-    for retention_ms in ("1", "2"):
-        cluster.alter_cluster_configs({"retention.ms": retention_ms})
-    (folder / "m3-away").rename(folder / "m3")
-
-    with Cluster.open(folder / "m3") as opened:
-        with pytest.raises(InconsistentClusterError, match=r"was given up .*: empty it, then add"):
-            opened.add_controller(folder / "m1")
-        shutil.rmtree(folder / "m1")
-        opened.add_controller(folder / "m1")
-        assert len(opened.describe_quorum().voters) == 2

@@ -14,8 +14,7 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -70,21 +69,6 @@ def test_a_metadata_root_that_is_lost_stops_nobody(cluster, folder):
     assert found.leader.node_id != 1
     assert found.voters[0].problem is not None
     assert found.lag_max is None
-
-
-def test_a_metadata_root_that_comes_back_is_brought_up(cluster, folder):
-    (folder / "m3").rename(folder / "away")
-    cluster.append("orders", records(b"a"))
-    (folder / "away").rename(folder / "m3")
-
-    cluster.append("orders", records(b"b"))
-    with Cluster.open(folder / "m3") as opened:
-        opened.append("orders", records(b"c"))
-
-    log = DeltaMetadataLog(str(folder / "m3"), OPTIONS)
-    # One that does not answer in time is a problem until it does.
-    wait_for(lambda: [each.problem for each in log.describe().voters] == [None, None, None])
-    assert values_of(cluster, "orders") == [b"a", b"b", b"c"]
 
 
 def lose_table(root, copy):
@@ -148,21 +132,6 @@ def test_an_append_outlives_a_moment_in_which_no_majority_answers(cluster, folde
     assert values_of(cluster, "orders") == [b"a"]
 
 
-def test_a_creation_that_was_cut_short_goes_on_with_what_is_there(folder):
-    roots = roots_in(folder)
-    for root in roots[:2]:
-        root.mkdir()
-    first = create_voter(str(roots[0]), OPTIONS, "the cluster's id")
-
-    with Cluster.create(roots, {1: folder / "1"}, configs=FAST) as cluster:
-        assert cluster.image.cluster_id == "the cluster's id"
-
-    keys = DeltaMetadataLog(str(roots[0]), OPTIONS).describe().voters
-    assert keys[0].voter.key.directory_id == first.directory_id
-    with pytest.raises(InvalidRequestError, match="there is a cluster at"):
-        Cluster.create(roots, {1: folder / "1"}, configs=FAST)
-
-
 def test_no_root_is_written_to_beside_one_that_has_a_cluster(cluster, folder):
     others = [folder / "m4", folder / "m5"]
 
@@ -194,11 +163,6 @@ def test_a_list_that_names_no_cluster_is_refused_in_a_sentence(
 ):
     with pytest.raises(error, match=sentence):
         Cluster.open(url.format(folder / "m1"))
-
-
-def test_a_root_with_a_comma_in_its_name_is_refused(folder):
-    with pytest.raises(InvalidRootError, match="without ','"):
-        Cluster.create([folder / "a,b"], {1: folder / "1"})
 
 
 def test_metadata_roots_lie_apart(folder):

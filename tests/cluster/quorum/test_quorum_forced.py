@@ -11,16 +11,11 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.service.control import forced_elections
-from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
-from tests.cluster.voters import bring_up, end_calls
+from tests.cluster.voters import bring_up
 
 OPTIONS = StorageOptions()
 
@@ -83,29 +78,6 @@ def test_a_partition_whose_replicas_do_not_all_answer_is_led_uncleanly(cluster, 
         assert values_of(opened, "orders") == [b"a", b"b"]
         [partition] = opened.image.topics[opened.image.topic_ids["orders"]].partitions.values()
         assert partition.unclean_generation == 1
-
-
-def test_leaderships_that_only_the_lost_roots_knew_of_are_fenced_off(cluster, folder):
-    """The third root is away while leaders change, and is all that is left then."""
-    away(folder, "m3")
-    for broker in (2, 3, 1, 2):
-        cluster.reassign({("orders", 0): [broker, *({1, 2, 3} - {broker})]})
-        cluster.elect_leaders("preferred", [("orders", 0)])
-        cluster.append("orders", records(b"by %d" % broker))
-    seen = [b"a", b"b", *(b"by %d" % broker for broker in (2, 3, 1, 2))]
-    assert values_of(cluster, "orders") == seen
-    for name in ("m1", "m2"):
-        shutil.rmtree(folder / name)
-
-    end_calls(cluster)
-    back(folder, "m3")
-
-    done = Cluster.force_controller(folder / "m3", 3)
-
-    assert [each.topic for each in done.elections.proven] == ["orders"]
-    with Cluster.open(folder / "m3") as opened:
-        opened.append("orders", records(b"after"))
-        assert values_of(opened, "orders") == [*seen, b"after"]
 
 
 def test_a_process_of_the_old_generation_that_comes_back_stops(cluster, folder):
@@ -180,67 +152,6 @@ def test_old_roots_that_come_back_lose_nothing_of_the_new_generation(cluster, fo
     away(folder, "m1", "m2")
     with Cluster.open(folder / "m3") as opened:
         assert values_of(opened, "orders") == appended
-
-
-def test_a_leadership_that_the_old_generation_begins_meanwhile_is_fenced_off(
-    cluster, folder, monkeypatch
-):
-    replicas = replica_store(OPTIONS)
-    image = cluster.image
-    key = PartitionKey(image.topic_ids["orders"], 0)
-    log = replicas.open(address_of(image, key, image.partition(key), 2))
-    raise_above, later = forced_elections.raise_above, [LeaderEpoch(7), LeaderEpoch(40)]
-
-    def lead_anew_after(now, **arguments):
-        if later:
-            change = operations.adopt(
-                log.load(), leader_epoch=later.pop(0), truncate_to=None, floor=Offset(0)
-            )
-            log.commit(log.load(), change)
-        return raise_above(now, **arguments)
-
-    monkeypatch.setattr(forced_elections, "raise_above", lead_anew_after)
-    away(folder, "m1", "m2")
-
-    done = Cluster.force_controller(folder / "m3", 3)
-
-    assert done.elections.fenced_count == 3
-    with Cluster.open(folder / "m3") as opened:
-        assert opened.image.partition(key).leader_epoch > 40
-        opened.append("orders", records(b"new"))
-        assert values_of(opened, "orders") == [b"a", b"b", b"new"]
-
-
-def test_a_partition_of_which_no_replica_answers_waits_for_the_next_force(cluster, folder):
-    away(folder, "m1", "m2", "1", "2", "3")
-
-    done = Cluster.force_controller(folder / "m3", 3)
-
-    assert [each.topic for each in done.elections.leaderless] == ["orders"]
-    back(folder, "1", "2", "3")
-    with Cluster.open(folder / "m3") as opened:
-        opened.run_controller()  # it has fenced nothing, and leads nothing anew
-        assert opened.describe_topic("orders").partitions[0].leader is None
-    again = Cluster.force_controller(folder / "m3", 3)
-    assert [each.topic for each in again.elections.proven] == ["orders"]
-    with Cluster.open(folder / "m3") as opened:
-        assert values_of(opened, "orders") == [b"a", b"b"]
-
-
-def test_a_broker_that_was_not_reached_is_by_the_next_force_though_all_is_led(cluster, folder):
-    away(folder, "m1", "m2", "1")
-    done = Cluster.force_controller(folder / "m3", 3)
-    assert (done.elections.unreached, done.elections.leaderless) == ((1,), ())
-    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
-        Cluster.force_controller(folder / "m3", 3)  # it is away still
-    back(folder, "1")
-
-    again = Cluster.force_controller(folder / "m3", 3)
-
-    assert (again.generation, again.elections.unreached) == (1, ())
-    assert read_generation(str(folder / "1"), OPTIONS) == 1
-    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
-        Cluster.force_controller(folder / "m3", 3)
 
 
 def test_a_partition_waits_for_the_next_force_also_where_voters_were_added_since(cluster, folder):

@@ -7,12 +7,10 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
-    ClusterNotFoundError,
     DuplicateVoterError,
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
-    KafkaStorageError,
     QuorumUnavailableError,
     VoterNotFoundError,
 )
@@ -24,8 +22,7 @@ from kafka_on_spark.storage.identity import roots_apart
 from kafka_on_spark.storage.identity.metadata_root import read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import FAST, PATIENCE_MS, files_below, records, values_of
-from tests.cluster.serving.processes import wait_for
+from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.voters import end_calls
 
 OPTIONS = StorageOptions()
@@ -89,31 +86,6 @@ def test_a_cluster_grows_from_one_root_to_three_and_shrinks_back_while_it_is_use
     assert values_of(cluster, "orders") == [*appended, b"last"]
 
 
-def test_any_root_that_goes_is_outlived_after_the_cluster_has_grown(grown, folder):
-    grown.append("orders", records(b"a"))
-    shutil.rmtree(folder / "m1")
-
-    grown.append("orders", records(b"b"), timeout_ms=PATIENCE_MS)
-
-    with Cluster.open([folder / "m1", folder / "m2"]) as opened:
-        assert values_of(opened, "orders") == [b"a", b"b"]
-
-
-def test_a_new_voter_says_all_that_was_ever_decided(cluster, folder):
-    for number in range(12):
-        cluster.create_topic(f"topic-{number}", replication_factor=1)
-    before = cluster.broker_history()
-
-    cluster.add_controller(folder / "m2")
-    cluster.remove_controller(1)
-
-    end_calls(cluster)
-    shutil.rmtree(folder / "m1")
-    with Cluster.open(folder / "m2") as opened:
-        assert opened.broker_history() == before
-        assert len(opened.image.topic_ids) == 13
-
-
 def test_an_old_list_leads_to_the_voters_of_now(grown, folder):
     """The list names the first root alone, which was removed and says so."""
     old = Cluster.open(folder / "m1")
@@ -143,23 +115,6 @@ def test_the_root_of_a_removed_voter_says_so_until_it_comes_back(grown, folder):
     assert again.voter == done.voter
     assert not is_marked()
     assert voters_of(grown) == [1, 2, 3]
-
-
-def test_a_root_that_was_emptied_is_removed_and_comes_back_as_another_voter(grown, folder):
-    end_calls(grown)
-    shutil.rmtree(folder / "m2")
-    (folder / "m2").mkdir()
-    with pytest.raises(DuplicateVoterError, match="remove that voter"):
-        grown.add_controller(folder / "m2")
-
-    done = grown.remove_controller(2)
-    again = grown.add_controller(folder / "m2")
-
-    assert not done.is_marked
-    assert again.voter.key.node_id == 4
-    assert voters_of(grown) == [1, 3, 4]
-    # One that does not answer in time is a problem until it does.
-    wait_for(lambda: not any(each.problem for each in grown.describe_quorum().voters))
 
 
 def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
@@ -225,20 +180,6 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     assert voters_of(cluster) == [1, 2]
 
 
-@pytest.mark.parametrize("named", [["m2"], ["m1", "m2"]])
-def test_a_cluster_is_not_to_be_created_again_at_a_root_whose_addition_was_cut_off(
-    cluster, folder, named
-):
-    metadata = cluster._services.metadata
-    prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/m2", OPTIONS)
-    (folder / "m1").rename(folder / "away")
-
-    with pytest.raises(ClusterNotFoundError, match=r"metadata root 2 of .*: name another of its"):
-        Cluster.open([folder / name for name in named])
-
-    (folder / "away").rename(folder / "m1")
-
-
 def test_a_root_whose_addition_was_cut_off_begins_no_second_cluster_and_is_added_yet(
     cluster, folder
 ):
@@ -296,27 +237,6 @@ def test_changes_that_can_not_be_are_refused_in_a_sentence(cluster, change, erro
         change(cluster)
 
 
-def test_a_removed_root_that_was_emptied_leads_nowhere(grown, folder):
-    grown.remove_controller(2)
-    end_calls(grown)
-    shutil.rmtree(folder / "m2")
-
-    with pytest.raises(ClusterNotFoundError):
-        Cluster.open(folder / "m2")
-    with Cluster.open([folder / "m2", folder / "m3"]) as opened:
-        assert voters_of(opened) == [1, 3]
-
-
-def test_a_new_root_that_is_away_is_refused_and_nobody_waits_for_it(cluster, folder):
-    (folder / "away").symlink_to(folder / "gone" / "deep" / "er")
-
-    with pytest.raises((InvalidRootError, KafkaStorageError)):
-        cluster.add_controller(folder / "away")
-
-    cluster.append("orders", records(b"a"))
-    assert voters_of(cluster) == [1]
-
-
 @pytest.mark.parametrize("hung", ["1", "m1"])
 def test_a_root_is_added_while_that_of_a_broker_or_a_voter_hangs(
     cluster, folder, monkeypatch, hung
@@ -336,23 +256,3 @@ def test_a_root_is_added_while_that_of_a_broker_or_a_voter_hangs(
 
     assert voters_of(cluster) == [1, 2]
     assert 3 in cluster.image.brokers
-
-
-def test_of_two_roots_that_were_prepared_at_once_the_second_is_emptied_and_the_first_stays(
-    cluster, folder
-):
-    metadata = cluster._services.metadata
-    for name in ("m2", "m3"):
-        prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/{name}", OPTIONS)
-    cluster.add_controller(folder / "m2")
-    before = files_below(folder / "m3")
-
-    with pytest.raises(
-        DuplicateVoterError, match=r"m3 was prepared as voter .*/m2 is by now: empt"
-    ):
-        cluster.add_controller(folder / "m3")
-
-    assert files_below(folder / "m3") == before
-    shutil.rmtree(folder / "m3")
-    cluster.add_controller(folder / "m3")
-    assert len(set(voters_of(cluster))) == 3

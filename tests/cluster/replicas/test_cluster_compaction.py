@@ -1,21 +1,14 @@
 """Compacted topics on real disks: what replicas keep, that they are equal, and what is read."""
 
-import time
-
-import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
+from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.compaction.flaws import KeyedRecord
-from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.replicas.merging import merged_files
-from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.replicas.segments import read_segment
-from kafka_on_spark.storage.roots import parquet_files
-from tests.cluster.disks import isr_of, new_disks
+from tests.cluster.disks import new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 from tests.kept import kept_records
 
@@ -121,76 +114,6 @@ def test_tombstones_go_once_every_replica_has_lost_what_they_delete(disks):
     assert cluster.image.offset == before, "nothing is due any more"
 
 
-def test_a_log_goes_on_and_is_compacted_again_and_again(disks):
-    cluster = disks.cluster
-    whole = []
-    for turn in range(6):
-        append(cluster, f"a{turn} b{turn}", f"{'-a' if turn % 2 else 'a9'} c{turn}")
-        new = contents(cluster)[1]
-        whole += [each for each in new if each.offset >= 4 * turn]
-        cluster.maintain()
-        check_equal(cluster, whole)
-
-    assert [(key, value) for _, key, value in read(cluster)] == [
-        ("b", "5"),
-        ("a", None),
-        ("c", "5"),
-    ]
-
-
-KEYS = 20_000
-"""More than the 16,384 that the smallest buffer holds."""
-
-RECORDS = 25_000
-
-
-def test_keys_that_do_not_fit_into_memory_take_several_rounds(disks):
-    cluster = disks.cluster
-    cluster.alter_cluster_configs({"log.cleaner.dedupe.buffer.size": 1024 * 1024})
-    rows = [{"key": f"{(7 * place) % KEYS}", "value": f"{place}"} for place in range(RECORDS)]
-    for start in range(0, RECORDS, RECORDS // 5):
-        cluster.append("prices", rows[start : start + RECORDS // 5])
-    whole = contents(cluster)[1]
-
-    cluster.maintain()
-
-    check_equal(cluster, whole)
-    assert len(contents(cluster)[1]) == KEYS
-
-
-def test_a_retry_of_a_batch_that_compaction_has_taken_is_a_duplicate(disks):
-    cluster = disks.cluster
-    first = cluster.append("prices", [("a", "1")], producer_id="p", sequence=0)
-    append(cluster, "a2")
-    cluster.maintain()
-
-    again = cluster.append("prices", [("a", "1")], producer_id="p", sequence=0)
-
-    assert read(cluster) == [(1, "a", "2")]
-    assert again.partitions[0].base_offset == first.partitions[0].base_offset
-
-
-def test_a_replica_that_was_away_has_lost_what_a_tombstone_deleted_when_it_is_back(disks):
-    cluster = disks.cluster
-    append(cluster, "a1 b1")
-    disks.take_away(3)
-    cluster.run_controller()
-    append(cluster, "-a", "c1")
-    whole = contents_of(cluster, 1)
-    for _ in range(3):
-        cluster.maintain()
-    assert registered(cluster).tombstones_below == 4
-
-    disks.give_back(3)
-    for _ in range(4):
-        cluster.run_controller()
-        cluster.replicate(is_sweep=True)
-        cluster.maintain()
-
-    assert isr_of(cluster, "prices") == [1, 2, 3]
-    check_equal(cluster, whole)
-
-
 def contents_of(cluster, broker_id):
     image = cluster.image
     key, partition = next(iter(image.partitions()))
@@ -202,18 +125,6 @@ def contents_of(cluster, broker_id):
         for segment, base, _ in part.ranges()
         for row in read_segment(address, segment, StorageOptions(None)).to_pylist()
     ]
-
-
-def test_a_topic_that_is_not_compacted_any_more_keeps_what_it_has_and_stays_as_it_is(disks):
-    cluster = disks.cluster
-    append(cluster, "a1 a2")
-    cluster.maintain()
-    cluster.alter_topic_configs("prices", {"cleanup.policy": "delete"})
-    append(cluster, "a3")
-
-    cluster.maintain()
-
-    assert read(cluster) == [(1, "a", "2"), (2, "a", "3")]
 
 
 def test_an_append_that_waits_reads_and_a_stream_of_offsets_are_not_disturbed(disks):
@@ -276,72 +187,3 @@ LEFT = [(1, "b", "1"), (2, "a", "2")]
 def test_who_reads_a_leader_that_is_not_compacted_has_it_compacted(unclean):
     assert read(unclean) == LEFT
     assert unclean.fsck().invariants == frozenset()
-
-
-def test_a_round_compacts_a_leader_that_can_not_be_read_before(unclean):
-    unclean.alter_cluster_configs({"log.cleaner.share": "0"})
-    [order] = plan_reads(unclean.image, "prices")
-    store, options = unclean._services.replicas, StorageOptions(None)
-    with pytest.raises(KafkaStorageError, match=r"not compacted as far as .* the next round"):
-        list(read_rows(order, store, options))
-
-    unclean.replicate()
-
-    rows = pa.Table.from_batches(read_rows(order, store, options)).to_pylist()
-    assert [row["offset"] for row in rows] == [offset for offset, _, _ in LEFT]
-
-
-@pytest.mark.parametrize("broker_id", [1, 3])
-def test_a_damaged_file_that_only_compaction_reads_has_its_replica_made_anew(disks, broker_id):
-    cluster = disks.cluster
-    append(cluster, "a1 b1 a2", "c1 b2", "a3")
-    whole = contents(cluster)[2]
-    before = uuids_of(cluster)
-    damaged = min(disks.folder(broker_id, "prices").glob("*.parquet"))
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-
-    report = cluster.maintain()
-    end = time.monotonic() + 60
-    while not is_whole(cluster):
-        assert time.monotonic() < end, "the replica is not made anew"
-        # The second inspection comes some seconds after the first; then followers adopt another.
-        cluster.replicate(is_sweep=True)
-        cluster.maintain()
-
-    assert [row.broker_id for row in report.rows if row.error] == [broker_id]
-    after = uuids_of(cluster)
-    assert {each for each in after if after[each] != before[each]} == {broker_id}
-    assert sorted(isr_of(cluster, "prices")) == [1, 2, 3]
-    check_equal(cluster, whole)
-    assert cluster.fsck().findings == ()
-
-
-def is_whole(cluster):
-    """Return whether all replicas are in sync, and have finished what is decided."""
-    now = registered(cluster)
-    held = states(cluster).values()
-    return len(isr_of(cluster, "prices")) == 3 and all(
-        each.compaction.has_finished(now) for each in held
-    )
-
-
-def uuids_of(cluster):
-    _, partition = next(iter(cluster.image.partitions()))
-    return {each: partition.uuid_of(each) for each in partition.replicas}
-
-
-def test_what_no_reader_takes_as_one_file_uncompressed_is_compacted_in_several(disks, monkeypatch):
-    """Values that compress well: a group of files of few bytes is more than a reader's memory."""
-    cluster, keys = disks.cluster, "abcdefghijklmnopqrstuvwx"
-    for some in ("a", *(keys[at : at + 4] for at in range(0, len(keys), 4))):
-        append(cluster, " ".join(f"{key}{key * 1000}" for key in some))
-    most = 20_000
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most // 2)
-    monkeypatch.setattr(parquet_files, "UNCOMPRESSED_BYTES_MAX", most)
-
-    report = cluster.maintain()
-
-    assert [row.error for row in report.rows if row.error] == []
-    assert not report.is_left
-    assert [(key, value) for _, key, value in read(cluster)] == [(key, key * 1000) for key in keys]
-    assert cluster.fsck(deep=True).findings == ()

@@ -3,15 +3,11 @@
 import threading
 
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.errors import (
     KafkaStorageError,
-    MessageTooLargeError,
     NotEnoughReplicasError,
-    RequestTimedOutError,
 )
-from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.disks import (
     PATIENCE_MS,
     isr_of,
@@ -46,35 +42,6 @@ def test_the_partitions_of_a_lost_broker_fail_over_and_appends_go_on(disks, clus
     assert values_of(cluster, "orders") == [b"a", b"b"]
 
 
-def test_a_new_leaders_table_is_fenced_by_the_controller_and_not_by_the_next_append(disks, cluster):
-    disks.take_away(1)
-
-    cluster.run_controller()
-
-    assert [_fence_on(disks, each) for each in (2, 3)] == [1, 0]
-
-
-def test_a_deposed_leaders_table_takes_nothing_more_from_the_controllers_commit_on():
-    """Its disk is there: a late append of its time finds the fence of the next leadership."""
-    with new_disks(configs={"leader.imbalance.per.broker.percentage": "0"}) as disks:
-        cluster = disks.cluster
-        cluster.create_topic("orders", replica_assignment=REPLICAS)
-        cluster.append("orders", records(b"a"))
-        cluster.drain_broker(1)
-        cluster.resume_broker(1)
-        cluster.replicate(is_sweep=True)
-        assert partition_of(cluster, "orders").leader == 2
-
-        cluster.run_controller()
-
-        assert partition_of(cluster, "orders").leader == 1
-        assert [_fence_on(disks, each) for each in (1, 2, 3)] == [2, 2, 1]
-
-
-def _fence_on(disks, broker_id):
-    return DeltaTable(str(disks.folder(broker_id, "orders"))).transaction_version("leader-epoch")
-
-
 def test_a_failover_of_many_partitions_is_one_commit(disks):
     disks.cluster.create_topic("orders", partitions=60, replication_factor=3)
     disks.take_away(1)
@@ -104,28 +71,6 @@ def test_an_append_that_waits_for_a_lost_leader_goes_on_with_the_new_one(disks, 
     assert disks.values_on(2, "orders") == disks.values_on(3, "orders") == [b"a", b"b"]
 
 
-def test_without_a_controller_an_append_to_a_lost_leader_is_unknown_and_a_retry_is_safe(
-    disks, cluster
-):
-    disks.take_away(1)
-
-    with pytest.raises(RequestTimedOutError, match="a retry with the same sequence is safe"):
-        cluster.append("orders", records(b"b"), producer_id="p", sequence=0, timeout_ms=100)
-    cluster.run_controller()
-    cluster.append("orders", records(b"b"), producer_id="p", sequence=0)
-
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
-def test_with_acks_1_an_append_to_a_lost_leader_goes_on_with_the_next_one(disks, cluster):
-    disks.take_away(1)
-
-    cluster.append("orders", records(b"b"), acks=1, timeout_ms=PATIENCE_MS)
-
-    assert partition_of(cluster, "orders").leader == 2
-    assert disks.values_on(2, "orders") == [b"a", b"b"]
-
-
 def test_an_append_to_a_leader_that_nobody_can_replace_is_refused_at_once(disks):
     disks.cluster.create_topic("alone", replica_assignment={0: [1]})
     disks.cluster.append("alone", records(b"a"))
@@ -148,24 +93,6 @@ def test_with_acks_0_nobody_waits_for_the_error_of_a_lost_leader(disks, cluster,
     assert values_of(cluster, "orders") == [b"a", b"c"]
 
 
-def test_with_acks_0_a_record_that_is_not_allowed_is_refused_all_the_same(disks, cluster):
-    cluster.alter_topic_configs("orders", {"max.message.bytes": 100})
-
-    with pytest.raises(MessageTooLargeError, match=r"max\.message\.bytes=100"):
-        cluster.append("orders", records(b"b" * 1000), acks=0)
-
-
-@pytest.mark.parametrize("acks", ["all", 1])
-def test_a_root_that_is_away_during_an_append_gets_no_folder(disks, cluster, acks):
-    disks.take_away(1, 3)
-
-    with pytest.raises((KafkaStorageError, RequestTimedOutError)):
-        cluster.append("orders", records(b"b"), acks=acks, timeout_ms=100)
-
-    assert not disks.root(1).exists()
-    assert not disks.root(3).exists()
-
-
 def test_below_the_minimum_of_in_sync_replicas_nothing_is_written(disks, cluster):
     disks.take_away(2, 3)
     cluster.run_controller()
@@ -176,21 +103,6 @@ def test_below_the_minimum_of_in_sync_replicas_nothing_is_written(disks, cluster
 
     assert cluster.image.offset == before
     assert disks.values_on(1, "orders") == [b"a"]
-
-
-def test_acks_1_is_taken_below_the_minimum_and_committed_once_it_is_met_again(disks, cluster):
-    disks.take_away(2, 3)
-    cluster.run_controller()
-
-    cluster.append("orders", records(b"b"), acks=1)
-    assert values_of(cluster, "orders") == [b"a"]
-    disks.give_back(2, 3)
-    cluster.run_controller()
-    cluster.replicate()
-    cluster.replicate()
-
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-    assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
 @pytest.mark.smoke
@@ -234,18 +146,6 @@ def test_the_controller_gives_preferred_leaders_their_partitions_back():
         )
 
 
-def test_preferred_leaders_are_elected_once(disks, cluster):
-    disks.take_away(1)
-    cluster.run_controller()
-    disks.give_back(1)
-    cluster.run_controller()
-    assert cluster.elect_leaders("preferred", [("orders", 0)]) == []  # not in sync yet
-    cluster.replicate()
-
-    assert cluster.elect_leaders("preferred", [("orders", 0)]) == [("orders", 0)]
-    assert cluster.elect_leaders("preferred", [("orders", 0)]) == []
-
-
 def test_the_history_names_every_cause(disks, cluster):
     disks.take_away(1)
     cluster.run_controller()
@@ -275,53 +175,6 @@ def test_the_history_names_every_cause(disks, cluster):
     assert cluster.history("orders") == history
 
 
-def test_uncommitted_records_of_a_deposed_leader_are_cut_when_it_returns(disks, cluster):
-    # acks=1 while the followers' disks are away: the leader alone has them.
-    disks.take_away(2, 3)
-    cluster.append("orders", records(b"lost", b"lost too"), acks=1)
-    disks.take_away(1)
-    disks.give_back(2, 3)
-    cluster.run_controller()
-    cluster.append("orders", records(b"kept"))
-    disks.give_back(1)
-    assert disks.values_on(1, "orders") == [b"a", b"lost", b"lost too"]
-
-    cluster.run_controller()
-    report = cluster.replicate()
-
-    assert (report.truncated_records, report.copied_records) == (2, 1)
-    assert [disks.values_on(each, "orders") for each in (1, 2, 3)] == [[b"a", b"kept"]] * 3
-    assert values_of(cluster, "orders") == [b"a", b"kept"]
-    assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
-def test_a_log_that_was_deposed_twice_is_cut_to_what_it_shares_with_the_newest_leader(
-    disks, cluster
-):
-    # KIP-279: one question for the end of its epoch is not enough after two fast failovers.
-    disks.take_away(2, 3)
-    cluster.append("orders", records(b"of 1, lost"), acks=1)
-    disks.take_away(1)
-    disks.give_back(2)
-    cluster.run_controller()
-    cluster.append("orders", records(b"of 2, lost"), acks=1)
-    disks.take_away(2)
-    disks.give_back(3)
-    cluster.run_controller()
-    # Not in sync, but it left when the high watermark stood still: an eligible leader (KIP-966).
-    assert partition_of(cluster, "orders").leader == 3
-    cluster.append("orders", records(b"of 3"), acks=1)
-    disks.give_back(1, 2)
-    cluster.run_controller()
-    cluster.replicate()  # the ISR grows to its minimum
-    cluster.replicate()  # and commits what it has
-
-    held = [disks.values_on(each, "orders") for each in (1, 2, 3)]
-    assert held == [[b"a", b"of 3"]] * 3
-    assert values_of(cluster, "orders") == [b"a", b"of 3"]
-    assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
 @pytest.mark.smoke
 def test_when_every_disk_is_away_the_last_in_sync_one_leads_again_when_it_returns(disks, cluster):
     disks.take_away(2, 3)
@@ -346,37 +199,3 @@ def test_a_read_is_served_by_another_replica_before_the_controller_has_noticed(d
     disks.take_away(2, 3)
     with pytest.raises(KafkaStorageError, match="can't be read from any replica: broker 1: "):
         values_of(cluster, "orders")
-
-
-def test_a_follower_whose_disk_was_away_for_an_append_keeps_its_replica(disks, cluster):
-    # There is no meta.properties on the root, so the broker is absent and its replica not bad.
-    folder = disks.folder(3, "orders")
-    disks.take_away(3)
-    with pytest.raises(RequestTimedOutError):
-        cluster.append("orders", records(b"b"), timeout_ms=100)
-    cluster.run_controller()
-    disks.give_back(3)
-    cluster.run_controller()
-
-    report = cluster.replicate()
-
-    assert report.copied_records == 1
-    assert disks.folder(3, "orders") == folder
-    assert cluster.image.brokers[3].state is BrokerState.ACTIVE
-
-
-def test_controllers_of_two_processes_wait_for_each_other(disks, cluster):
-    other = disks.open()
-    reports = []
-    threads = [
-        threading.Thread(target=lambda each=each: reports.append(each.run_controller()))
-        for each in (cluster, other)
-    ]
-
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-
-    assert [report.passes for report in reports] == [1, 1]
-    assert cluster.image.controller.controller_id is None

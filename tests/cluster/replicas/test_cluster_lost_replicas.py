@@ -3,11 +3,9 @@
 import shutil
 
 import pytest
-from deltalake import DeltaTable
 
-from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
+from tests.cluster.disks import isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -84,15 +82,6 @@ def test_another_disk_is_taken_by_registering_it_and_fetched_in_full_under_a_new
     assert disks.values_on(1, "orders") == VALUES
 
 
-def test_another_disk_for_a_broker_that_answers_is_refused(disks, cluster):
-    before = cluster.image.offset
-
-    with pytest.raises(DuplicateBrokerRegistrationError, match="only after it was fenced"):
-        cluster.register_broker(1, disks.base / "another")
-
-    assert cluster.image.offset == before
-
-
 @pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
 def test_a_replica_whose_folder_is_gone_is_made_anew_under_another_uuid(disks, cluster, broker_id):
     folder = disks.folder(broker_id, "orders")
@@ -126,78 +115,3 @@ def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     assert disks.values_on(broker_id, "orders") == [*VALUES, b"d"]
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
     assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
-@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
-@pytest.mark.parametrize("has_commit", [False, True], ids=["nothing after it", "a commit after it"])
-def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetched_anew(
-    disks, cluster, has_commit, is_other_process
-):
-    """The checkpoint, or the commit after it, was under way when its disk was rolled back."""
-    folder = disks.folder(3, "orders")
-    copy = disks.leave_unreadable(folder)
-    for value in (b"d", b"e"):
-        cluster.append("orders", records(value))
-        cluster.replicate(is_sweep=True)
-    DeltaTable(str(folder)).create_checkpoint()
-    log = folder / "_delta_log"
-    late = [*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"]
-    if has_commit:
-        cluster.append("orders", records(b"f"))
-        cluster.replicate(is_sweep=True)
-        late.append(max(log.glob("*.json")))
-    contents = {path: path.read_bytes() for path in late}
-    disks.restore(copy, folder)
-    for path, content in contents.items():
-        path.write_bytes(content)
-
-    replicate_until_caught_up(disks.open() if is_other_process else cluster)
-
-    assert disks.folder(3, "orders") != folder
-    assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
-def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, cluster):
-    folder = disks.folder(1, "orders")
-    copy = disks.leave_unreadable(folder)
-    cluster.append("orders", records(b"d"))
-    disks.restore(copy, folder)
-    other = disks.open()
-    other.replicate(is_sweep=True)
-
-    other.append("orders", records(b"e"), timeout_ms=PATIENCE_MS)
-
-    assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
-    assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()
-
-
-def test_readers_pass_over_a_replica_that_was_rolled_back(disks, cluster):
-    folder = disks.folder(1, "orders")
-    copy = disks.leave_unreadable(folder)
-    cluster.append("orders", records(b"d"))
-    disks.restore(copy, folder)
-
-    assert values_of(disks.open(), "orders") == [*VALUES, b"d"]
-
-
-def test_readers_pass_over_a_segment_that_was_damaged_or_deleted(disks, cluster):
-    damaged, deleted = sorted(disks.folder(1, "orders").glob("*.parquet"))[:2]
-    content = bytearray(damaged.read_bytes())
-    content[len(content) // 3] ^= 0xFF
-    damaged.write_bytes(content)
-    deleted.unlink()
-
-    assert values_of(disks.open(), "orders") == VALUES
-
-
-def test_a_deleted_topics_tables_stay_and_a_namesake_is_another_topic(disks, cluster):
-    folder = disks.folder(1, "orders")
-    before = files_below(folder)
-
-    cluster.delete_topic("orders")
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    cluster.append("orders", records(b"new"))
-
-    assert values_of(cluster, "orders") == [b"new"]
-    assert files_below(folder) == before
-    assert disks.folder(1, "orders") != folder

@@ -69,26 +69,6 @@ def test_removed_files_and_those_of_older_leaderships_go(disks):
     assert disks.cluster.maintain().rows == ()
 
 
-def test_what_a_follower_copies_has_the_name_of_its_own_fence(disks):
-    cluster = disks.cluster
-    cluster.append("orders", records(b"a"))
-    raise_epoch(disks)
-    epoch = partition_of(cluster, "orders").leader_epoch
-    cluster.reassign({("orders", 0): [2, 3]})
-    for _ in range(2):
-        cluster.replicate()
-        cluster.run_controller()
-    cluster.reassign({("orders", 0): [2, 3, 1]})
-    for _ in range(2):
-        cluster.replicate()
-        cluster.run_controller()
-
-    [name] = files_of(disks, 1)
-
-    assert int(name.split("-")[0]) > epoch
-    assert disks.open().fsck().findings == ()
-
-
 def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
     cluster = disks.cluster
     cluster.append("orders", records(b"a"))
@@ -111,18 +91,6 @@ def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
     assert values_of(cluster, "orders") == [b"a"]
     cluster.append("orders", records(b"b"))
     assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
-def test_a_disk_that_is_away_is_a_row_and_stops_no_other(disks):
-    leave_garbage(disks)
-    disks.take_away(2)
-
-    report = disks.cluster.maintain()
-    disks.give_back(2)
-
-    assert report.is_left
-    assert {row.broker_id for row in report.rows if row.error} == {2}
-    assert {row.broker_id for row in report.rows if row.count} == {1, 3}
 
 
 def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monkeypatch):
@@ -162,23 +130,3 @@ def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
     cluster.maintain()
 
     assert cluster.read("orders", start=offsets).column("value").to_pylist() == [b"b"]
-
-
-def test_a_file_that_another_cleaner_deletes_meanwhile_is_no_failure(disks, monkeypatch):
-    leave_garbage(disks)
-    raise_epoch(disks)
-    look, gone = folder_cleaning.time_and_size, []
-
-    def after_another_cleaner(path, options):
-        if not gone:
-            gone.append(path)
-            os.unlink(path)
-        return look(path, options)
-
-    monkeypatch.setattr(folder_cleaning, "time_and_size", after_another_cleaner)
-
-    report = disks.cluster.maintain()
-
-    assert gone
-    assert not report.is_left
-    assert_only_records_are_left(disks)

@@ -5,10 +5,9 @@ import pytest
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.storage.replicas.merging import merged_files
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import new_disks, records, values_of
+from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
 COUNT = 45  # the newest 10 stay: 35 may be merged, 32 are
@@ -65,17 +64,6 @@ def test_fsck_finds_nothing_also_in_the_files(merged):
     assert report.findings == ()
 
 
-def test_appends_go_on_behind_it_and_replicas_stay_in_sync(merged):
-    disks, before, _ = merged
-    cluster = disks.cluster
-
-    cluster.append("orders", records(b"later"))
-
-    assert values_of(cluster, "orders")[-1] == b"later"
-    assert disks.open().fsck().findings == ()
-    assert len(before) == 2 * COUNT
-
-
 def test_a_reader_with_an_image_of_before_reads_on(merged):
     """A query that was planned before the merge."""
     disks, before, _ = merged
@@ -84,20 +72,3 @@ def test_a_reader_with_an_image_of_before_reads_on(merged):
     assert other.read("orders", end={0: 2 * COUNT}).equals(before)
     with pytest.raises(OffsetOutOfRangeError):
         other.read("orders", start={0: 1000})
-
-
-def test_files_that_are_too_large_to_be_merged_are_no_work_and_leave_no_orphans(monkeypatch):
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 1)
-    with new_disks(brokers=1) as disks:
-        cluster = disks.cluster
-        cluster.create_topic("orders", replication_factor=1)
-        for number in range(COUNT):
-            cluster.append("orders", records(b"%d" % number))
-        before = sorted(disks.folder(1, "orders").glob("*.parquet"))
-
-        reports = [cluster.maintain(is_dry_run=True), cluster.maintain(), cluster.maintain()]
-
-        assert [row for each in reports for row in each.rows if row.kind == "merge"] == []
-        assert sorted(disks.folder(1, "orders").glob("*.parquet")) == before
-        [log] = cluster.describe_logs()[0].replicas
-        assert log.due == ()

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE
@@ -72,39 +71,6 @@ def test_when_the_last_replica_in_sync_loses_its_log_an_eligible_one_leads(disks
     assert disks.values_on(1, "orders") == [b"a", b"b"]
 
 
-def test_a_replica_out_of_sync_that_has_all_that_is_committed_leads_cleanly(disks):
-    cluster = new_topic(disks)
-    disks.take_away(3)
-    cluster.run_controller()
-    disks.take_away(1, 2)
-    cluster.run_controller()
-    disks.give_back(3)
-
-    report = cluster.run_controller()
-
-    partition = partition_of(cluster, "orders")
-    assert report.leaders_moved == 1
-    assert (partition.leader, isr_of(cluster, "orders")) == (3, [3])
-    assert (partition.unclean_generation, partition.high_watermark) == (0, 1)
-    assert "proves to have all 1 committed offsets" in last_cause(cluster)
-    disks.give_back(1, 2)
-    cluster.run_controller()
-    catch_up(cluster)
-    cluster.append("orders", records(b"b"))
-    assert [disks.values_on(each, "orders") for each in (1, 2, 3)] == [[b"a", b"b"]] * 3
-
-
-def test_a_replica_that_lacks_a_committed_record_does_not_lead_by_itself(disks):
-    cluster = new_topic(disks)
-
-    leave_behind(disks, cluster)
-
-    assert partition_of(cluster, "orders").leader is None
-    disks.give_back(1)
-    cluster.run_controller()
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
 @pytest.mark.parametrize("how", ["by configuration", "by request"])
 def test_an_unclean_election_says_what_is_lost(disks, how):
     is_configured = how == "by configuration"
@@ -167,52 +133,3 @@ def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
     assert [type(each) for each in deciding.records] == [PartitionChangeRecord, AdminResultRecord]
     assert "unclean election, offsets 1 to 1 are lost" in last_cause(cluster)
     assert values_of(disks.open(), "orders") == [b"a"]
-
-
-def test_an_unclean_election_may_lose_everything(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment=REPLICAS)
-    disks.take_away(3)
-    cluster.run_controller()
-    cluster.append("orders", records(b"a"))
-    disks.give_back(3)
-    cluster.run_controller()
-    cluster.replicate()  # broker 3 is made, and fetches
-    shutil.rmtree(disks.folder(3, "orders"))
-    disks.take_away(3)
-    cluster.run_controller()
-    cluster.append("orders", records(b"b"))
-    disks.take_away(1, 2)
-    cluster.run_controller()
-    disks.give_back(3)
-    cluster.run_controller()
-
-    moved = cluster.elect_leaders("unclean")
-
-    assert moved == []  # its replica is lost, not empty
-    assert partition_of(cluster, "orders").leader is None
-
-
-def test_where_somebody_in_sync_can_lead_an_unclean_election_changes_nothing(disks):
-    cluster = new_topic(disks)
-
-    assert cluster.elect_leaders("unclean") == []
-    assert partition_of(cluster, "orders").leader == 1
-
-
-def test_another_kind_of_election_is_refused(disks):
-    with pytest.raises(InvalidRequestError, match="'preferred' or 'unclean'"):
-        disks.cluster.elect_leaders("hopeful")
-
-
-def test_another_minimum_makes_nobody_eligible_any_more(disks):
-    cluster = new_topic(disks)
-    disks.take_away(2, 3)
-    cluster.run_controller()
-    assert partition_of(cluster, "orders").elr != frozenset()
-
-    cluster.alter_topic_configs("orders", {"min.insync.replicas": "1"})
-    cluster.append("orders", records(b"b"))
-
-    assert partition_of(cluster, "orders").elr == frozenset()
-    assert values_of(cluster, "orders") == [b"a", b"b"]

@@ -69,19 +69,6 @@ def test_what_compaction_is_due_for_decides_and_does_is_told(disks):
     assert found["done-count", None, "compact"] == 3
 
 
-def test_deleted_records_are_told_with_their_cause(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment=REPLICAS)
-    for value in (b"1", b"2"):
-        cluster.append("orders", records(value))
-    cluster.delete_records({("orders", 0): 1})
-
-    [logs] = cluster.describe_logs("orders")
-    assert logs.log_start_offset == 1
-    assert cluster.history("orders")[-1].is_deletion
-    assert [log.log_start_offset for log in logs.replicas] == [1, 1, 1]
-
-
 def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks, monkeypatch):
     cluster = compacted(disks)
     read = FileCompactor.last_offsets
@@ -105,12 +92,3 @@ def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks, monkeypatc
     cluster.maintain()
 
     assert cluster.replicate().upkeep_failures == ()
-
-
-def test_a_replica_that_cannot_be_looked_at_is_told_as_such(disks):
-    cluster = compacted(disks)
-    disks.take_away(3)
-
-    [logs] = cluster.describe_logs("prices")
-
-    assert [log.error is None for log in logs.replicas] == [True, True, False]

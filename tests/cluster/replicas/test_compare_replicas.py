@@ -1,7 +1,5 @@
 """Replicas are compared by what is on the disks; each way to differ is found and named."""
 
-import shutil
-
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
 from tests.cluster.disks import records
@@ -30,14 +28,6 @@ def test_equal_replicas_have_no_differences_and_all_their_files_were_read(disks)
     assert comparison.read_bytes == 3 * sum(file.stat().st_size for file in segments)
 
 
-def test_topic_without_records_has_nothing_to_compare(disks):
-    disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
-
-    comparisons = compare_replicas(disks.cluster.image, "orders")
-
-    assert [(each.replica_count, each.differences) for each in comparisons] == [(0, ()), (0, ())]
-
-
 def test_by_digests_no_file_is_read_and_the_replica_with_other_records_is_named(disks):
     topic_of_three_batches(disks)
     for broker_id in (1, 2):
@@ -63,34 +53,6 @@ def test_changed_byte_in_one_file_is_found(disks):
     [difference] = differences(disks)
     assert "orders-0 on broker 2" in difference
     assert "not what its name says" in difference
-
-
-def test_missing_file_is_found(disks):
-    topic_of_three_batches(disks)
-
-    next(disks.folder(3, "orders").glob("*.parquet")).unlink()
-
-    [difference] = differences(disks)
-    assert "orders-0 on broker 3" in difference
-    assert "missing" in difference
-
-
-def test_missing_table_is_found(disks):
-    topic_of_three_batches(disks)
-
-    shutil.rmtree(disks.folder(3, "orders"))
-
-    [difference] = differences(disks)
-    assert "orders-0 on broker 3" in difference
-
-
-def test_partition_whose_every_replica_is_lost_is_a_difference(disks):
-    disks.cluster.create_topic("orders", replica_assignment={0: [1]})
-    disks.cluster.append("orders", records(b"a"))
-
-    disks.cluster.lose_replica("orders", 0, 1)
-
-    assert differences(disks) == ["orders-0 on broker 1: not created, or lost"]
 
 
 def test_replica_that_is_short_of_the_high_watermark_is_found(disks):

@@ -237,18 +237,6 @@ def test_a_file_of_a_terabyte_is_not_read(base, place):
     assert lines == ["6", "3"]
 
 
-def test_a_disks_name_of_a_terabyte_stops_no_controller(base):
-    [line] = lines_of(
-        base,
-        f"""
-        os.truncate(f"{{roots[3]}}/meta.properties", {SIZE})
-        print(sorted(cluster.run_controller().fenced), 3 in leaders())
-        """,
-    )
-
-    assert line == "[3] False"
-
-
 def test_a_cluster_is_closed_in_a_forked_process_and_none_is_opened_there(base):
     lines = lines_of(
         base,

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.errors import NotEnoughReplicasAfterAppendError, RootFullError
+from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
+from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -82,66 +82,6 @@ def test_a_replica_that_was_shortened_is_bad_and_fetched_anew(disks, cluster, br
     assert values_of(other, "orders") == VALUES
 
 
-@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
-def test_a_table_in_another_topics_place_is_bad_and_never_served(disks, cluster, broker_id):
-    cluster.create_topic("others", replica_assignment={0: [1, 2, 3]})
-    cluster.append("others", records(b"foreign"))
-    folder = disks.folder(broker_id, "orders")
-    shutil.rmtree(folder)
-    shutil.copytree(disks.folder(broker_id, "others"), folder)
-    other = disks.open()
-    assert values_of(other, "orders") == VALUES
-
-    report = other.replicate(is_sweep=True)
-
-    assert any("InconsistentTopicId" in failure for failure in report.failures)
-    assert heal(other) == 3 - report.copied_records
-    assert disks.folder(broker_id, "orders") != folder
-    assert held(disks) == [VALUES] * 3
-
-
-def test_an_append_to_a_leader_with_another_topics_table_goes_on_with_another_leader(
-    disks, cluster
-):
-    cluster.create_topic("others", replica_assignment={0: [1, 2, 3]})
-    cluster.append("others", records(b"foreign"))
-    folder = disks.folder(1, "orders")
-    shutil.rmtree(folder)
-    shutil.copytree(disks.folder(1, "others"), folder)
-    other = disks.open()
-    other.replicate(is_sweep=True)
-
-    other.append("orders", records(b"d"), timeout_ms=PATIENCE_MS)
-
-    assert values_of(other, "orders") == [*VALUES, b"d"]
-
-
-def test_a_corrupt_source_is_marked_and_another_serves_and_it_is_healed_from_a_good_copy(
-    disks, cluster
-):
-    """It is never spread: the copy is checked by its digest before any commit names it."""
-    disks.take_away(3)
-    cluster.run_controller()
-    cluster.append("orders", records(b"d"))
-    newest = max(disks.folder(1, "orders").glob("*.parquet"), key=lambda file: file.stat().st_mtime)
-    damaged = bytearray(newest.read_bytes())
-    damaged[len(damaged) // 2] ^= 0xFF
-    newest.write_bytes(damaged)
-    bad = disks.folder(1, "orders")
-    disks.give_back(3)
-    cluster.run_controller()
-
-    first = cluster.replicate()
-
-    assert [each.split(":")[1].strip() for each in first.failures] == ["CorruptLog"]
-    assert partition_of(cluster, "orders").leader == 2
-    heal(cluster)
-    assert disks.folder(1, "orders") != bad
-    assert held(disks) == [[*VALUES, b"d"]] * 3
-    copies = [list(disks.folder(each, "orders").glob(newest.name)) for each in (1, 2, 3)]
-    assert all(file.read_bytes() != bytes(damaged) for files in copies for file in files)
-
-
 @contextmanager
 def small_disk(disks, broker_id, free_bytes):
     """Put a broker's root on a file system of its own with so much room left."""
@@ -202,30 +142,6 @@ def test_a_full_root_loses_nothing_and_is_welcome_when_it_has_room(disks, cluste
         assert held(disks) == [[*VALUES, b"d"]] * 3
 
 
-@pytest.mark.parametrize("full", [1, 3])
-def test_a_nearly_full_root_holds_up_no_append_and_is_welcome_when_it_has_room(
-    disks, cluster, full
-):
-    """Small commits fit, and probes. Broker 1 leads."""
-    with small_disk(disks, full, free_bytes=1 << 20) as root:
-        (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
-        large = os.urandom(1 << 19)
-
-        cluster.append("orders", records(large))
-
-        assert partition_of(cluster, "orders").leader != 1 or full == 3
-        assert isr_of(cluster, "orders") == sorted({1, 2, 3} - {full})
-        assert cluster.image.brokers[full].state is BrokerState.ACTIVE
-        assert cluster.run_controller().fenced == (full,)
-        assert str(cluster.image.brokers[full].refused).startswith("full (no room for 5")
-        assert cluster.run_controller().unfenced == ()
-        (root / "ballast").unlink()
-        assert cluster.run_controller().unfenced == (full,)
-        heal(cluster)
-        assert isr_of(cluster, "orders") == [1, 2, 3]
-        assert held(disks) == [[*VALUES, large]] * 3
-
-
 def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks, cluster):
     disks.take_away(2)
     disks.take_away(3)
@@ -239,27 +155,6 @@ def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks,
 
         assert cluster.run_controller().fenced == ()
         assert values_of(cluster, "orders") == VALUES
-
-
-@pytest.mark.parametrize("minimum", ["1", "2"])
-def test_two_full_followers_are_named_at_once_and_the_append_is_found_by_its_retry(
-    disks, cluster, minimum
-):
-    """Whichever is met first. More than half of the brokers: nobody is taken out for that."""
-    cluster.alter_topic_configs("orders", {"min.insync.replicas": minimum})
-    large = records(os.urandom(1 << 19))
-    run = {"producer_id": "p", "sequence": 0, "timeout_ms": PATIENCE_MS}
-    with small_disk(disks, 2, 1 << 20) as two, small_disk(disks, 3, 1 << 20) as three:
-        for root in (two, three):
-            (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
-
-        with pytest.raises(NotEnoughReplicasAfterAppendError, match=r"broker [23].* is full"):
-            cluster.append("orders", large, **run)
-
-        for root in (two, three):
-            (root / "ballast").unlink()
-        assert cluster.append("orders", large, **run).partitions[0].is_duplicate
-        assert len(values_of(cluster, "orders")) == len(VALUES) + 1
 
 
 def test_retention_gives_a_full_root_room_by_which_its_broker_comes_back(disks, cluster):

@@ -74,11 +74,6 @@ with Cluster.open(sys.argv[1]) as cluster:
     else:
         print("appended")
 """
-REPLICATE = """
-with Cluster.open(sys.argv[1]) as cluster:
-    cluster.replicate(is_sweep=True)
-    print(sorted(cluster.describe_topic("orders").partitions[0].isr))
-"""
 APPEND_ON = """
 import threading
 is_over = threading.Event()
@@ -103,20 +98,3 @@ def test_a_machine_that_lacks_a_mount_moves_nothing_while_others_reach_the_disk(
 
     assert said.startswith("RequestTimedOutError")
     assert json.loads(_run(machines.whole, root, LEADERS)) == [[1, [1, 2, 3]]] * 2
-
-
-def test_a_machine_that_lacks_a_mount_does_not_take_out_again_a_replica_that_others_readmitted(
-    tmp_path,
-):
-    machines, root = Machines(tmp_path), tmp_path / "meta"
-    # The process that readmitted it is remembered for ten sessions, and each process takes its time to
-    # start; the last append has two sessions for its judgement.
-    _run(machines.whole, root, CREATE, "4000")
-
-    assert _run(machines.lacking, root, APPEND, "60000") == "appended"
-    assert json.loads(_run(machines.whole, root, LEADERS)) == [[2, [2, 3]], [1, [1, 2, 3]]]
-    assert _run(machines.whole, root, REPLICATE) == "[1, 2, 3]"
-    said = _run(machines.lacking, root, APPEND, "8000")
-
-    assert "another process has readmitted broker 1 to the ISR" in said
-    assert json.loads(_run(machines.whole, root, LEADERS)) == [[2, [1, 2, 3]], [1, [1, 2, 3]]]
