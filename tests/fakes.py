@@ -35,7 +35,6 @@ from kafka_on_spark.log.producers import (
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
-from kafka_on_spark.ports.process import Order, Result
 from tests.merged_files import Borders, rewritten
 
 
@@ -73,14 +72,6 @@ class FakeClock:
         self._elapsed_ms += duration_ms
 
 
-class LocalRunner:
-    """A TaskRunner that runs each order here, `times` times: a task may run twice."""
-
-    def __init__(self, times: int = 1) -> None:
-        self._times = times
-
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        return [[task(order) for _ in range(self._times)][-1] for order in orders]
 
 
 @dataclass(slots=True)

@@ -13,11 +13,9 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replica.replica_operations import commit_decided
-from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
-from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
@@ -113,18 +111,6 @@ def test_any_delta_reader_sees_offsets_and_header(replica, uri, delta_disks):
     assert rows.column("payload_digest").to_pylist() == [-5, -5, -5, None]
     assert rows.column("headers").to_pylist()[0] == [{"key": "h", "value": b"v"}]
     assert rows.column("timestamp").cast(pa.int64()).to_pylist()[1] == NOW_MS * 1000 + 1
-
-
-def test_table_travels_in_time(replica, uri, delta_disks):
-    lead(replica, 0)
-    write(replica, delta_disks.addresses[1], [b"a"])
-    write(replica, delta_disks.addresses[1], [b"b"])
-    lead(replica, 1, cut=Offset(1))
-    write(replica, delta_disks.addresses[1], [b"c"], epoch=1)
-
-    history = [[value for _, value in records(uri, version)] for version in range(6)]
-
-    assert history == [[], [], [b"a"], [b"a", b"b"], [b"a"], [b"a", b"c"]]
 
 
 def test_statistics_are_the_offset_index_and_the_time_index(replica, uri, delta_disks):
@@ -250,45 +236,3 @@ def test_a_table_is_not_created_where_the_disk_has_just_gone(
     finally:
         shutil.rmtree(root, ignore_errors=True)
         away.rename(root)  # other tests use it
-
-
-def test_a_table_that_was_created_here_is_open_for_its_first_append(delta_disks, monkeypatch):
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
-    with monkeypatch.context() as patched:
-        patched.setattr(conditional_commit, "open_table", lambda *_: pytest.fail("it is opened"))
-
-        written = write(delta_disks.replicas.open(address), address, [b"a", b"b"])
-
-    assert DeltaReplicaStore(OPTIONS).open(address).load() == written
-
-
-def test_another_process_s_commit_to_a_table_that_was_created_here_is_seen(delta_disks):
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
-    other = DeltaReplicaStore(OPTIONS).open(address)
-    other.load()
-
-    written = write(other, address, [b"a"])
-
-    assert delta_disks.replicas.open(address).load() == written
-
-
-def test_a_table_that_another_try_has_created_is_read_and_not_taken_for_empty(delta_disks):
-    address = delta_disks.addresses[1]
-    first = DeltaReplicaStore(OPTIONS)
-    first.create(address, leader_epoch=LeaderEpoch(0))
-    written = write(first.open(address), address, [b"a"])
-
-    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
-
-    assert delta_disks.replicas.open(address).load() == written
-
-
-def test_a_table_that_was_created_here_and_is_gone_is_lost(delta_disks):
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address)
-    shutil.rmtree(replica_folder(address))
-
-    with pytest.raises(ReplicaLostError):
-        delta_disks.replicas.open(address).load()

@@ -6,7 +6,6 @@ import pytest
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.log.merged_segment import Border
-from tests.builders import disk
 from tests.contract.logs import EPOCH, append, created, merge, names_of, rewrite
 from tests.storage.s3.faulty_s3 import Kind
 
@@ -42,13 +41,6 @@ def test_neighbours_become_one_segment_at_their_offsets(disks, source, parts):
     disks.segments.check(source, made.segment)
 
 
-def test_each_is_a_file_of_its_own_with_the_same_content(disks, source, parts):
-    first, second = rewrite(disks, source, parts), rewrite(disks, source, parts)
-
-    assert first.segment.file_name != second.segment.file_name
-    assert first.content_digest == second.content_digest
-
-
 def test_it_keeps_where_each_plain_segment_ended(disks, source, parts):
     made = rewrite(disks, source, parts)
 
@@ -59,16 +51,6 @@ def test_it_keeps_where_each_plain_segment_ended(disks, source, parts):
         Border(9, second.chain_digest),
         Border(10, third.chain_digest),
     )
-
-
-def test_what_was_merged_twice_is_what_was_merged_at_once(disks, source, parts):
-    whole = rewrite(disks, source, parts)
-
-    again = rewrite(disks, source, [rewrite(disks, source, parts[:2]), parts[2]])
-
-    assert disks.segments.borders(source, again) == disks.segments.borders(source, whole)
-    assert again.content_digest == whole.content_digest
-    assert again.record_count == whole.record_count
 
 
 def test_another_replica_takes_the_rest_of_one_from_a_border(disks, source, parts):
@@ -108,13 +90,6 @@ def test_damage_of_what_is_merged_is_found_and_nothing_is_written(disks, source,
     assert disks.folders.names(source) == before
 
 
-def test_a_missing_file_of_what_is_merged_is_corrupt(disks, source, parts):
-    disks.folders.delete(source, [parts[1].segments[0].file_name])
-
-    with pytest.raises(CorruptLogError):
-        rewrite(disks, source, parts)
-
-
 def test_the_borders_of_a_damaged_or_missing_file_are_not_told(disks, source, parts):
     made = rewrite(disks, source, parts)
     disks.damage(source, made.segment)
@@ -124,17 +99,6 @@ def test_the_borders_of_a_damaged_or_missing_file_are_not_told(disks, source, pa
 
     with pytest.raises(CorruptLogError):
         disks.segments.borders(source, made)
-
-
-@pytest.mark.parametrize("every_disks", ["memory", "disk"], indirect=True)
-def test_nothing_is_written_to_another_disk(disks, source, parts):
-    """A store has no mount that another one could take the place of."""
-    other = replace(disks.addresses[2], directory_id=disk(9), replica_uuid="e" * 32)
-
-    with pytest.raises(KafkaStorageError):
-        rewrite(disks, source, parts, target=other)
-
-    assert disks.folders.names(other) == []
 
 
 def test_a_source_that_does_not_answer_is_named(disks, source, parts):
@@ -175,27 +139,3 @@ def test_a_merged_segment_is_copied_with_its_borders(disks, source, parts):
     disks.segments.copy(source, target, [made.segment], [named.segment.file_name])
 
     assert disks.segments.borders(target, named) == disks.segments.borders(source, made)
-
-
-PASSING = (Kind.ERROR_BEFORE, Kind.ERROR_AFTER, Kind.BUSY, Kind.DROP_BEFORE, Kind.DROP_AFTER)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("every_disks", ["S3"], indirect=True)
-@pytest.mark.parametrize("kind", PASSING, ids=lambda kind: kind.name)
-def test_a_store_that_fails_once_leaves_the_merge_whole_or_undone(disks, source, parts, kind):
-    before = disks.replicas.open(source).load()
-    for method in ("PUT", "GET", "HEAD", "POST"):
-        disks.store.order(kind, method=method, suffix=".parquet")
-
-    for _ in range(10):
-        try:
-            made = rewrite(disks, source, parts)
-            break
-        except KafkaStorageError:
-            assert disks.reopened().open(source).load() == before
-    disks.store.recover()
-
-    assert made.record_count == 10
-    assert len(disks.segments.borders(source, made)) == 4
-    disks.segments.check(source, made.segment)

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.producers import NO_FILE, ProducersFile, producers_file_name
+from kafka_on_spark.log.producers import ProducersFile, producers_file_name
 from kafka_on_spark.storage.replicas import producer_files
 from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
@@ -73,39 +73,6 @@ def test_each_commit_that_takes_headers_names_a_file_of_its_own(disks, address, 
     assert reopened(disks, address).load() == second
 
 
-def test_a_number_that_is_taken_is_passed_over(disks, address, replica):
-    """Its writer died before the commit: no table names it, and it is never read."""
-    disks.write(address, name_of(1), b"half of it")
-
-    after = advance(replica, 1)
-
-    assert after.producers == KEPT
-    assert disks.content(address, name_of(1)) == b"half of it"
-    assert reopened(disks, address).load() == after
-
-
-def test_any_number_of_files_that_no_commit_names_is_passed_over(disks, address, replica):
-    """A merge on a busy log left one with each try, and after 64 of them nothing that takes headers
-    could be committed any more."""
-    for number in range(1, 200):
-        disks.write(address, name_of(number), b"half of it")
-
-    after = advance(replica, 1)
-
-    assert reopened(disks, address).load() == after
-    assert disks.content(address, name_of(200)) is not None
-
-
-def test_a_file_with_the_highest_number_there_can_be_stops_nobody(disks, address, replica):
-    for number in (1, 10**20 - 1):
-        disks.write(address, name_of(number), b"somebody else's")
-
-    after = advance(replica, 1)
-
-    assert reopened(disks, address).load() == after
-    assert disks.content(address, name_of(2)) is not None
-
-
 def test_a_file_whose_commit_conflicts_counts_for_nothing(disks, address, replica):
     """Two processes decide on one version: the second decides again, on what the first has left."""
     slow = reopened(disks, address)
@@ -139,20 +106,6 @@ def test_a_damaged_file_makes_the_replica_corrupt_and_never_empty(disks, address
         reopened(disks, address).load()
 
 
-def test_another_replicas_file_is_damage_too(delta_disks):
-    """As after a restored or copied folder: its digest is right, and it is not this log's."""
-    for each in delta_disks.addresses.values():
-        delta_disks.replicas.create(each, leader_epoch=0)
-        log = delta_disks.replicas.open(each)
-        append(log, "a", stamp(4 + each.broker_id))
-        advance(log, 1)
-    own, other = delta_disks.addresses[1], delta_disks.addresses[2]
-    delta_disks.write(own, name_of(1), delta_disks.content(other, name_of(1)))
-
-    with pytest.raises(CorruptLogError, match="not what its digest says, or another replica's"):
-        reopened(delta_disks, own).load()
-
-
 def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too(
     delta_disks, monkeypatch
 ):
@@ -179,25 +132,6 @@ def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too
         reopened(delta_disks, address).load()
 
 
-def test_each_commit_says_the_digest_of_the_file_that_it_names(delta_disks):
-    """Also one that writes none; before the first there is no file."""
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address, leader_epoch=0)
-    log = delta_disks.replicas.open(address)
-    append(log, "a", stamp(4))
-    assert file_of(log) == NO_FILE
-
-    advance(log, 1)
-    named = file_of(log)
-    append(log, "b", stamp(5))
-    again = file_of(log)
-    advance(log, 2)
-
-    assert named == again
-    assert named.number == 1
-    assert file_of(log).digest != named.digest > 0
-
-
 def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_disks):
     address = delta_disks.addresses[1]
     delta_disks.replicas.create(address, leader_epoch=0)
@@ -216,22 +150,6 @@ def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_dis
             continue
         wrong += [place] if found != after.producers else []
     assert not wrong
-
-
-def test_the_file_counts_still_after_a_read_that_failed_for_a_moment(disks, address, replica):
-    """The table is opened anew then, at the version that this process knows."""
-    known = advance(replica, 1)
-    append(reopened(disks, address), "c")
-    with disks.failing(address), pytest.raises(KafkaStorageError):
-        replica.load()
-    disks.lose_commit(address)  # it was not durable
-
-    assert replica.load() == known
-    after = append(replica, "d")
-
-    assert after.producers == KEPT
-    assert replica.producers_number == 1
-    assert reopened(disks, address).load() == after
 
 
 def test_a_file_that_goes_is_missed_by_whoever_opens_the_log_anew(disks, address, replica):
@@ -337,18 +255,6 @@ def test_the_file_of_a_try_that_lost_serves_the_next_one(delta_disks, busy):
     assert reopened(delta_disks, delta_disks.addresses[1]).load() == after
 
 
-def test_the_file_of_a_try_that_lost_does_not_serve_one_with_other_entries(delta_disks, busy):
-    log, written = busy
-    lose(log)
-    lose(log, to=2)
-
-    after = advance(log, 2)
-
-    assert (written, log.producers_number) == ([1, 2], 2)
-    assert after.producers == {"p": entry(5, base=1)}
-    assert reopened(delta_disks, delta_disks.addresses[1]).load() == after
-
-
 def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_disks, busy):
     log, written = busy
     lose(log)
@@ -360,33 +266,3 @@ def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_dis
 
     assert written == [1, 1]
     assert reopened(delta_disks, address).load() == after
-
-
-def test_a_table_that_is_opened_anew_uses_no_file_of_before(delta_disks, busy):
-    """It may be another one by now, with other files under these numbers."""
-    log, written = busy
-    lose(log)
-    with delta_disks.failing(delta_disks.addresses[1]), pytest.raises(KafkaStorageError):
-        log.load()
-    lose(log)
-
-    advance(log, 1)
-
-    assert (written, log.producers_number) == ([1, 2], 2)
-
-
-def test_a_file_of_before_is_not_used_once_the_counter_is_above_it():
-    """It may go at any moment: what is below the counter is cleaned."""
-    writer = producer_files.ProducersWriter(_Keeps(), "folder", ReplicaUuid("uuid1"))
-
-    assert [writer.write(KEPT, above=above).number for above in (4, 4, 5, 9)] == [5, 5, 6, 10]
-
-
-class _Keeps(_LosesAnswers):
-    """Files of a root that keeps what is written."""
-
-    def write_if_absent(self, path, content):
-        return self.content.setdefault(path, content) is content
-
-    def size(self, path):
-        return len(self.content[path])

@@ -155,14 +155,6 @@ def test_of_the_producers_files_that_which_counts_is_enough(disks):
     assert disks.reopened().open(address).load() == before
 
 
-def test_a_short_log_is_cleaned_of_nothing(disks, address):
-    before = state_of(disks, address)
-
-    assert disks.folders.clean_log(address) == 0
-
-    assert disks.reopened().open(address).load() == before
-
-
 CALLS = {
     "names": lambda folders, address: folders.names(address),
     "found": lambda folders, address: folders.found(address, [ORPHAN]),
@@ -185,33 +177,6 @@ def test_a_root_that_does_not_answer_is_told(disks, address, call):
 
     with pytest.raises(KafkaStorageError):
         CALLS[call](disks.folders, address)
-
-
-PASSING = (Kind.ERROR_BEFORE, Kind.ERROR_AFTER, Kind.BUSY, Kind.DROP_BEFORE, Kind.DROP_AFTER)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("every_disks", ["S3"], indirect=True)
-@pytest.mark.parametrize("kind", PASSING, ids=lambda kind: kind.name)
-def test_a_store_that_fails_now_and_then_is_asked_again_or_tells(disks, address, kind):
-    """Whatever fails, no file goes but those that were named, and the next cleaner ends it."""
-    removed = drop_below(disks, address, 4)
-    kept = names_of(state_of(disks, address))
-    for method in ("GET", "HEAD", "DELETE", "POST"):
-        disks.store.order(kind, method=method, suffix="")
-
-    for _ in range(20):
-        try:
-            assert set(disks.folders.names(address)) >= set(kept)
-            disks.folders.delete(address, removed)
-            break
-        except KafkaStorageError:
-            continue
-    disks.store.recover()
-
-    disks.folders.delete(address, removed)
-    assert disks.folders.names(address) == kept
-    assert names_of(disks.reopened().open(address).load()) == kept
 
 
 def test_what_is_too_large_to_be_merged_is_told(disks, address, monkeypatch):
