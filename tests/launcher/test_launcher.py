@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from tests.launcher.projects import ROOT, Project, script, touch
+from tests.launcher.projects import Project, script, touch
 
 DRIVERS_PYTHON = "spark.pyspark.driver.python"
 
@@ -16,13 +16,6 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_no_argument_shows_how_to_call_it(project):
-    started = project.start()
-
-    assert started.code == 1
-    assert started.error.startswith("Usage: ./spark-submit.sh")
-
-
 def test_job_and_its_arguments_reach_spark_submit_as_they_are(project):
     started = project.start("--name", "x y", "job.py", "--jars", "", "--conf", "spark.jars=z")
 
@@ -30,20 +23,6 @@ def test_job_and_its_arguments_reach_spark_submit_as_they_are(project):
     job = started.arguments.index("job.py")
     assert started.arguments[job:] == ["job.py", "--jars", "", "--conf", "spark.jars=z"]
     assert started.value_of("--name") == "x y"
-
-
-def test_pytest_runs_in_the_root_with_its_arguments(project, tmp_path):
-    started = project.start("pytest", "-k", "a b", cwd=tmp_path)
-
-    assert started.lines[0] == str(project.root)
-    assert started.arguments == ["-m", "pytest", "-k", "a b"]
-
-
-def test_python_runs_where_it_was_called(project, tmp_path):
-    started = project.start("python", "-c", "pass", cwd=tmp_path)
-
-    assert started.lines[0] == str(tmp_path)
-    assert started.arguments == ["-c", "pass"]
 
 
 @pytest.mark.parametrize("command", ["job.py", "pytest", "python"])
@@ -78,39 +57,6 @@ def test_where_the_zip_of_pyspark_may_be_needed_it_is_there(project, arguments, 
     environment = project.start(*arguments, **variables).environment
 
     assert environment["SPARK_HOME"] == str(project.spark_home)
-
-
-def test_links_to_a_spark_that_is_gone_are_made_anew(project):
-    project.lean_home.mkdir()
-    (project.lean_home / "bin").symlink_to(project.root / "gone")
-
-    started = project.start("job.py")
-
-    assert started.code == 0
-    assert (project.lean_home / "bin").readlink() == project.spark_home / "bin"
-
-
-def test_where_no_links_can_be_made_jobs_start_all_the_same(project):
-    touch(project.lean_home)
-
-    environment = project.start("job.py").environment
-
-    assert environment["SPARK_HOME"] == str(project.spark_home)
-
-
-def test_sessions_of_tests_get_the_jars_too(project):
-    options = project.start("pytest", PYSPARK_SUBMIT_ARGS="--name x pyspark-shell").environment
-
-    joined = ",".join(project.jars)
-    assert options["PYSPARK_SUBMIT_ARGS"] == f"--jars '{joined}' --name x pyspark-shell"
-
-
-def test_executors_python_is_the_users_if_they_name_one(project):
-    started = project.start("job.py", PYSPARK_PYTHON="./env/bin/python")
-
-    assert started.environment["PYSPARK_PYTHON"] == "./env/bin/python"
-    assert "PYSPARK_DRIVER_PYTHON" not in started.environment
-    assert started.value_of("--conf") == f"{DRIVERS_PYTHON}={project.venv}/bin/python"
 
 
 @pytest.mark.parametrize("options", [["--properties-file", "theirs.conf"], []])
@@ -159,32 +105,12 @@ def test_users_jars_are_joined_with_ours(project, options):
     assert not any(argument.startswith("spark.jars=") for argument in started.arguments)
 
 
-def test_users_settings_come_after_ours(project):
-    started = project.start("--conf", "spark.driver.memory=9g", "--master", "yarn", "job.py")
-
-    settings = [each for each in started.arguments if each.startswith("spark.")]
-    assert settings == [f"{DRIVERS_PYTHON}={project.venv}/bin/python", "spark.driver.memory=9g"]
-    assert started.value_of("--master") == "yarn"
-    assert "--load-spark-defaults" in started.arguments
-
-
 def test_users_settings_file_wins_and_ours_fills_in(project):
     started = project.start("--properties-file", "theirs.conf", "job.py")
 
     # Spark reads SPARK_CONF_DIR's file for what this one does not say.
     assert started.value_of("--properties-file") == "theirs.conf"
     assert "--load-spark-defaults" in started.arguments
-
-
-def test_users_settings_folder_wins_and_ours_fills_in(project, tmp_path):
-    theirs = touch(tmp_path / "theirs" / "spark-defaults.conf")
-    theirs.write_text("spark.master yarn\n")
-
-    started = project.start("job.py", SPARK_CONF_DIR=str(theirs.parent))
-
-    assert started.environment["SPARK_CONF_DIR"] == str(theirs.parent)
-    assert "spark.driver.memory=2g" in started.arguments
-    assert not any(argument.startswith("spark.master=") for argument in started.arguments)
 
 
 # fmt: off
@@ -372,13 +298,6 @@ def test_jars_that_are_not_the_listed_ones_are_not_taken(project, fetched, wrong
     sentence = started.error.splitlines()[-1]
     assert f"not the jars that conf/delta-jars.sha256 lists ({wrong})" in sentence
     assert not (project.venv / "ivy").exists()
-
-
-def test_all_jars_that_the_checkout_runs_with_are_listed():
-    listed = (ROOT / "conf" / "delta-jars.sha256").read_text().splitlines()
-    jars = sorted((ROOT / ".venv" / "ivy" / "jars").glob("*.jar"))
-
-    assert [f"{sha256(jar.read_bytes()).hexdigest()}  {jar.name}" for jar in jars] == listed
 
 
 def test_finished_set_up_says_nothing(project):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.torture.harness.checks.anomalies import CHECKS, find_anomalies
+from tests.torture.harness.checks.anomalies import find_anomalies
 from tests.torture.harness.checks.facts import Facts, facts_of
 from tests.torture.harness.history import (
     APPEND,
@@ -19,7 +19,6 @@ from tests.torture.harness.history import (
 )
 
 KEY = "orders/0"
-SECOND_NS = 10**9
 
 
 @dataclass
@@ -123,4 +122,3 @@ class Story:
         return sorted(found if is_whole else found - {"stuck"})
 
 
-ALL = sorted(CHECKS)

@@ -249,18 +249,6 @@ def test_a_run_without_an_end_is_an_anomaly():
     assert [each.name for each in find_anomalies(story.facts)] == ["stuck"]
 
 
-def test_a_call_of_a_process_that_was_killed_is_not_stuck():
-    story = Story()
-    story.send("a1")
-    story.crash("a.1")
-    story.heal()
-    story.append("b0", base=0, process="b.1")
-    story.at_ns += STUCK_NS_MAX + 1
-    story.end()
-
-    assert story.anomalies == []
-
-
 def test_an_append_that_began_before_the_other_was_acknowledged_may_stand_before_it():
     story = Story()
     early = story.send("b0", process="b.1")
@@ -286,15 +274,6 @@ def test_a_sequence_that_two_runs_tried_with_values_of_their_own_are_two_appends
     story.poll((0, "old"))
 
     assert "aborted-read" in story.anomalies
-
-
-def test_an_append_that_was_acknowledged_without_acks_all_may_be_lost():
-    story = Story()
-    story.append("a0", base=0, acks="1")
-    story.append("a1", base=0)
-    story.read_log("a1")
-
-    assert story.anomalies == []
 
 
 @pytest.mark.parametrize("kind", [OK, INFO, FAIL])

@@ -3,7 +3,6 @@ voters, whose roots are taken away, filled, hung and forbidden while processes a
 
 import json
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,14 +11,12 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,
-    OffsetCommitRecord,
     Stamp,
 )
 from tests.torture.harness.checks.anomalies import CHECKS
 from tests.torture.harness.checks.quorum import (
     BOUND_S,
     PROBE,
-    PROBE_GROUP,
     FirstDecision,
     differences,
     late_decisions,
@@ -41,14 +38,6 @@ def log_of(*values):
         )
         for at, value in enumerate(values)
     ]
-
-
-def offset_of(group):
-    """A batch that saves an offset of a group."""
-    record = OffsetCommitRecord(
-        group=group, topic_id="t", partition=0, offset=Offset(0), leader_epoch=None
-    )
-    return MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=1), records=(record,))
 
 
 def decisions_of(*values):
@@ -77,15 +66,6 @@ def test_a_decision_that_was_acknowledged_and_is_not_there_once_is_found(other):
     logs = {"/m1": log_of("1", "2"), "/m2": log_of(*other)}
 
     assert names_of(lost_decisions(logs, decisions_of("1", "2"))) == [("decision-lost", "/m2")]
-
-
-def test_a_groups_offset_that_was_acknowledged_is_looked_for_as_a_setting_is():
-    mine, others = f"{PROBE_GROUP}1", "somebody-else"
-    logs = {"/m1": [offset_of(mine), offset_of(others), *log_of("1")], "/m2": log_of("1")}
-
-    found = lost_decisions(logs, decisions_of(mine, "1"))
-
-    assert names_of(found) == [("decision-lost", "/m2")]
 
 
 class WithoutController:
@@ -125,17 +105,6 @@ def test_a_decision_waits_for_no_controller_and_a_command_is_measured_for_itself
     assert decision.value != command.value
 
 
-def test_of_a_hundred_decisions_one_may_be_late():
-    quick = [FirstDecision("voter away", str(at), 1.0, 0) for at in range(99)]
-    late = FirstDecision("voter hangs", "99", 2 * BOUND_S, 3)
-
-    times = times_of([*quick, late])
-
-    assert (times["of_100_99_s"], times["longest_s"]) == (1.0, 2 * BOUND_S)
-    assert (times["within_bound"], times["within_four_bounds"]) == (99, 100)
-    assert times["longest_after"] == "voter hangs"
-
-
 def times_with(*late, count):
     """The times of so many first decisions, of which some took so many bounds, all others 1 s."""
     seconds = [each * BOUND_S for each in late] + [1.0] * (count - len(late))
@@ -164,16 +133,6 @@ def test_a_run_fails_whose_first_decisions_miss_the_bound_if_there_are_a_hundred
     report = report_of(first_decisions=times)
     assert (report.exit_code, report.as_dict()["exit_code"]) == (bool(late), bool(late))
     assert report.as_dict()["anomaly_counts"].get("decisions-late", 0) == len(late)
-
-
-@pytest.mark.parametrize("disks", [(), ("voter-1", "voter-2", "voter-3")])
-def test_voters_are_left_alone_where_there_is_one_and_what_a_place_can_not_do_is_left_out(disks):
-    why_not = {"full": "no disk of a fixed size can be mounted"}
-    folder = SimpleNamespace(voter_disks=disks)
-    faults = VoterFaults(SimpleNamespace(folder=folder, why_not=why_not), None, None, None, None)
-
-    expected = [kind for kind in VOTER_FAULTS if kind != "voter full"] if disks else []
-    assert [*faults.kinds()] == expected
 
 
 @pytest.mark.integration
