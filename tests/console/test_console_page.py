@@ -4,7 +4,6 @@ import re
 import time
 
 from kafka_on_spark.console.application import page_files
-from kafka_on_spark.console.views import timeline
 from tests.cluster.disks import isr_of, records
 from tests.console.browsers import console_of, page_of
 
@@ -60,29 +59,6 @@ def test_the_whole_page_goes_back_to_a_decision_and_returns_to_now(chromium, dis
     disks.give_back(1)
 
 
-def test_the_page_goes_back_to_decisions_older_than_the_moments_of_the_bar(
-    chromium, disks, monkeypatch
-):
-    monkeypatch.setattr(timeline, "MOMENTS_MAX", 2)
-    for _ in range(2):
-        disks.cluster.drain_broker(2)
-        disks.cluster.resume_broker(2)
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("timeline")
-        page.see("created by request")
-        page.page.get_by_role("button", name=re.compile("as of .*: orders-0")).last.click()
-        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
-        page.page.get_by_role("button", name="the decision before").click()  # there is none
-        page.go("grid")
-        page.see("committed to 0")
-
-        page.go("timeline")
-        page.page.locator("svg.lanes").click(position={"x": 5, "y": 20})
-        page.see("the oldest moment that the bar has")
-        page.page.get_by_role("button", name="the decision after").click()
-        page.page.get_by_text("the oldest moment that the bar has").wait_for(state="hidden")
-
-
 def test_records_are_read_and_followed(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("messages?topic=orders&partition=0&offset=3")
@@ -100,26 +76,6 @@ def test_records_are_read_and_followed(chromium, disks):
 def late(route):
     time.sleep(1)
     route.continue_()
-
-
-def test_the_end_is_followed_without_a_record_twice_after_another_view_of_it(chromium, disks):
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("messages?topic=orders&partition=0")
-        page.see("k8")
-        page.page.get_by_label("follow the end").check()
-        page.page.get_by_role("button", name="the decision before").click()
-        page.see("There is no record")
-        # What is asked for after the end of the past comes after what is shown now.
-        page.page.route(re.compile("messages.*offset=0"), late)
-        page.page.get_by_role("button", name="Live").click()
-        page.see("k8")
-
-        disks.cluster.append("orders", [(b"late", b"v")])
-
-        page.see("late")
-        page.page.wait_for_timeout(1000)
-        offsets = page.page.locator("details.message strong").all_text_contents()
-        assert offsets == [str(each) for each in reversed(range(10))]
 
 
 def test_keys_and_values_keep_every_digit_and_every_name(chromium, disks):
@@ -148,25 +104,6 @@ def test_keys_and_values_keep_every_digit_and_every_name(chromium, disks):
         ]
 
 
-def test_the_end_is_followed_from_far_away_without_reading_what_lies_between(chromium, disks):
-    disks.cluster.create_topic("long", partitions=1, replication_factor=1)
-    disks.cluster.append("long", [(b"k%d" % number, b"v") for number in range(3000)])
-    asked = []
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("messages?topic=long&partition=0&offset=0")
-        page.see("k49")
-        page.page.on("request", lambda request: asked.append(request.url))
-        page.page.get_by_label("follow the end").check()
-
-        page.see("k2999")
-        assert page.page.locator("details.message").count() == 50
-        disks.cluster.append("long", [(b"late", b"v")])
-        page.see("late")
-        assert page.page.locator("details.message").count() == 51
-
-    assert len([each for each in asked if "api/messages" in each]) < 10
-
-
 def test_ten_thousand_partitions_are_few_nodes_wherever_they_are_scrolled(chromium, disks):
     disks.cluster.create_topic("many", partitions=MANY, replication_factor=3)
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
@@ -184,29 +121,6 @@ def test_ten_thousand_partitions_are_few_nodes_wherever_they_are_scrolled(chromi
         page.see("11 of ")
 
 
-def see_both_ends(page, first, last):
-    """Scroll a list from its first row to its last, of which few are nodes."""
-    page.page.get_by_label(first, exact=True).wait_for()
-    page.page.locator(".scroll").evaluate("node => { node.scrollTop = node.scrollHeight; }")
-    page.page.get_by_label(last, exact=True).wait_for()
-    assert page.page.locator(".row").count() < 100
-    assert page.page.locator("main *").count() < 2000
-
-
-def test_a_group_of_ten_thousand_partitions_is_few_nodes_as_well(chromium, disks):
-    disks.cluster.create_topic("many", partitions=MANY, replication_factor=1)
-    disks.cluster.alter_group_offsets("all", {("many", number): 0 for number in range(MANY)})
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.see("many")
-        last = f"the next records of many-{MANY - 1}"
-        page.go("groups?name=all")
-        see_both_ends(page, "the next records of many-0", last)
-        disks.cluster.append("many", [{"value": b"v", "partition": MANY - 1}])
-        page.see("lag in all: 1.")
-        row = page.page.locator(".row").filter(has=page.page.get_by_label(last, exact=True))
-        assert row.get_by_text("1", exact=True).count() == 2  # high watermark and lag
-
-
 def test_without_the_token_the_page_says_where_it_is(chromium, disks):
     with console_of(disks.cluster) as address, browser_page(chromium, address) as page:
         page.see("open the address that the console printed")
@@ -220,25 +134,6 @@ def browser_page(chromium, address):
     from tests.console.browsers import Page
 
     return closing(Page(chromium, address.split("#")[0]))
-
-
-def test_only_one_file_of_the_page_writes_text_and_none_writes_markup():
-    sources = {name: each.decode() for name, each in page_files().items() if name.endswith(".js")}
-
-    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|eval\(|Function\("
-    assert [name for name, text in sources.items() if re.search(markup, text)] == []
-    texts = r"createTextNode|textContent|innerText"
-    writing = [name for name, text in sources.items() if re.search(texts, text)]
-    assert writing == ["dom.js"]
-    assert len(sources) > 10
-
-
-def test_all_modules_are_fetched_at_once():
-    page, names = page_files()["index.html"].decode(), set(page_files())
-
-    preloaded = set(re.findall(r'modulepreload" href="([^"]+)"', page))
-
-    assert preloaded == {each for each in names if each.endswith(".js")} - {"main.js"}
 
 
 def test_the_page_loads_nothing_from_elsewhere():

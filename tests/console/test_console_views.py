@@ -8,15 +8,12 @@ import pytest
 
 from kafka_on_spark.console.views import timeline
 from kafka_on_spark.console.views.cluster import (
-    NAMED_MAX,
     group_view,
     groups_view,
     topic_view,
 )
 from kafka_on_spark.console.views.foresight import forecast_view
 from kafka_on_spark.console.views.timeline import (
-    DECISIONS_MAX,
-    LANES_MAX,
     History,
     moments_view,
     timeline_view,
@@ -96,54 +93,6 @@ def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
         group_view(image, "nobody")
 
 
-def test_a_member_of_many_partitions_has_the_first_of_them_named_and_all_counted():
-    many = range(NAMED_MAX + 5)
-    owned = frozenset(PartitionKey(TOPIC_ID, number) for number in many)
-    member = GroupMember(
-        member_id="m1",
-        instance_id=None,
-        subscribed_topics=("orders",),
-        assignor=None,
-        owned=owned,
-        target=owned,
-    )
-    image = image_of(
-        *(partition("1") for _ in many),
-        ids="1",
-        consumer_groups={"reading": ConsumerGroup(group_epoch=1, members={"m1": member})},
-    )
-
-    [seen] = plain(group_view(image, "reading"))["members"]
-
-    assert seen["owned"] == {
-        "count": NAMED_MAX + 5,
-        "first": [f"orders-{number}" for number in range(NAMED_MAX)],
-    }
-    assert seen["target"] == seen["owned"]
-
-
-def test_many_groups_are_not_compared_with_each_other():
-    compared = []
-
-    class Name(str):
-        __slots__ = ()
-        __hash__ = str.__hash__
-
-        def __eq__(self, other):
-            compared.append(other)
-            return str.__eq__(self, other)
-
-    names = [Name(f"group {number:04}") for number in range(300)]
-    place = GroupOffset(offset=Offset(7), leader_epoch=None)
-    image = image_of(partition("1", hw=10), groups={(each, KEY): place for each in names})
-    compared.clear()
-
-    view = groups_view(image)
-
-    assert [each["name"] for each in view["groups"]] == names
-    assert len(compared) < 10_000
-
-
 def test_a_forecast_lists_the_worst_first_and_counts_all():
     image = image_of(
         partition("1 2 3", hw=9), partition("1", hw=4), configs={"min.insync.replicas": "1"}
@@ -189,17 +138,6 @@ def test_the_timeline_has_lanes_and_decisions_of_the_partitions_that_are_asked_f
         "created",
     ]
     assert len(timeline_view(known, topic=None, partition=None, now_ms=NOW_MS)["lanes"]) == 2
-
-
-def test_of_many_partitions_those_that_changed_last_have_lanes():
-    count = DECISIONS_MAX + 100
-    many = [entry(n, 1, 0, "1", "created", partition=n, replicas="1") for n in range(count)]
-
-    view = timeline_view(history(many), topic=None, partition=None, now_ms=NOW_MS)
-
-    assert view["laneCount"] == count
-    assert len(view["lanes"]) == LANES_MAX
-    assert view["lanes"][-1]["name"] == f"orders-{count - 1}"
 
 
 def test_a_moment_is_behind_a_whole_decision():

@@ -1,24 +1,19 @@
 """What the follower is made of: moments of the past, and the stream of events."""
 
 import asyncio
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.console.answers import Answers
-from kafka_on_spark.console.asked import bounded, moment, text, whole, wholes
 from kafka_on_spark.console.streaming import (
     QUEUE_MAX,
     Subscribers,
-    encode_event,
 )
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from tests.builders import image_of, partition
-
-WAIT_S = 60
 
 
 class Log:
@@ -60,17 +55,6 @@ def test_there_is_no_moment_in_the_future():
         answers_of(Log(100))._image({"at": "101"})
 
 
-def test_an_event_is_one_line_of_json_whatever_it_says():
-    event = encode_event("commit", {"cause": "a\nb\u2028\r\n\ndata: x"}).decode()
-
-    assert event.startswith("event: commit\ndata: ")
-    assert event.endswith("\n\n")
-    assert len(event.splitlines()) == 3
-    assert json.loads(event.splitlines()[1].removeprefix("data: ")) == {
-        "cause": "a\nb\u2028\r\n\ndata: x"
-    }
-
-
 def test_every_page_gets_every_event_and_a_slow_one_is_greeted_anew():
     async def run():
         subscribers = Subscribers()
@@ -106,19 +90,3 @@ def test_what_is_published_while_a_page_is_greeted_comes_afterwards():
         return [await anext(stream), await anext(stream)]
 
     assert asyncio.run(run()) == [b"hello", b"meanwhile"]
-
-
-def test_parameters_are_read_as_strictly_as_options():
-    assert whole({"at": "12"}, "at") == 12
-    assert whole({}, "at") is None
-    assert [moment({"time": each}, "time") for each in ("7", "-7", "")] == [7, -7, None]
-    assert wholes({"brokers": "1,2"}, "brokers") == [1, 2]
-    assert bounded({"count": "999"}, "count", 20, 100) == 100
-    assert bounded({}, "count", 20, 100) == 20
-    for bad in ("-1", "1.5", "1_0", "\u0661", "x", "9" * 30):
-        with pytest.raises(InvalidRequestError):
-            whole({"at": bad}, "at")
-        with pytest.raises(InvalidRequestError):
-            moment({"at": f"-{bad}"}, "at")
-    with pytest.raises(InvalidRequestError, match="topic is missing"):
-        text({}, "topic")

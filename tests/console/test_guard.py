@@ -54,20 +54,3 @@ def test_no_script_style_or_frame_comes_from_elsewhere_or_from_text():
         "'self'"
     }
     assert "unsafe" not in HEADERS["content-security-policy"]
-
-
-def test_a_browser_leaves_out_the_port_of_http():
-    names, given = names_of("127.0.0.1", 80), {"authorization": "Bearer secret"}
-
-    assert (
-        refusal("GET", "/api/grid", Headers({**given, "host": "127.0.0.1"}), names, "secret")
-        is None
-    )
-    assert (
-        refusal("GET", "/api/grid", Headers({**given, "host": "[::1]:80"}), names, "secret") is None
-    )
-    assert status(host="127.0.0.1") == 421
-
-
-def test_an_address_of_version_6_has_brackets_in_its_name():
-    assert "[::1]:8000" in names_of("::1", 8000)

@@ -1,6 +1,5 @@
 """The live grid is the grid of its image after any commits, and says which rows changed."""
 
-import json
 from dataclasses import replace
 
 from kafka_on_spark.console.answers import past_grid
@@ -65,14 +64,6 @@ def test_a_broker_a_topic_or_a_setting_that_changed_is_told_as_a_whole():
         assert live.grid == replace(grid_of(after), offset=Offset(101))
 
 
-def test_a_commit_that_changes_no_partition_changes_no_row():
-    before = image_of(partition("1 2 3"))
-    live = LiveGrid()
-    live.take(before)
-
-    assert live.take(replace(before, offset=Offset(101), groups={})) == []
-
-
 def test_a_cell_says_whether_it_comes_or_goes():
     moving = partition("1 2 3", "1 2", adding="3", removing="1")
     known = image_of(moving).brokers
@@ -93,9 +84,3 @@ def test_what_a_commit_concerns_is_told_by_the_names_of_views():
     assert concerns(before, changed(before, partition("1 2 3"))) == ["partitions"]
     assert concerns(before, replace(before, groups={("g", None): None})) == ["groups"]
     assert concerns(before, replace(before, brokers={})) == ["brokers"]
-
-
-def test_the_view_is_json():
-    view = past_grid(image_of(partition("1 2 3", "1 2", None)))
-
-    assert json.loads(json.dumps(view))["counts"][1] == ["without leader", 1]

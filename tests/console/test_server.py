@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.console.console import Console
-from kafka_on_spark.console.views.timeline import Histories
 from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import new_disks, records
 from tests.console.browsers import console_of
@@ -95,20 +94,6 @@ def test_records_are_found_by_offset_by_time_and_by_key(asking, disks):
     assert older["isLookedThrough"]
 
 
-def test_every_record_of_a_key_is_come_to_however_many_lie_in_one_window(asking, disks):
-    disks.cluster.create_topic("many", partitions=1, replication_factor=1)
-    disks.cluster.append("many", [(b"k", b"%d" % number) for number in range(120)])
-    path = "messages?topic=many&key=k&count=50"
-
-    shown = [asking.view(path)]
-    while not shown[-1]["isLookedThrough"]:
-        shown.append(asking.view(f"{path}&before={shown[-1]['start']}"))
-
-    offsets = [[each["offset"] for each in found["records"]] for found in shown]
-    assert offsets == [[*range(70, 120)], [*range(20, 70)], [*range(20)]]
-    assert [found["start"] for found in shown] == [70, 20, 0]
-
-
 def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     [full] = [n for n, each in disks.cluster.offsets("orders").items() if each.high_watermark]
     offset = next(
@@ -124,22 +109,6 @@ def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     marks = {row[1]: row[7] for row in past["rows"]}
     assert marks[full] == 2
     assert len(found["records"]) == 2
-
-
-def test_a_history_that_is_extended_is_the_one_that_is_read_whole(disks):
-    cluster = disks.cluster
-    histories = Histories(cluster._services.metadata)
-    assert histories.read().entries == cluster.history()
-
-    cluster.drain_broker(3)
-    cluster.resume_broker(3)
-    cluster.run_controller()
-    end = cluster.image.offset
-    history = histories.read()
-
-    assert history.entries == cluster.history()
-    assert history.events == cluster.broker_history()
-    assert history.ends[-1] == history.image.offset == end
 
 
 def test_what_can_not_be_shown_is_a_sentence(asking):
@@ -264,14 +233,3 @@ def test_the_command_ends_whatever_hangs(disks, patches, path):
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(WAIT_S) == 0
-
-
-def test_a_second_signal_ends_the_command_at_once(disks):
-    patches = "Cluster.close = hang; console.CLOSE_S = 10_000.0"
-    with hanging_console(disks, patches) as (process, _):
-        process.send_signal(signal.SIGTERM)
-        assert process.stdout.readline() == "hangs\n"
-
-        process.send_signal(signal.SIGTERM)
-
-        assert process.wait(WAIT_S) == 128 + signal.SIGTERM
