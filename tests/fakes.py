@@ -72,8 +72,6 @@ class FakeClock:
         self._elapsed_ms += duration_ms
 
 
-
-
 @dataclass(slots=True)
 class _Table:
     """One replica: its identity and every change that was committed to it.

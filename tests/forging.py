@@ -147,17 +147,6 @@ def roll_back(folder: Path, commits: int = 1) -> None:
         path.unlink()
 
 
-def copy_newest(source: Path, target: Path) -> None:
-    """Give a table another one's newest commit, with its files, as a fetch of it would."""
-    commit = commit_files(source)[-1]
-    for action in map(json.loads, commit.read_text().splitlines()):
-        if "add" in action:
-            name = action["add"]["path"]
-            (target / name).write_bytes((source / name).read_bytes())
-    newest = commit_files(target)[-1]
-    (newest.parent / f"{int(newest.stem) + 1:020d}.json").write_text(commit.read_text())
-
-
 def flip_a_bit(path: Path) -> None:
     """Change one bit in the middle of a file."""
     content = bytearray(path.read_bytes())

@@ -294,5 +294,3 @@ def die_after_one(cluster: Cluster, topic: str, given: Any, partition: int, **ch
 
     with patch.object(appender, "append", die), suppress(DiedError):
         cluster.append(topic, given, **choices)
-
-

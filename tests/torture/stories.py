@@ -120,5 +120,3 @@ class Story:
         is_whole = any(event.call == ENDED for event in self.events)
         found = {each.name for each in find_anomalies(self.facts)}
         return sorted(found if is_whole else found - {"stuck"})
-
-

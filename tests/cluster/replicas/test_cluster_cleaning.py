@@ -72,6 +72,28 @@ def test_a_namesake_is_never_touched(disks, cluster):
     assert_sound(disks)
 
 
+def test_a_topic_deleted_and_made_again_while_a_broker_is_away_loses_its_old_table_there_at_last(
+    disks, cluster
+):
+    old = disks.folder(3, "orders")
+    disks.take_away(3)
+    cluster.run_controller()
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", replica_assignment={0: [1, 3]})
+    cluster.append("orders", records(b"new"))
+    assert cluster.run_controller().tables_removed == 2
+
+    disks.give_back(3)
+    assert old.is_dir()
+    report = cluster.run_controller()
+    cluster.replicate()
+
+    assert (report.unfenced, report.tables_removed) == ((3,), 1)
+    assert tables(disks) == {disks.folder(each, "orders") for each in (1, 3)}
+    assert disks.values_on(3, "orders") == [b"new"]
+    assert_sound(disks)
+
+
 def test_replicas_moved_away_are_removed_after_the_last_row_and_not_before(disks, cluster):
     old = disks.folder(1, "orders")
     cluster.run_controller()

@@ -146,6 +146,18 @@ def test_the_controller_gives_preferred_leaders_their_partitions_back():
         )
 
 
+def test_preferred_leaders_are_elected_once(disks, cluster):
+    disks.take_away(1)
+    cluster.run_controller()
+    disks.give_back(1)
+    cluster.run_controller()
+    assert cluster.elect_leaders("preferred", [("orders", 0)]) == []  # not in sync yet
+    cluster.replicate()
+
+    assert cluster.elect_leaders("preferred", [("orders", 0)]) == [("orders", 0)]
+    assert cluster.elect_leaders("preferred", [("orders", 0)]) == []
+
+
 def test_the_history_names_every_cause(disks, cluster):
     disks.take_away(1)
     cluster.run_controller()

@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
+from deltalake import DeltaTable
 
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import isr_of, partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -115,3 +116,30 @@ def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     assert disks.values_on(broker_id, "orders") == [*VALUES, b"d"]
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
     assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, cluster):
+    folder = disks.folder(1, "orders")
+    copy = disks.leave_unreadable(folder)
+    cluster.append("orders", records(b"d"))
+    disks.restore(copy, folder)
+    other = disks.open()
+    other.replicate(is_sweep=True)
+
+    other.append("orders", records(b"e"), timeout_ms=PATIENCE_MS)
+
+    assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
+    assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()
+
+
+def test_a_deleted_topics_tables_stay_and_a_namesake_is_another_topic(disks, cluster):
+    folder = disks.folder(1, "orders")
+    before = files_below(folder)
+
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    cluster.append("orders", records(b"new"))
+
+    assert values_of(cluster, "orders") == [b"new"]
+    assert files_below(folder) == before
+    assert disks.folder(1, "orders") != folder

@@ -114,13 +114,6 @@ def test_a_process_goes_on_without_a_lock_where_there_are_none(uri):
         assert lock is NO_LOCK
 
 
-def test_the_lock_leaves_no_file_behind(tmp_path):
-    with acquire_commit_lock(str(tmp_path)):
-        pass
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_no_process_waits_long_for_a_folder_that_does_not_open(tmp_path, monkeypatch):
     """The root hangs. Where another voter can lead, the time until it does has begun."""
     gate = threading.Event()
@@ -176,19 +169,5 @@ def test_who_is_interrupted_while_it_waits_does_not_get_the_lock_later(tmp_path,
             pytest.fail("it has the lock")
     goes_on.set()
     threads[0].join()
-
-    assert is_free(tmp_path)
-
-
-def test_who_is_interrupted_when_the_lock_was_just_taken_lets_it_go(tmp_path, monkeypatch):
-    def interrupted(root, work, seconds):
-        work()
-        assert not is_free(tmp_path)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commit_lock, "within", interrupted)
-
-    with pytest.raises(KeyboardInterrupt), acquire_commit_lock(str(tmp_path)):
-        pytest.fail("it has the lock")
 
     assert is_free(tmp_path)

@@ -78,13 +78,6 @@ def test_a_process_with_nothing_to_queue_or_too_much_only_waits(uri, content):
     mine.withdraw()
 
 
-def test_the_longest_reports_are_read_whole(uri):
-    mine = QueuedReports(uri, b"x" * REPORTS_BYTES_MAX)
-
-    assert read_queued(uri) == [(mine._path, b"x" * REPORTS_BYTES_MAX)]
-    mine.withdraw()
-
-
 def test_a_folder_that_takes_no_reports_costs_only_time(tmp_path):
     (tmp_path / FOLDER).write_text("a file")
     mine = QueuedReports(str(tmp_path), b"a")
@@ -128,23 +121,6 @@ def test_the_lock_holder_takes_queued_reports_and_their_owner_stops_waiting(uri)
         lock.mark_committed()
         thread.join(60)
         assert found == [(True, True, [])]
-    assert os.listdir(f"{uri}/{FOLDER}") == []
-
-
-def test_a_waiter_whose_reports_were_not_committed_gets_the_lock_later(uri):
-    found = []
-
-    def wait():
-        with acquire_commit_lock(uri, lambda: b"mine") as lock:
-            found.append(lock.needs_refresh)
-
-    with acquire_commit_lock(uri) as lock:
-        thread = start(wait)
-        wait_until(lambda: read_queued(uri))
-        assert list(lock.queued_reports()) == [b"mine"]
-    thread.join(60)
-
-    assert found == [True]
     assert os.listdir(f"{uri}/{FOLDER}") == []
 
 

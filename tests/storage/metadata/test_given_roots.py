@@ -66,14 +66,6 @@ def test_an_opening_goes_on_without_one_that_hangs(roots, hanging, monkeypatch, 
     assert not hanging.ends.is_set()
 
 
-def test_others_wait_for_each_root(roots, hanging):
-    """Nobody is taken for lost, and no root of another cluster is passed over."""
-    hanging.names.add(roots[0])
-    threading.Timer(0.2, hanging.ends.set).start()
-
-    assert [*given_roots(roots, OPTIONS)] == [*roots]
-
-
 def test_an_opening_waits_on_where_no_more_than_half_answer(roots, hanging):
     hanging.names.update(roots[:2])
     threading.Timer(0.2, hanging.ends.set).start()

@@ -10,7 +10,6 @@ from kafka_on_spark.controller.groups.heartbeats import after_look
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
-from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.fakes import MemoryHeartbeats
 from tests.hints import hint_roots, make_roots
 
@@ -51,26 +50,6 @@ def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
     [second] = heartbeats.listen("g", ["a"])
     assert None not in (*first.values(), *second.values())
     assert first != second
-
-
-def test_members_are_heard_in_the_order_asked_for_and_apart(heartbeats):
-    heartbeats.beat("g", "a", 1)
-    heartbeats.beat("g", "b", 1)
-    heartbeats.beat("other", "c", 1)
-
-    a, b, c = heartbeats.listen("g", ["a", "b", "c"])
-
-    assert heartbeats.listen("g", ["b", "a"]) == [b, a]
-    assert a != b
-    assert not stands(c)
-    assert heartbeats.listen("nobody", []) == []
-
-
-def test_who_stops_is_heard_no_more_and_may_stop_again(heartbeats):
-    heartbeats.beat("g", "a", 1)
-    for _ in range(2):
-        heartbeats.stop("g", "a")
-        assert not stands(*heartbeats.listen("g", ["a"]))
 
 
 def test_what_others_have_left_is_removed(heartbeats):
@@ -139,25 +118,6 @@ def test_a_member_beats_on_other_roots_while_one_is_away(tmp_path, voters):
     assert other.look().has_beaten
 
 
-def test_another_choice_of_roots_is_no_heartbeat(tmp_path, voters):
-    """The third one has none: who is heard on it and another was taken to live, dead or not."""
-    mine, other = HeartbeatFiles(hint_roots(*voters)), Hearer(*voters)
-    mine.beat("g", "a", 1)
-    other.look()
-
-    voters[1].rename(tmp_path / "away")
-    assert not other.look().has_beaten
-    (tmp_path / "away").rename(voters[1])
-    voters[0].rename(tmp_path / "away")
-    assert not other.look().has_beaten
-    (tmp_path / "away").rename(voters[0])
-    assert not other.look().has_beaten
-
-    assert other.heard.silent_ms == 10_000
-    mine.beat("g", "a", 2)
-    assert other.look().has_beaten
-
-
 @pytest.mark.parametrize("seen", [(0, 1), (0, 2), (1, 2)])
 @pytest.mark.parametrize("beaten", [(0, 1), (0, 2), (1, 2)])
 def test_who_reaches_any_two_of_three_roots_hears_who_reaches_any_two(
@@ -193,22 +153,6 @@ def test_what_stands_on_one_root_of_three_is_no_evidence(tmp_path, voters):
         other.listen("g", ["b"])
     with pytest.raises(KafkaStorageError):
         member.beat("g", "a", 2)
-
-
-def test_a_root_that_failed_is_asked_once_in_a_look(voters, monkeypatch):
-    others = HeartbeatFiles(hint_roots(*voters))
-    voters[0].rename(voters[0].with_suffix(".away"))
-    asked = []
-    read = RootFiles.read
-    monkeypatch.setattr(
-        RootFiles, "read", lambda root, *rest: asked.append(root.url) or read(root, *rest)
-    )
-
-    assert not any(map(stands, others.listen("g", "abc")))
-
-    # It has no heartbeat, nor meta.properties.
-    assert asked.count(str(voters[0])) == 2
-    assert asked.count(str(voters[1])) == 4
 
 
 HOSTILE = [

@@ -98,30 +98,6 @@ def test_reader_of_what_is_gone_is_told_from_where_on_it_is_kept(log, read):
     assert gone(log.voter_log) == 32
 
 
-def test_moments_of_what_is_gone_are_still_known(log):
-    before = log.offset_at(7)
-    write_snapshots(log, 32, 62, 92)
-    log.voter_log.expire(FAR)
-
-    assert log.offset_at(7) == before
-
-
-def test_merges_go_on_over_what_is_gone(log, monkeypatch):
-    monkeypatch.setattr("kafka_on_spark.storage.metadata.voter_upkeep.MERGED_FILES_MIN", 4)
-    later = log.read(from_offset=Offset(62))
-    write_snapshots(log, 32, 62, 92)
-    log.voter_log.expire(FAR)
-    assert log.voter_log.merge()
-    assert gone(log.voter_log) == 32
-    assert log.read(from_offset=Offset(62)) == later
-
-    append(log, 2, END)
-    write_snapshots(log, END - 3, END, END + 3)
-    assert log.voter_log.expire(FAR)
-
-    assert gone(log.voter_log) == END - 3
-
-
 def damage(tmp_path, end):
     [path] = (tmp_path / "snapshots").glob(f"{end:020d}-*")
     path.write_bytes(b"damaged")

@@ -2,31 +2,23 @@
 
 import os
 import time
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import ClusterRecord, PartitionChangeRecord, Stamp
+from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT, COMMITS_KEPT_MS
 from kafka_on_spark.storage.metadata import metadata_cleaning, voter_upkeep
-from kafka_on_spark.storage.metadata.metadata_cleaning import DELETE_DELAY_MS, kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_files
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_placement import log_files
-from kafka_on_spark.storage.roots.root_lists import BETWEEN
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.builders import BEGINNING
-from tests.cluster.week.simulated_time import SimulatedTime
 
 FAR = 10**15
 """A time at which every delay is over."""
@@ -110,18 +102,6 @@ def test_what_was_merged_is_read_back_once(log, monkeypatch):
     assert 0 < len(read) <= len(active_of(log))
 
 
-def test_what_was_read_back_is_forgotten_once_a_merge_has_replaced_it(log):
-    end = log.read(from_offset=0)[-1].end_offset
-    for number in range(100):
-        record = ClusterRecord(cluster_id="cluster", cause=f"decision {number}")
-        end = log.append([record], Stamp(time_ms=7), expected_offset=end).end_offset
-        log.maintain()
-        log.clean(FAR)
-        known = log.voter_log._upkeep._cleaner._replaced._sound
-        assert known <= active_of(log)
-    assert known
-
-
 def put_old_view(log):
     view = Path(log.root) / "views" / ("a" * 32)
     commit = view / "_delta_log" / f"{0:020}.json"
@@ -188,16 +168,6 @@ def test_a_merge_s_file_stays_while_what_it_was_merged_from_stands(log):
     assert done not in files_of(log)
 
 
-def test_replaced_files_whose_tombstones_no_log_has_any_more_go(log, monkeypatch):
-    """Checkpoints keep them for some hours, and nobody may have cleaned in that time."""
-    monkeypatch.setattr(metadata_cleaning, "read_tombstones", lambda files, uri: {})
-    assert files_of(log) != active_of(log)
-
-    log.clean(FAR)
-
-    assert files_of(log) == active_of(log)
-
-
 def test_a_file_without_a_name_in_the_table_that_can_not_be_read_stays(log):
     """Nobody can tell what it is."""
     name = f"{7:020}-{'a' * 32}.parquet"
@@ -260,19 +230,6 @@ def test_a_snapshot_of_another_log_stays_and_decides_nothing(log, tmp_path, end,
     assert log.newest_snapshot(to_offset=27).end_offset == 20
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 100, 5000])
-def test_from_any_moment_the_snapshot_before_is_no_further_than_the_newest(count):
-    """Whatever order they are written and cleaned in, one step at a time."""
-    kept: set[int] = set()
-    for end in range(1000, 1000 * (count + 1), 1000):
-        kept = kept_snapshots({*kept, end})
-        newest = max(kept)
-        older = sorted(kept)
-        for before, after in pairwise(older):
-            assert after - before <= 2 * (newest - before) + 1000
-    assert len(kept) <= 3 + (1000 * count).bit_length()
-
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -307,67 +264,3 @@ def test_a_reader_that_misses_a_file_reads_the_table_again(log, tmp_path, monkey
 
 
 # How much a voter holds
-
-
-@pytest.mark.parametrize(
-    "rate, commits, voters, hours_before",
-    [
-        pytest.param(1, 400, 3, 0, id="some minutes"),
-        pytest.param(10, 6000, 3, 0, id="ten minutes", marks=pytest.mark.long),
-        pytest.param(10, 36_000, 1, 23, id="a day", marks=pytest.mark.long),
-    ],
-)
-def test_a_voter_s_disk_stays_small(tmp_path, monkeypatch, rate, commits, voters, hours_before):
-    """Nobody but the process that commits does anything. Of a day the last hour is in single
-    commits; what the hours before have left is their rows."""
-    clock = SimulatedTime()
-    clock.install(monkeypatch)
-    roots = [str(tmp_path / f"voter-{number}") for number in range(voters)]
-    log = create_metadata_log(BETWEEN.join(roots), StorageOptions(), "cluster")
-    end = log.read(from_offset=0)[-1].end_offset
-    for _ in range(hours_before):
-        end = append_moves(log, end, 3600 * rate, clock)
-    for number in range(commits):
-        end = append_moves(log, end, 1, clock)
-        log.maintain()
-        clock.pass_ms(1000 / rate)
-        if number % 400 == 399:
-            for root in map(Path, roots):
-                check_held(root, rate)
-
-
-def append_moves(log, end, count, clock):
-    """Append what an append of records leads to: a high watermark moves."""
-    records = [
-        PartitionChangeRecord(
-            topic_id="d1c7f2f0-a0b3-4dd6-bd0f-3b1e3a0c1a2b",
-            partition=offset % 3,
-            change=PartitionChange(high_watermark=offset),
-            topic="orders",
-            leader_epoch=1,
-            partition_epoch=offset,
-        )
-        for offset in range(end, end + count)
-    ]
-    stamp = Stamp(time_ms=clock.now_ms())
-    return log.append(records, stamp, expected_offset=end).end_offset
-
-
-def check_held(root, rate):
-    """Check what a voter holds of so many commits a second."""
-    files = {path: path.stat().st_size for path in root.rglob("*") if path.is_file()}
-    commits = [path for path in files if path.suffix == ".json"]
-    checkpoints = [path for path in files if ".checkpoint." in path.name]
-    most = max(COMMITS_KEPT, rate * COMMITS_KEPT_MS // 1000) + 2 * CHECKPOINT_INTERVAL
-    assert len(commits) <= most
-    assert len(checkpoints) <= COMMITS_KEPT // CHECKPOINT_INTERVAL + 3
-    waiting = 2 * rate * DELETE_DELAY_MS // 1000
-    assert len(files) - len(commits) - len(checkpoints) <= waiting + 200
-    rows = {
-        path: (pq.ParquetFile(path).metadata.num_rows, size)
-        for path, size in files.items()
-        if path.parent.name.startswith("__cluster_metadata") and path.suffix == ".parquet"
-    }
-    merged = [each for each in rows.values() if each[0] >= 1024]
-    assert sum(size for _, size in merged) <= 100 * sum(count for count, _ in merged)
-    assert sum(files.values()) - sum(size for _, size in merged) <= 50_000_000

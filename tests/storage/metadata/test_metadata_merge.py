@@ -56,14 +56,6 @@ def test_merged_log_reads_as_before(log, tmp_path):
     assert log.read(from_offset=BEGINNING) == unmerged.read(from_offset=BEGINNING)
 
 
-def test_reading_may_begin_inside_a_merged_file(log):
-    append(log, 24)
-    batches = log.read(from_offset=BEGINNING)
-
-    for place, batch in enumerate(batches):
-        assert log.read(from_offset=batch.base_offset) == batches[place:]
-
-
 def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
     end = append(log, 7)
@@ -76,16 +68,6 @@ def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
     batch = other.append(records(8), Stamp(time_ms=7), expected_offset=end)
 
     assert log.read(from_offset=end) == [batch]
-
-
-def test_large_commits_stay_as_they_are(log):
-    end = BEGINNING
-    for number in range(16):
-        batch = log.append(producers(64), Stamp(time_ms=7), expected_offset=end)
-        end = append(log, 1, first=number, end=batch.end_offset)
-
-    assert sizes(log).count(64) == 16
-    assert sum(sizes(log)) == log.read(from_offset=BEGINNING)[-1].end_offset
 
 
 def producers(count):
@@ -103,16 +85,6 @@ def test_few_files_stay_however_long_the_log_grows(log):
 
     assert before < 30
     assert len(sizes(log)) < 36
-
-
-def test_jobs_of_few_commits_merge_in_the_end(log, tmp_path):
-    end = BEGINNING
-    for number in range(40):
-        job = DeltaMetadataLog(str(tmp_path), StorageOptions())
-        assert not number or job.read(from_offset=BEGINNING)[-1].end_offset == end
-        end = append(job, 1, first=number, end=end)
-
-    assert len(sizes(log)) < 20
 
 
 def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypatch):
@@ -214,31 +186,3 @@ def test_files_of_many_bytes_become_one_that_a_process_can_hold():
 
     assert files_to_merge(files, lambda: 64_000) == files[:10]
     assert files_to_merge(large, lambda: 64_000) == []
-
-
-@pytest.mark.parametrize("days, most", [(1, 140), (30, 145), (240, 200)])
-def test_merged_files_stay_few_for_months_of_10_commits_a_second(days, most):
-    """Begins with what the two smallest classes leave, of which at most 31 lie there each."""
-    size, files, counts, end = 1 << 15, [], [0], 0
-    while end < days * 864_000:
-        files.append(file(end, size, size * 60))
-        end += size
-        while merged := files_to_merge(files, lambda: end):  # noqa: B023
-            place = files.index(merged[0])
-            records, size_bytes = (
-                sum(getattr(each, name) for each in merged) for name in ("size", "size_bytes")
-            )
-            files[place : place + len(merged)] = [file(merged[0].base_offset, records, size_bytes)]
-        counts.append(len(files))
-
-    assert max(counts) + 3 * voter_upkeep.MERGED_FILES_MIN <= most
-    assert max(each.size for each in files) <= voter_upkeep.MERGED_RECORDS_MAX
-    assert max(each.size_bytes for each in files) <= voter_upkeep.MERGED_BYTES_MAX
-
-
-def test_merge_of_small_files_asks_for_no_snapshot():
-    def fail():
-        raise AssertionError("a listing for nothing")
-
-    assert len(files_to_merge(log_files(*[1] * 32), fail)) == 32
-    assert files_to_merge(log_files(*[40] * 31), fail) == []

@@ -21,7 +21,6 @@ from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.voter_log import TAIL_COMMITS_MAX
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -87,25 +86,6 @@ def test_few_commits_of_others_are_read_without_opening_the_table(log, follower,
     assert follower.read(from_offset=SEEN + 4) == []
 
 
-def test_many_commits_are_read_as_the_table_has_them(log, follower, opened):
-    append(log, SEEN, TAIL_COMMITS_MAX + 1)
-    opened.clear()
-
-    found = follower.read(from_offset=SEEN)
-
-    assert opened == []
-    assert [each.base_offset for each in found] == list(range(SEEN, SEEN + TAIL_COMMITS_MAX + 1))
-    assert found == log.read(from_offset=SEEN)
-
-
-def test_a_follower_of_the_tail_appends_after_what_it_read(log, follower):
-    append(log, SEEN, 2)
-    follower.read(from_offset=SEEN)
-
-    assert append(follower, SEEN + 2, 1) == SEEN + 3
-    assert [each.base_offset for each in log.read(from_offset=SEEN)] == [SEEN, SEEN + 1, SEEN + 2]
-
-
 def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
     append(log, SEEN, 1)
     follower.read(from_offset=SEEN)
@@ -146,17 +126,6 @@ def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
 
     with pytest.raises(InconsistentClusterError):
         follower.read(from_offset=end)
-
-
-def test_commit_that_a_loser_met_and_did_not_read_counts_for_nothing(log, follower):
-    """Its writer may not have flushed it: who has not flushed a commit has not counted it."""
-    append(log, SEEN, 1)
-    with pytest.raises(CommitConflictError):
-        append(follower, SEEN, 1)
-    os.unlink(commit_path(log.uri, version_of(SEEN)))
-
-    assert follower.read(from_offset=SEEN) == []
-    assert append(follower, SEEN, 1) == SEEN + 1
 
 
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
@@ -212,21 +181,8 @@ def test_what_could_not_be_flushed_is_never_counted_even_if_a_later_flush_succee
         follower.read(from_offset=SEEN)
 
 
-def _empty(path):
-    path.write_bytes(b"")
-
-
 def _cut(path):
     path.write_bytes(path.read_bytes()[:40])
-
-
-def _without_end(path):
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join(line for line in lines if "log-end-offset" not in line))
-
-
-def _of_an_end_that_is_not(path):
-    path.write_text(path.read_text().replace(f'"version":{SEEN + 1}', '"version":9'))
 
 
 def _naming_a_file_elsewhere(path):
@@ -255,23 +211,6 @@ def test_damage_is_told_after_a_second_look_at_the_whole_table(
         follower.read(from_offset=SEEN)
 
     assert set(opened) == {follower.uri}
-
-
-@pytest.mark.parametrize("damage", [_of_an_end_that_is_not, _without_end])
-def test_a_commit_of_an_end_that_its_file_has_not_adds_what_the_file_has(
-    log, follower, tmp_path, damage
-):
-    append(log, SEEN, 1)
-    damage(tmp_path / commit_path(log.uri, version_of(SEEN)))
-
-    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
-
-
-def test_a_commit_without_bytes_adds_nothing(log, follower, tmp_path):
-    append(log, SEEN, 1)
-    _empty(tmp_path / commit_path(log.uri, version_of(SEEN)))
-
-    assert follower.read(from_offset=SEEN) == []
 
 
 def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, follower, tmp_path):

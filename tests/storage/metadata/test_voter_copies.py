@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.errors import CorruptLogError, RootAccessDeniedError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
 from kafka_on_spark.raft.tables.appending import NewDecision, append
@@ -74,26 +74,6 @@ def test_a_copy_has_the_rows_of_its_leader(roots, voter, is_in_hand):
     leader.load()
     assert rows(voter) == rows(leader)
     assert voter.load().log == led.log
-
-
-def test_who_has_just_appended_a_batch_copies_it_without_reading_it(roots, voter):
-    leader = roots.open(0)
-    led = decide(leader, *settings_of("a"))
-    roots.away(0)
-
-    voter.commit(voter.load(), fetch(voter.load(), led), leader)
-
-    assert voter.load().log == led.log
-
-
-def test_more_than_the_newest_batch_is_read_where_it_is_copied_from(roots, voter):
-    leader = roots.open(0)
-    decide(leader, *settings_of("a"))
-    led = decide(leader, *settings_of("b"))
-    roots.away(0)
-
-    with pytest.raises(KafkaStorageError):
-        voter.commit(voter.load(), fetch(voter.load(), led), leader)
 
 
 @pytest.mark.parametrize("is_in_hand", [True, False])

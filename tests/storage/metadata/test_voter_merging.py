@@ -105,16 +105,3 @@ def test_a_voter_that_was_away_for_long_copies_in_few_files(roots):
     assert roots.open(1).load() == voter.load() == after
     everything = leader.read(from_offset=0, to_offset=led.log.end_offset)
     assert voter.read(from_offset=0, to_offset=led.log.end_offset) == everything
-
-
-def test_a_merge_beside_a_decision_loses_no_row(roots):
-    """Another process decides between the merge's look and its commit."""
-    log, other = roots.open(0), roots.open(0)
-    other.load()
-    log.load()
-    decide(other, "beside")
-
-    assert log.merge()
-
-    names = [each.records[0].config_name for each in log.read(from_offset=2, to_offset=3 + COUNT)]
-    assert names == [*(f"decision-{number}" for number in range(COUNT)), "beside"]

@@ -16,7 +16,6 @@ from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import (
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
-from tests.builders import segment
 from tests.storage.replicas.rewriting import (
     OPTIONS,
     content,
@@ -69,17 +68,6 @@ def test_what_was_found_too_large_is_not_looked_at_again_nor_are_others_for_its_
     assert looks != []
 
 
-def test_of_what_was_found_too_large_the_newest_is_kept_in_mind(monkeypatch):
-    monkeypatch.setattr(uncompressed_sizes, "FOUND_MAX", 2)
-    found = uncompressed_sizes._Found()
-    segments = [segment(name) for name in "abc"]
-
-    found.add(segments[:1])
-    found.add(segments[1:])
-
-    assert found.among(segments) == set(segments[1:])
-
-
 def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
     here = roots[1]
     few, many = merge(here, two(here)), merge(here, [written(here, 0, *[1] * 40)])
@@ -94,13 +82,6 @@ def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(ro
     ]:
         monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
         assert too_large_to_merge(here, (few, many), OPTIONS) == found
-
-
-def test_of_a_file_too_small_to_be_large_no_footer_is_read(roots):
-    here = roots[1]
-    away = replace(here, root=f"{here.root}-away")
-
-    assert too_large_to_merge(away, two(here), OPTIONS) == frozenset()
 
 
 def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(roots, monkeypatch):
@@ -144,17 +125,3 @@ def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch)
 
     assert (made.end_offset, made.record_count) == (100, 100)
     assert content(here, made) == expected(0, 100)
-
-
-def test_what_has_too_many_borders_for_one_file_is_left_for_the_next(roots, monkeypatch):
-    """Of four million appends of a record each, in one file, no reader would take the footer."""
-    here = roots[1]
-    first = merge(here, two(here))
-    parts = [first, written(here, 19, 1, 1, before=first.chain_digest)]
-
-    for most, end in [(5, 21), (4, 19)]:
-        monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
-        made = merge(here, parts)
-
-        assert made.end_offset == end
-        assert content(here, made) == expected(10, end - 10)

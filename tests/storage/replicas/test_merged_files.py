@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
-from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.storage.hashing import content_digests, sum_digests
 from kafka_on_spark.storage.replicas.merging import merged_files
 from kafka_on_spark.storage.replicas.merging.borders import read_borders
@@ -17,74 +16,6 @@ from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, read_segment, segment_batches
 from tests.storage.replicas.rewriting import EPOCH, OPTIONS, content, expected, merge, two, written
-
-
-def test_a_merge_has_all_records_at_their_offsets(roots):
-    here = roots[1]
-    parts = two(here)
-
-    made = merge(here, parts)
-
-    assert content(here, made) == expected(10, 9)
-    assert (made.base_offset, made.end_offset, made.record_count) == (10, 19, 9)
-    assert made.chain_digest == parts[-1].chain_digest
-    assert (made.leader_epoch, made.segment.epoch_in_name) == (EPOCH, EPOCH)
-    assert (made.segment.timestamp_min_us, made.segment.timestamp_max_us) == (0, 6_000_000)
-    assert (Path(replica_folder(here)) / made.segment.file_name).stat().st_size == made.size_bytes
-
-
-def test_it_keeps_where_each_segment_ended(roots):
-    here = roots[1]
-    [first, second] = parts = two(here)
-
-    made = merge(here, parts)
-
-    assert read_borders(here, made, OPTIONS) == (
-        Border(13, first.chain_digests[0]),
-        Border(15, first.chain_digests[1]),
-        Border(19, second.chain_digest),
-    )
-
-
-def test_a_merge_of_merged_segments_keeps_records_borders_and_content(roots):
-    here = roots[1]
-    parts = two(here)
-    third = written(here, 19, 1, before=parts[-1].chain_digest)
-    whole = merge(here, [*parts, third])
-
-    again = merge(here, [merge(here, parts), third])
-
-    assert content(here, again) == content(here, whole) == expected(10, 10)
-    assert read_borders(here, again, OPTIONS) == read_borders(here, whole, OPTIONS)
-    assert again.content_digest == whole.content_digest
-    assert again.segment.uuid != whole.segment.uuid
-
-
-def test_a_part_of_a_merged_segment_is_one_again_at_another_replica(roots):
-    """What a follower takes whose log ends inside its leader's segment, and what a cut leaves."""
-    leader, follower = roots[1], roots[2]
-    made = merge(leader, two(leader))
-
-    upper = merge(leader, [made], target=follower, start=15, epoch=LeaderEpoch(9))
-    lower = merge(leader, [made], end=15)
-
-    assert content(follower, upper) == expected(15, 4)
-    assert (upper.base_offset, upper.end_offset, upper.segment.epoch_in_name) == (15, 19, 9)
-    assert content(leader, lower) == expected(10, 5)
-    assert lower.chain_digest == read_borders(leader, made, OPTIONS)[1].chain_digest
-    assert [each.offset for each in read_borders(follower, upper, OPTIONS)] == [19]
-    assert [each.offset for each in read_borders(leader, lower, OPTIONS)] == [13, 15]
-    total = (lower.content_digest + upper.content_digest) % 2**64
-    assert total == made.content_digest % 2**64
-
-
-@pytest.mark.parametrize("end", [11, 14, 18])
-def test_a_cut_where_no_batch_ended_is_refused(roots, end):
-    here = roots[1]
-    made = merge(here, two(here))
-
-    with pytest.raises(CorruptLogError, match="no batch ended"):
-        merge(here, [made], end=end)
 
 
 def test_the_time_of_an_append_is_written_into_the_file(roots):
@@ -155,19 +86,6 @@ def test_a_segment_without_records_is_a_file(roots):
     assert pq.read_table(pa.BufferReader(file.data)).schema.names == SEGMENT_SCHEMA.names
 
 
-def test_damage_of_what_is_read_is_found_and_nothing_is_written(roots):
-    here = roots[1]
-    parts = two(here)
-    path = Path(replica_folder(here)) / parts[1].segments[0].file_name
-    path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
-    before = set(path.parent.iterdir())
-
-    with pytest.raises(CorruptLogError):
-        merge(here, parts)
-
-    assert set(path.parent.iterdir()) == before
-
-
 def test_a_merged_segment_with_other_records_than_its_header_says_is_found(roots):
     here = roots[1]
     made = merge(here, two(here))
@@ -198,17 +116,6 @@ def test_a_write_that_is_not_read_back_as_it_was_is_no_merge(roots, monkeypatch)
 
     with pytest.raises(KafkaStorageError, match="other records"):
         merge(here, parts)
-
-
-def test_a_source_that_does_not_answer_is_named(roots):
-    here = roots[1]
-    parts = two(here)
-    away = replace(here, root=f"{here.root}-away")
-
-    with pytest.raises(KafkaStorageError) as caught:
-        merge(away, parts, target=roots[2])
-
-    assert caught.value.context["broker_id"] == away.broker_id
 
 
 def test_no_more_than_a_row_group_of_a_file_is_decoded_at_once_however_few_rows_it_has(

@@ -93,10 +93,3 @@ def test_times_and_names_of_a_merged_segment_are_checked():
     for fields in ({"time_ms": TIME_MS_END}, {"path": "../elsewhere.parquet"}):
         with pytest.raises(CorruptLogError):
             list(batches_of(rows_of([replace(entry, **fields)])))
-
-
-def test_a_batch_has_no_content_digest():
-    [entry] = entries(log("0:a").batches[0])
-
-    with pytest.raises(CorruptLogError, match="content digest"):
-        list(batches_of(rows_of([replace(entry, values={**entry.values, "content_digest": "1"})])))

@@ -78,19 +78,6 @@ def test_name_stands_for_what_this_process_finds_under_it(given, expected):
     assert StorageOptions(given).for_url(URL) == expected
 
 
-def test_environment_names_what_a_call_says_nothing_of(monkeypatch):
-    names = "s3://bucket=profile:one  s3://bucket/deep=env:STORE"
-    monkeypatch.setenv(credentials.NAMES_VARIABLE, names)
-
-    assert StorageOptions().for_url(URL) == ONE
-    assert StorageOptions().for_url("s3://bucket/deep/x") == STORE
-    assert StorageOptions().for_url("s3://other") == {}
-    assert StorageOptions({"timeout": "1s"}).for_url(URL) == ONE | {"timeout": "1s"}
-    assert StorageOptions({"AWS_ACCESS_KEY_ID": "mine"}).for_url(URL) == {
-        "AWS_ACCESS_KEY_ID": "mine"
-    }
-
-
 def test_names_travel_and_what_they_stand_for_does_not():
     options = StorageOptions({"s3://bucket": "profile:two", "s3://other": "env:STORE"})
     options.for_url(URL)
@@ -143,16 +130,6 @@ def test_missing_credentials_are_one_sentence_with_root_and_name(monkeypatch, na
     said = refusal.value.message
     assert "\n" not in said
     assert not [word for word in [URL, *words] if word not in said]
-
-
-def test_profile_that_is_added_later_is_found(tmp_path):
-    options = StorageOptions({"s3://bucket": "profile:late"})
-    with pytest.raises(KafkaStorageError):
-        options.for_url(URL)
-    added = "[profile late]\naws_access_key_id = x\naws_secret_access_key = y\n"
-    (tmp_path / "config").write_text(added)
-
-    assert options.for_url(URL) == {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
 
 
 @pytest.fixture
@@ -260,13 +237,6 @@ def test_variable_that_names_nothing_is_refused_and_not_repeated(monkeypatch, na
     assert SECRET not in str(refusal.value)
 
 
-def test_named_setting_that_switches_conditional_puts_off_is_refused(monkeypatch):
-    monkeypatch.setenv("STORE_AWS_S3_ALLOW_UNSAFE_RENAME", "true")
-
-    with pytest.raises(InvalidRootError, match="switches conditional puts off"):
-        StorageOptions({"s3://bucket": "env:STORE"}).for_url(URL)
-
-
 # fmt: off
 GOOGLE_KEY = {"type": "service_account"}
 CLIENTS = [
@@ -332,14 +302,6 @@ def test_url_that_two_clients_would_read_in_two_ways_is_refused(given):
 # fmt: on
 
 
-def test_scheme_is_stored_in_small_letters():
-    assert normalize("S3://bucket/A/") == "s3://bucket/A"
-    assert (
-        normalize("ABFSS://box@account.dfs.core.windows.net/A")
-        == "abfss://box@account.dfs.core.windows.net/A"
-    )
-
-
 _ONE = {
     "endpoint": "http://127.0.0.1:1",
     "path.style.access": "true",
@@ -368,12 +330,3 @@ def test_hadoops_client_is_told_names_and_addresses_and_no_keys(given, expected)
     told = hadoop_options(["/a/disk", "gs://lake/root", URL], StorageOptions(given))
 
     assert told == {f"fs.s3a.bucket.bucket.{name}": text for name, text in expected.items()}
-
-
-def test_hadoops_client_is_told_what_the_environment_names(monkeypatch):
-    monkeypatch.setenv(credentials.NAMES_VARIABLE, "s3://bucket=profile:two")
-
-    told = hadoop_options([URL], StorageOptions())
-
-    assert told["fs.s3a.bucket.bucket.auth.profile.name"] == "two"
-    assert SECRET not in str(told)

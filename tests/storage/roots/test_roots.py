@@ -7,7 +7,6 @@ import pickle
 import traceback
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kafka_on_spark.errors import (
@@ -24,8 +23,6 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path
 from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
     RootIdentity,
@@ -78,10 +75,6 @@ def test_root_is_stored_in_one_form(given, stored):
     assert normalize(stored) == stored
 
 
-def test_relative_root_is_a_folder_here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    assert normalize("data") == f"{tmp_path}/data"
 
 
 @pytest.mark.parametrize("given", [
@@ -186,13 +179,6 @@ def test_setting_that_switches_conditional_puts_off_is_refused(monkeypatch, name
         pickle.loads(pickle.dumps(before))
 
 
-@pytest.mark.parametrize("name, value", UNSAFE)
-def test_setting_that_switches_conditional_puts_off_later_is_refused_before_a_put(monkeypatch, name, value):
-    files = RootFiles("s3://bucket", StorageOptions({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}))
-    monkeypatch.setenv(name, value)
-
-    with pytest.raises(InvalidRootError, match=f"{name} switches conditional puts off"):
-        files.write_if_absent("s3://bucket/file", b"")
 
 
 @pytest.mark.parametrize("name, value", [
@@ -227,12 +213,6 @@ def test_options_survive_pickling_and_compare_by_value():
     assert options != StorageOptions()
 
 
-def test_secret_is_in_no_repr():
-    for options in (StorageOptions(SECRETS), StorageOptions({"s3://a": SECRETS})):
-        for shown in (options, RootFiles("s3://a", options), [options]):
-            assert CANARY not in f"{shown} {shown!r}"
-
-
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])
 def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, caplog, kind):
     def tell(*args, **kwargs):
@@ -262,22 +242,6 @@ def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, cap
     assert CANARY not in caplog.text
 
 
-def test_secret_is_in_no_file(root):
-    options = StorageOptions(SECRETS)
-    prepare_root(str(root), "a-cluster", BrokerId(1), options)
-    create(f"{root}/table", options)
-    log = opened(f"{root}/table", options)
-    for version in range(CHECKPOINT_INTERVAL):
-        commit(log, version)
-    log.checkpoint_if_due()
-    assert checkpoint_path(log.uri, log.version) in {str(path) for path in root.rglob("*")}
-
-    files = [path for path in root.rglob("*") if path.is_file()]
-
-    assert len(files) > 12
-    assert not [path for path in files if CANARY.encode() in path.read_bytes()]
-
-
 def test_new_root_gets_an_identity_and_nothing_else(root):
     identity = prepare(root / "new")
 
@@ -285,14 +249,6 @@ def test_new_root_gets_an_identity_and_nothing_else(root):
     assert (identity.cluster_id, identity.broker_id) == ("a-cluster", 1)
     assert [path.name for path in (root / "new").iterdir()] == [META_PROPERTIES]
     assert RootIdentity("a-cluster", BrokerId(1), identity.directory_id) == identity
-
-
-def test_preparing_again_changes_nothing(root):
-    assert prepare(root) == prepare(root)
-
-
-def test_every_disk_has_another_identity(root):
-    assert prepare(root / "1").directory_id != prepare(root / "2").directory_id
 
 
 @pytest.mark.parametrize(
@@ -481,17 +437,3 @@ def test_link_is_never_followed(root):
 
     with pytest.raises(KafkaStorageError):
         RootFiles(str(root), OPTIONS).read(f"{root}/link", 100)
-
-
-def test_bytes_of_any_kind_are_written_whole(root):
-    files = RootFiles(str(root), OPTIONS)
-    for content in (
-        b"",
-        b"bytes",
-        pa.py_buffer(b"arrow"),
-        memoryview(b"view"),
-        bytearray(5_000_000),
-    ):
-        files.write(f"{root}/file", content)
-
-        assert files.read(f"{root}/file", 2**23) == bytes(content)
