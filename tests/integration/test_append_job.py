@@ -1,21 +1,13 @@
 """jobs/append.py: each record of a folder or a table once, whatever happens between two runs."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import time
 from collections import defaultdict
-from functools import partial
-from glob import glob
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 
 from jobs import append as job
-from jobs.command_line import JobError
 from kafka_on_spark.errors import DuplicateSequenceError
 from tests.cluster.disks import new_disks
 from tests.cluster.format.test_sink_killed import Life, make_mortal
@@ -24,7 +16,6 @@ from tests.cluster.mortal import KilledError
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-WAIT_S_MAX = 600.0  # nothing is timed here, and Spark starts slowly on a busy machine
 KEYS = ("a", "b", "d")
 
 
@@ -130,38 +121,6 @@ def test_a_job_that_pauses_for_longer_than_its_id_lives_goes_on(spark, disks, tm
     assert by_key(disks.cluster) == in_order(60)
 
 
-@pytest.mark.long
-def test_a_process_that_is_killed_in_an_append_is_followed_by_one_that_finishes_it(disks, tmp_path):
-    count = 3000
-    for first in range(0, count, 300):
-        write(tmp_path / "in", f"{first:05}.json", rows(first, 300))
-    place = ["--cluster", disks.metadata_root, "--checkpoint", disks.base / "checkpoint"]
-    command = ["./spark-submit.sh", "--master", "local[2]", "jobs/append.py", tmp_path / "in"]
-    command += ["--topic", "orders", "--id", "load", *place, *JSON]
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("PYSPARK_")}
-    start = partial(subprocess.Popen, command, cwd=ROOT, env=environment, start_new_session=True)
-    with start() as process:
-        while not is_in_a_log(disks):
-            assert process.poll() is None, "it ended before it had appended anything"
-            time.sleep(0.005)  # a log file tells nobody when it grows
-        os.killpg(process.pid, signal.SIGKILL)
-
-    with start(stdout=subprocess.PIPE, text=True) as process:
-        said, _ = process.communicate(timeout=WAIT_S_MAX)
-
-    assert process.returncode == 0, said
-    shown = r"Number 0: ([\d,]+) records appended to orders, ([\d,]+) found"
-    appended, found = (int(each.replace(",", "")) for each in re.search(shown, said).groups())
-    assert (appended + found, found > 0) == (count, True)
-    assert by_key(disks.cluster) == in_order(count)
-
-
-def is_in_a_log(disks):
-    """Return whether the first of an append's partitions stands in a leader's log."""
-    files = glob(f"{disks.base}/broker-*/orders-*/*/_delta_log/*.json")
-    return any(b'"sequence":"0"' in Path(file).read_bytes() for file in files)
-
-
 class DiedError(Exception):
     """A run has died in an append."""
 
@@ -261,23 +220,6 @@ def test_what_is_wrong_is_said_in_one_sentence(disks, tmp_path, monkeypatch, cap
     for word in words:
         assert word in said.err
     assert by_key(disks.cluster) == {}
-
-
-def test_another_job_and_a_topic_that_is_made_anew_have_numbers_of_their_own(
-    spark, disks, tmp_path
-):
-    source = tmp_path / "in"
-    write(source, "1.json", rows(0))
-    run(spark, disks, source, *JSON)
-    run(spark, disks, source, *JSON, "--id", "lo/ad %:")
-    assert [len(numbers) for numbers in by_key(disks.cluster).values()] == [20, 20, 20]
-    disks.cluster.delete_topic("orders")
-    disks.cluster.create_topic("orders")
-    run(spark, disks, source / "1.json", *JSON)
-
-    assert by_key(disks.cluster) == in_order(30)
-    with pytest.raises(JobError, match="is in the source: give a folder elsewhere"):
-        run(spark, disks, tmp_path, *JSON, "--checkpoint", source / "checkpoint")
 
 
 def frame(spark):

@@ -7,16 +7,10 @@ drawn.
 
 import os
 import random
-import time
-from functools import partial
-from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException
 
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
@@ -31,7 +25,7 @@ from tests.storage.engines import (
     check_with_polars,
 )
 from tests.storage.left_tables import LeftTables, distinct
-from tests.storage.tables import OPTIONS, opened
+from tests.storage.tables import OPTIONS
 
 pytestmark = pytest.mark.integration
 
@@ -216,66 +210,4 @@ def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often)
         check_some_with_polars(request, KeptTable(tables[2]))
 
 
-def test_delta_spark_opens_a_version_of_any_age_if_it_is_told_to(spark, tmp_path):
-    (tmp_path / "root").mkdir()
-    uri = str(tmp_path / "root" / "0")
-    make_rows(uri, random.Random(0), 5)
-    two_months_ago = time.time() - 60 * 86_400
-    for path in Path(uri, "_delta_log").iterdir():
-        os.utime(path, (two_months_ago, two_months_ago))
-
-    check_with_delta_spark(spark, KeptTable(uri), {2})
-
-    spark.conf.unset(AGE)
-    with pytest.raises(AnalysisException, match="BEYOND_DELETED_FILE_RETENTION"):
-        check_with_delta_spark(spark, KeptTable(uri), {2})
-    spark.conf.set(AGE, "false")
-
-
 # What each comparison refuses
-
-
-def fork_checkpoint(uri):
-    """Have the newest checkpoint lack a file that has rows."""
-    path = max(Path(uri, "_delta_log").glob("*.checkpoint.parquet"))
-    table = pq.read_table(path)
-    adds = table.column("add").to_pylist()
-    with_rows = {each.path for each in opened(uri).active_files() if each.record_count}
-    forgotten = next(each["path"] for each in adds if each and each["path"] in with_rows)
-    kept = [at for at, each in enumerate(adds) if each is None or each["path"] != forgotten]
-    pq.write_table(table.take(kept), path)
-
-
-def name_with_an_escape(uri):
-    """Have the newest commit add a file whose name other engines decode."""
-    log = opened(uri)
-    log.commit(
-        log.version,
-        operation="test",
-        files=[new_file(uri, random.Random(0), "a%20b")],
-        counters={},
-    )
-
-
-@pytest.mark.parametrize("mutate", [fork_checkpoint, name_with_an_escape])
-def test_each_comparison_refuses_a_table_that_is_another_one_to_its_engine(
-    spark, tmp_path, often, mutate
-):
-    (tmp_path / "root").mkdir()
-    uri = str(tmp_path / "root" / "0")
-    make_rows(uri, random.Random(0), 25)
-    sound = KeptTable(uri)
-    check_with_delta_rs(sound)
-
-    mutate(uri)
-
-    table = sound if mutate is fork_checkpoint else KeptTable(uri)
-    assert table.first == 0
-    for check in (
-        check_with_delta_rs,
-        partial(check_with_polars, versions={table.newest}),
-        partial(check_with_delta_spark, spark, versions={table.newest}),
-    ):
-        # The first is this module's own, the others are what the engines raise.
-        with pytest.raises((AssertionError, OSError, pl.exceptions.PolarsError, Py4JError)):
-            check(table)

@@ -3,7 +3,6 @@
 import pandas as pd
 import pyarrow.dataset as ds
 import pytest
-from chispa import assert_df_equality
 from deltalake import DeltaTable
 from pyspark.sql import functions
 
@@ -80,19 +79,6 @@ def test_a_replica_needs_reader_version_1_and_writer_version_2(spark, disks):
     assert detail.properties["kos.broker.id"] == "1"
 
 
-def test_the_rows_that_spark_reads_are_those_that_delta_rs_reads(spark, disks):
-    path = disks.folder(2, "orders")
-    ours = DeltaTable(str(path)).to_pyarrow_table()
-    columns = ["base_offset", "leader_epoch", "producer_id", "sequence", "offset_delta", "value"]
-
-    assert_df_equality(
-        delta(spark, path).select(columns),
-        spark.createDataFrame(ours.select(columns)),
-        ignore_row_order=True,
-        ignore_nullable=True,
-    )
-
-
 def test_arrow_and_pandas_read_a_replica_through_delta_rs(disks):
     table = DeltaTable(str(disks.folder(3, "orders")))
 
@@ -103,15 +89,6 @@ def test_arrow_and_pandas_read_a_replica_through_delta_rs(disks):
     assert isinstance(frame, pd.DataFrame)
     assert sorted(frame["base_offset"] + frame["offset_delta"]) == list(range(13))
     assert frame[frame["producer_id"] == "p"]["sequence"].tolist() in ([0, 1, 2], [2, 1, 0])
-
-
-def test_the_headers_of_batches_name_their_producer_and_their_leader(spark, disks):
-    frame = delta(spark, disks.folder(1, "orders"))
-
-    epochs = frame.groupBy("leader_epoch").count().orderBy("leader_epoch").collect()
-    assert [(row.leader_epoch, row["count"]) for row in epochs] == [(0, 3), (1, 9), (2, 1)]
-    produced = frame.where("producer_id is not null").orderBy("base_offset").collect()
-    assert [(row.producer_id, row.sequence) for row in produced] == [("p", 0), ("p", 1), ("p", 2)]
 
 
 def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, disks):
@@ -128,48 +105,6 @@ def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, 
     assert [value for _, value in in_order(table.to_pyarrow_table())] == values
     after = delta(spark, path, versionAsOf=adopted)
     assert after.count() == 3
-
-
-def test_sql_on_the_metadata_gives_the_isr_history(spark, disks):
-    delta(spark, disks.cluster.metadata_table).createOrReplaceTempView("metadata")
-
-    rows = spark.sql(
-        """
-        SELECT time, leader, leader_epoch, partition_epoch, isr, cause,
-               base_offset + offset_delta AS metadata_offset
-        FROM metadata
-        WHERE topic = 'orders' AND partition = 0
-          AND record_type IN ('PartitionRecord', 'PartitionChangeRecord')
-        ORDER BY metadata_offset
-        """
-    ).collect()
-
-    history = disks.cluster.history("orders", 0)
-    assert len(history) == 5
-    leader = isr = None
-    for row, entry in zip(rows, history, strict=True):
-        # Null means unchanged, -1 means none.
-        leader = leader if row.leader is None else row.leader
-        isr = isr if row.isr is None else row.isr
-        assert (None if leader == -1 else leader, tuple(sorted(isr))) == (entry.leader, entry.isr)
-        assert (row.leader_epoch, row.partition_epoch) == (
-            entry.leader_epoch,
-            entry.partition_epoch,
-        )
-        assert (row.cause, row.metadata_offset) == (entry.cause, entry.metadata_offset)
-        assert row.time.timestamp() == pytest.approx(entry.time.timestamp())
-
-
-def test_the_readmes_query_of_the_history_needs_nothing_else(spark, disks):
-    delta(spark, disks.cluster.metadata_table).createOrReplaceTempView("metadata")
-
-    causes = spark.sql(
-        "SELECT cause FROM metadata WHERE topic = 'orders' AND partition = 0 AND isr IS NOT NULL"
-    ).collect()
-
-    texts = [row.cause for row in causes]
-    assert any("probe failed" in text for text in texts)
-    assert any("caught up" in text for text in texts)
 
 
 def test_delta_rs_reads_the_metadata_and_travels_in_it(disks):

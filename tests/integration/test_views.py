@@ -1,6 +1,5 @@
 """`Cluster.view`: a topic as the JVM scans it, with pruned columns and files, and frozen."""
 
-import re
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
@@ -70,13 +69,6 @@ def plan_of(frame):
     )
 
 
-def scanned_columns(frame):
-    """Return the columns that the scans of a query read from files."""
-    found = re.findall(r"ReadSchema: struct<(.*)>", plan_of(frame))
-    assert found, plan_of(frame)
-    return {name.split(":")[0] for each in found for name in each.split(",") if name}
-
-
 def scanned_files(frame):
     """Return how many files the scans of a query read: what Spark's own metric says."""
     frame.collect()
@@ -99,14 +91,6 @@ def test_a_view_has_the_rows_and_columns_of_the_source(spark, disks, cluster):
         ignore_nullable=True,
     )
     assert view.count() == 22
-
-
-def test_a_query_reads_the_columns_that_it_asks_for(cluster):
-    view = cluster.view("orders", start={0: 4, 1: 0})
-
-    assert scanned_columns(view.select("value")) == {"value"}
-    assert scanned_columns(view.select("timestamp").where("partition = 1")) == {"timestamp"}
-    assert scanned_columns(view) == {"offset_delta", "timestamp", "key", "value"}
 
 
 def test_conditions_on_time_and_partition_leave_out_segments(cluster):
@@ -200,16 +184,6 @@ def test_a_segment_that_one_replica_has_lost_is_read_from_another(alone):
     assert {name.split("/broker-")[1][0] for name in view.inputFiles()} == {"1", "2"}
 
 
-def test_a_segment_that_all_have_lost_is_named_by_no_view(alone):
-    for broker_id in (1, 2, 3):
-        segment_on(alone, broker_id, b"b" * 999).unlink()
-
-    with pytest.raises(
-        KafkaStorageError, match="offsets 0 to 2 of orders-0 can't be read from any"
-    ):
-        alone.opened[1].view("orders")
-
-
 def test_a_segment_that_goes_after_the_view_was_made_fails_the_query_which_names_it(alone):
     view = alone.opened[1].view("orders")
     lost = segment_on(alone, 1, b"b" * 999)
@@ -217,18 +191,6 @@ def test_a_segment_that_goes_after_the_view_was_made_fails_the_query_which_names
 
     with pytest.raises((PySparkException, Py4JJavaError), match=lost.name):
         view.collect()
-
-
-def test_a_damaged_page_fails_the_query_and_is_not_read_as_other_records(alone):
-    damaged = segment_on(alone, 1, b"b" * 999)
-    column = pq.ParquetFile(damaged).metadata.row_group(0).column(3)
-    assert column.path_in_schema == "value"
-    content = bytearray(damaged.read_bytes())
-    content[column.data_page_offset + column.total_compressed_size - 4] ^= 1
-    damaged.write_bytes(content)
-
-    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)checksum|corrupt|CRC"):
-        alone.opened[1].view("orders").collect()
 
 
 def test_timestamps_are_the_appends_where_the_topic_says_so_and_headers_come_when_asked(spark):
@@ -257,15 +219,6 @@ def test_timestamps_are_the_appends_where_the_topic_says_so_and_headers_come_whe
             assert (values_of(old), scanned_files(old)) == ([b"b"], 1)
         finally:
             spark.conf.set("spark.sql.session.timeZone", zone)
-
-
-def test_a_topic_without_records_is_a_view_without_rows(disks, cluster, spark):
-    disks.cluster.create_topic("empty", partitions=2, replication_factor=3)
-
-    view = cluster.view("empty", "empty_view")
-
-    assert spark.sql("SELECT count(*) FROM empty_view").collect()[0][0] == 0
-    assert view.columns == source(spark, disks, "orders").columns
 
 
 def test_what_a_view_can_not_be_made_of_is_said_in_a_sentence(spark, disks, cluster):

@@ -15,11 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kafka_on_spark.spark.run.frames import _stage_task
-from kafka_on_spark.spark.run.keeping_tasks import upkeep_task
 from kafka_on_spark.spark.run.tasks import fetch_task
-from kafka_on_spark.storage.compaction.compactor import FileCompactor
-from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 
 EXECUTOR, WORKER = "executor", "worker"
@@ -104,33 +100,6 @@ def command_and_die(order, options, *, mark: str, point: str, deaths: int | None
     if point == "after":
         die_and_tell(mark, deaths)
     return result
-
-
-def upkeep_and_die(order, options, *, mark: str, log: str, point: str):
-    """Do a replica's upkeep and note who did it; the executor dies at a point, once."""
-    with open(log, "a", encoding="utf-8") as file:
-        file.write(f"{_executor_pid()} {order.key.partition} {order.address.broker_id}\n")
-    holder, name = UPKEEP_POINTS[point]
-    with patch.object(holder, name, _do_and_die(getattr(holder, name), mark)):
-        return upkeep_task(order, options)
-
-
-UPKEEP_POINTS = {
-    "a file is merged": (FileSegmentStore, "rewrite"),
-    "a file is compacted": (FileCompactor, "without_stale"),
-    "it is committed": (DeltaReplicaLog, "commit"),
-    "a file is deleted": (FileReplicaFolders, "delete"),
-}
-"""After which call an executor dies that does upkeep."""
-
-
-def _do_and_die(do, mark):
-    def do_and_die(*arguments, **named):
-        result = do(*arguments, **named)
-        die_once(mark, EXECUTOR)
-        return result
-
-    return do_and_die
 
 
 def _copy_and_die(copy, mark):

@@ -9,7 +9,6 @@ from kafka_on_spark.errors import (
     InvalidRecordError,
     InvalidRequestError,
     MessageTooLargeError,
-    UnknownTopicOrPartitionError,
 )
 from tests.bad_input.refusals import refused
 from tests.cluster.disks import isr_of, new_disks, values_of
@@ -71,21 +70,6 @@ def test_keys_of_a_frame_go_where_keys_of_a_list_go(spark, cluster, topic):
     assert len(frames) == 40
 
 
-def test_every_column_of_a_frame_is_kept(spark, cluster, topic):
-    frame = spark.sql(
-        "select 'k' as key, cast(null as binary) as value, 2 as partition,"
-        " timestamp '2013-07-01 12:30:00.123456 UTC' as timestamp,"
-        " array(struct('h' as key, cast('1' as binary) as value)) as headers"
-    )
-
-    cluster.append(topic, frame)
-
-    (row,) = cluster.read(topic).to_pylist()
-    assert (row["key"], row["value"], row["partition"], row["offset"]) == (b"k", None, 2, 0)
-    assert row["timestamp"].isoformat() == "2013-07-01T12:30:00.123456+00:00"
-    assert row["headers"] == [{"key": "h", "value": b"1"}]
-
-
 def test_a_retry_of_a_frame_is_a_duplicate_however_it_is_split(spark, cluster, topic):
     run = {"producer_id": "frames", "sequence": 0}
     first = cluster.append(topic, numbered(spark, 90, slices=2), **run)
@@ -101,14 +85,6 @@ def test_a_retry_of_a_frame_is_a_duplicate_however_it_is_split(spark, cluster, t
 
     assert (again.is_duplicate, bases(again)) == (True, bases(first))
     assert len(values_of(cluster, topic)) == 90
-
-
-def test_a_frame_without_rows_appends_nothing(spark, cluster, topic):
-    before = cluster.image.offset
-
-    result = cluster.append(topic, spark.createDataFrame([], "value string"))
-
-    assert (dict(result.partitions), cluster.image.offset) == ({}, before)
 
 
 def test_replication_probes_and_making_run_on_executors(spark, disks):
@@ -149,8 +125,3 @@ def test_a_bad_frame_is_one_sentence_and_nothing_is_written(
 ):
     with refused(cluster, disks.base, error, *words):
         cluster.append("refuses", spark.sql(f"select {columns}"))
-
-
-def test_a_frame_for_a_topic_that_does_not_exist(spark, disks, cluster):
-    with refused(cluster, disks.base, UnknownTopicOrPartitionError, "'nobody'"):
-        cluster.append("nobody", spark.sql("select 'v' as value"))

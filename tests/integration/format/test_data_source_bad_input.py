@@ -8,13 +8,10 @@ from pyspark.errors import PySparkException
 from tests.bad_input.refusals import check_sentence, written
 from tests.cluster.disks import new_disks
 from tests.integration.format.frames import (
-    WAIT_S_MAX,
-    Started,
     numbered,
     sentence_of,
     sink,
     source,
-    stream,
 )
 
 pytestmark = pytest.mark.integration
@@ -75,12 +72,6 @@ def test_a_batch_that_cannot_be_read(spark, disks, options, words):
     check_refused(disks, lambda: source(spark, disks, "orders", **options).count(), *words)
 
 
-def test_a_read_without_a_subscription(spark, disks):
-    reader = spark.read.format("kafka_on_spark").option("cluster", str(disks.metadata_root))
-
-    check_refused(disks, lambda: reader.load().count(), "must be specified", "subscribe")
-
-
 def test_a_schema_of_ones_own(spark, disks):
     reader = spark.read.format("kafka_on_spark").schema("key string, value string")
     reader = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders")
@@ -90,17 +81,6 @@ def test_a_schema_of_ones_own(spark, disks):
         lambda: reader.load().count(),
         "has a fixed schema and cannot be set with a custom one",
     )
-
-
-def test_a_stream_with_an_end_is_refused(spark, disks, tmp_path):
-    reader = spark.readStream.format("kafka_on_spark").option("endingOffsets", "latest")
-    frame = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders").load()
-
-    def start():
-        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        Started(query.trigger(availableNow=True)).awaitTermination(WAIT_S_MAX)
-
-    check_refused(disks, start, "ending offset not valid in streaming queries")
 
 
 LARGE = "repeat('v', 2000)"
@@ -149,34 +129,6 @@ def test_what_spark_refuses_of_a_python_sink(spark, disks, mode):
         sink(numbered(spark, 1), disks, "orders").mode(mode).save()
 
     assert written(disks.base) == before
-
-
-def test_output_mode_update_is_refused_by_spark(spark, disks, tmp_path):
-    frame = stream(spark, disks, "orders", startingOffsets="earliest")
-    writer = frame.select("key", "value").writeStream.format("kafka_on_spark").outputMode("update")
-    writer = writer.option("cluster", str(disks.metadata_root)).option("topic", "orders")
-
-    with pytest.raises(PySparkException, match="does not support Update mode"):
-        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(WAIT_S_MAX)
-
-
-def test_too_few_replicas_in_sync(spark, disks):
-    disks.cluster.alter_topic_configs("under", {"min.insync.replicas": 3})
-    disks.cluster.append("under", [("k", "v")])
-    disks.take_away(1)
-    disks.cluster.run_controller()
-
-    try:
-        check_refused(
-            disks,
-            sink(numbered(spark, 1), disks, "under").save,
-            "partition under-0 has 2 replicas in sync",
-            "acks=all needs 3 (min.insync.replicas)",
-        )
-    finally:
-        disks.give_back(1)
-        disks.cluster.run_controller()
-        disks.cluster.replicate()
 
 
 def test_a_secret_of_the_storage_options_is_shown_nowhere(spark, disks, capfd):

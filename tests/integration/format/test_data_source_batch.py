@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_on_spark.storage.staging.records import Record
-from tests.cluster.disks import isr_of, new_disks
+from tests.cluster.disks import new_disks
 from tests.integration.format.frames import rows_in, rows_of, source
 
 pytestmark = pytest.mark.integration
@@ -91,15 +91,6 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
     assert {row.timestampType for row in at_commit.collect()} == {1}
 
 
-def test_offsets_go_on_over_batches_and_segments(spark, disks):
-    rows = source(spark, disks, "large").selectExpr("offset", "hex(left(value, 2)) as head")
-
-    found = sorted((row.offset, row.head) for row in rows.collect())
-    assert found == [(20 * a + n, f"{a:02X}{n:02X}") for a in range(2) for n in range(20)]
-    folder = disks.folder(disks.cluster.describe_topic("large").partitions[0].leader, "large")
-    assert len(list(folder.glob("*.parquet"))) >= 2
-
-
 # Which positions mean what is a table without Spark, in tests/unit/query/offsets.
 IN_UNITS = pytest.mark.long
 
@@ -130,26 +121,6 @@ def test_a_batch_has_the_range_that_was_asked_for(spark, disks, options, ranges)
     ]
 
 
-def test_several_topics_are_read_as_one(spark, disks):
-    frame = source(spark, disks, " large , orders ")
-
-    counts = {row.topic: row["count"] for row in frame.groupBy("topic").count().collect()}
-    assert counts == {"large": 40, "orders": 9}
-
-
-def test_option_names_may_have_any_case(spark, disks):
-    frame = source(spark, disks, "orders", STARTINGOFFSETS="earliest", includeheaders="true")
-
-    assert frame.count() == 9
-    assert frame.columns[-1] == "headers"
-
-
-def test_a_topic_without_records_is_an_empty_frame(spark, disks):
-    disks.cluster.create_topic("empty", partitions=3)
-
-    assert_df_equality(source(spark, disks, "empty"), spark.createDataFrame([], StructType(KAFKA)))
-
-
 def test_filters_and_columns_are_sparks(spark, disks):
     frame = source(spark, disks, "orders")
 
@@ -157,29 +128,6 @@ def test_filters_and_columns_are_sparks(spark, disks):
     assert_df_equality(
         counted, spark.createDataFrame([("1",), ("2",)], "v string"), ignore_row_order=True
     )
-
-
-def test_only_committed_records_are_read(spark, disks):
-    disks.cluster.create_topic("waiting", replication_factor=3)
-    disks.cluster.append("waiting", [("k", "v")], acks=1)
-    assert source(spark, disks, "waiting").count() == 0
-
-    disks.cluster.replicate()
-
-    assert source(spark, disks, "waiting").count() == 1
-
-
-def test_another_replica_serves_a_batch_before_the_controller_has_noticed_a_loss(spark):
-    with new_disks() as disks:
-        disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
-        disks.cluster.append("orders", [(str(n), str(n)) for n in range(20)])
-        before = rows_in(disks.cluster.read("orders"))
-        frame = source(spark, disks, "orders")
-        disks.take_away(1)
-
-        assert rows_of(frame) == before
-        assert rows_of(source(spark, disks, "orders")) == before
-        assert isr_of(disks.cluster, "orders") == [1, 2, 3]
 
 
 def test_a_rack_is_read_from_first(spark):

@@ -78,19 +78,6 @@ def test_batches_of_partitions_patterns_times_and_the_past(spark, disks):
     assert places(past) == first
 
 
-def test_ranges_become_tasks_as_asked_for(spark, disks):
-    disks.cluster.create_topic("t", partitions=2, replication_factor=1)
-    appended(disks.cluster, "t", 9)
-    appended(disks.cluster, "t", 1, partition=1)
-
-    wide = given(spark.read, disks, subscribe="t", minPartitions=4)
-    small = given(spark.read, disks, subscribe="t", maxRecordsPerPartition=3)
-
-    assert wide.rdd.getNumPartitions() == 4
-    assert small.rdd.getNumPartitions() == 4
-    assert places(small) == [("t", 0, n) for n in range(9)] + [("t", 1, 0)]
-
-
 def test_a_stream_finds_topics_and_partitions_later_in_batches_of_a_limit(spark, disks, tmp_path):
     batches, cluster = Batches(), disks.cluster
     cluster.create_topic("a1", replication_factor=1)
@@ -171,22 +158,6 @@ def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks,
     assert lags == ["6", "4", "2", "0"]
     assert [each["maxOffsetsBehindLatest"] for each in seen_of_query()] == lags
     assert kafka_on_spark.lag(query.lastProgress)["avgOffsetsBehindLatest"] == "0.0"
-
-
-def test_a_batch_waits_for_its_least_number_of_records(spark, disks, tmp_path):
-    batches = Batches()
-    disks.cluster.create_topic("t", replication_factor=1)
-    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 3, "maxTriggerDelay": "1h"}
-    appended(disks.cluster, "t", 1)
-    query = batches.start(given(spark.readStream, disks, subscribe="t", **options), tmp_path)
-    query.processAllAvailable()  # the first never waits
-    appended(disks.cluster, "t", 2)
-    time.sleep(1)
-    appended(disks.cluster, "t", 1)
-    wait_for(lambda: len(batches.seen) == 4)
-    query.stop()
-
-    assert [len(values) for values in batches.values] == [1, 3]
 
 
 def test_an_unclean_election_ends_a_query_or_is_noted_and_read_over(spark, disks, tmp_path):

@@ -70,25 +70,6 @@ def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
     assert_df_equality(back, frame, ignore_row_order=True, ignore_nullable=True)
 
 
-def test_the_rows_of_one_topic_are_written_to_another_as_they_are(spark, disks, new_topic):
-    topic, copy = new_topic(partitions=2), new_topic("-copy", partitions=2)
-    given = [{"key": b"%d" % n, "value": None if n % 3 else b"v", "headers": {"h": b"%d" % n}} for n in range(9)]  # fmt: skip
-    disks.cluster.append(topic, given)
-
-    sink(source(spark, disks, topic, includeHeaders=True), disks, copy).save()
-
-    names = ["key", "value", "partition", "offset", "timestamp", "headers"]
-    assert disks.cluster.read(copy).select(names) == disks.cluster.read(topic).select(names)
-
-
-def test_a_batch_write_of_a_producer_is_appended_once(spark, disks, new_topic):
-    topic = new_topic(partitions=3)
-    for _ in range(2):
-        sink(numbered(spark, 50), disks, topic, producer_id="batch", sequence=3).save()
-
-    assert len(values_of(disks.cluster, topic)) == 50
-
-
 @pytest.mark.smoke
 def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
     spark, disks, new_topic, checkpoint
@@ -162,45 +143,6 @@ def test_each_row_of_a_stream_goes_to_its_topic_once(spark, disks, new_topic, ch
     ]
     headers = disks.cluster.read(one).column("headers").to_pylist()
     assert headers == [[{"key": "h", "value": each}] for each in ones]
-
-
-def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
-    spark, disks, new_topic, checkpoint
-):
-    topic, copy = new_topic(), new_topic("-copy")
-    frame = stream(spark, disks, topic, startingOffsets="earliest").select("key", "value")
-    options = {
-        "cluster": disks.metadata_root, "topic": copy, "checkpointLocation": checkpoint / "older",
-        "kafka.transactional.id": "etl",
-    }  # fmt: skip
-    writer = frame.writeStream.format("kafka_on_spark")
-    for name, value in options.items():
-        writer = writer.option(name, str(value))
-    disks.cluster.append(topic, records(b"a"))
-    older = Started(writer)
-    try:
-        older.processAllAvailable()
-        run(frame, disks, copy, checkpoint / "newer", **{"kafka.transactional.id": "etl"})
-        disks.cluster.append(topic, records(b"b"))
-
-        with pytest.raises(StreamingQueryException) as caught:
-            older.awaitTermination(WAIT_S_MAX)
-    finally:
-        older.stop()
-
-    assert "ProducerFencedError: transactional id 'etl' was taken over" in str(caught.value)
-    assert values_of(disks.cluster, copy) == [b"a", b"a"]
-
-
-def test_a_batch_without_records_is_no_append(spark, disks, new_topic, checkpoint):
-    topic, copy = new_topic(), new_topic("-copy")
-    disks.cluster.append(topic, records(b"a"))
-    frame = stream(spark, disks, topic, startingOffsets="earliest").where("value = 'none'")
-
-    run(frame, disks, copy, checkpoint)
-    sink(spark.createDataFrame([], "key string, value string"), disks, copy).save()
-
-    assert values_of(disks.cluster, copy) == []
 
 
 def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(

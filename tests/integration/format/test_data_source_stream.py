@@ -121,21 +121,6 @@ def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint
     assert batches.values == [[], [b"a", b"b"]]
 
 
-def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(spark, disks, checkpoint):
-    batches = Batches()
-    frame = stream(spark, disks, "orders", **EARLIEST)
-    disks.cluster.append("orders", records(b"a"))
-    batches.run(frame, checkpoint)
-    disks.cluster.append("orders", records(b"b"))
-    for file in (checkpoint / "commits").iterdir():
-        file.unlink()
-
-    batches.run(frame, checkpoint)
-
-    assert batches.values == [[b"a"], [b"a"], [b"b"]]
-    assert batches.numbers == [0, 0, 1]
-
-
 @pytest.mark.parametrize("count", [0, 2], ids=["empty", "as long"])
 def test_a_topic_that_was_created_again_fails_a_query_or_is_read_from_its_start(
     spark, disks, checkpoint, count
@@ -157,37 +142,6 @@ def test_a_topic_that_was_created_again_fails_a_query_or_is_read_from_its_start(
         " since the query's last batch: start with a new checkpoint, or set failOnDataLoss to false"
     )
     assert batches.seen == [b"a", b"b", *new]
-
-
-def test_a_topic_that_is_gone_ends_a_query_or_is_passed_over(spark, disks, checkpoint):
-    batches = Batches()
-    disks.cluster.create_topic("gone", replication_factor=3)
-    disks.cluster.append("gone", records(b"a"))
-    batches.run(stream(spark, disks, "gone,orders", **EARLIEST), checkpoint)
-    disks.cluster.delete_topic("gone")
-    disks.cluster.append("orders", records(b"b"))
-
-    with pytest.raises(StreamingQueryException) as caught:
-        batches.run(stream(spark, disks, "gone,orders"), checkpoint)
-    batches.run(stream(spark, disks, "gone,orders", failOnDataLoss=False), checkpoint)
-
-    assert sentence_of(caught.value) == (
-        "UnknownTopicOrPartitionError: KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions gone-0 have"
-        " been deleted; set failOnDataLoss to false to go on without them"
-    )
-    assert batches.seen == [b"a", b"b"]
-
-
-def test_the_offsets_of_another_cluster_are_refused(spark, disks, checkpoint):
-    disks.cluster.append("orders", records(b"a"))
-    Batches().run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
-
-    with new_disks() as others:
-        others.cluster.create_topic("orders")
-        with pytest.raises(StreamingQueryException) as caught:
-            Batches().run(stream(spark, others, "orders"), checkpoint)
-
-    assert sentence_of(caught.value).endswith("start with a new checkpoint")
 
 
 def take_metadata_away(disks):
@@ -234,13 +188,3 @@ def test_a_stream_waits_for_its_metadata_root_while_it_runs_and_when_it_starts(
         each.stop()
 
     assert batches.seen == new.seen == [b"before", b"while it ran", b"while stopped"]
-
-
-def test_a_stream_of_a_folder_without_a_cluster_is_refused_at_once(spark, disks, checkpoint):
-    (disks.base / "empty").mkdir()
-    frame = stream(spark, disks, "orders", cluster=disks.base / "empty")
-
-    with pytest.raises(StreamingQueryException) as caught:
-        Batches().start(frame, checkpoint).awaitTermination(WAIT_S_MAX)
-
-    assert "there is no cluster at" in sentence_of(caught.value)
