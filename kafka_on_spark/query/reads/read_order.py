@@ -125,15 +125,13 @@ def plan_reads(
     return orders
 
 
-def after_others(orders: Iterable[ReadOrder], suspects: Suspects) -> list[ReadOrder]:
-    """Return orders that read from suspects after all others."""
+def after_others(order: ReadOrder, suspects: Suspects) -> ReadOrder:
+    """Return an order that reads from suspects after all others."""
 
     def is_suspect(replica: ReplicaAddress) -> bool:
         return (replica.key, replica.broker_id, replica.replica_uuid) in suspects
 
-    return [
-        replace(each, candidates=tuple(sorted(each.candidates, key=is_suspect))) for each in orders
-    ]
+    return replace(order, candidates=tuple(sorted(order.candidates, key=is_suspect)))
 
 
 def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:

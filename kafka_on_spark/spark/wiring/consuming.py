@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, Recorder
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder, after_others
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
 from kafka_on_spark.service.consume.witness import Witness
@@ -29,7 +29,7 @@ def consuming_of(
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         batches = read_rows(
-            order,
+            after_others(order, services.suspects()),
             services.replicas,
             services.options,
             has_epochs=True,

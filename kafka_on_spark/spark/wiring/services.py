@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_on_spark.controller.commands.commands import Command
-    from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
+    from kafka_on_spark.controller.partitions.reports import (
+        PartitionReport,
+        ReplicaInspection,
+        Suspects,
+    )
     from kafka_on_spark.log.addresses import ReplicaAddress
     from kafka_on_spark.log.batch import Segment
     from kafka_on_spark.query.reads.read_order import ReadOrder
@@ -281,10 +285,13 @@ class Services:
         """
         from kafka_on_spark.query.reads.read_order import after_others, plan_reads
 
+        suspects = self.suspects()
         orders = plan_reads(self.metadata.catch_up(), topic, start, end)
-        if not self._inspects_again:
-            return orders
-        return after_others(orders, self.second_inspections.suspects())
+        return [after_others(each, suspects) for each in orders]
+
+    def suspects(self) -> "Suspects":
+        """Return the replicas that this process has found bad once."""
+        return self.second_inspections.suspects() if self._inspects_again else frozenset()
 
     def note_unread(
         self, address: "ReplicaAddress", segment: "Segment | None", error: KafkaOnSparkError
