@@ -2,8 +2,11 @@
 
 from itertools import product
 
+import pytest
+
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.epochs import (
+    EpochEntry,
     end_offset_for,
     epoch_entries,
 )
@@ -38,3 +41,9 @@ def test_every_small_log_answers_with_what_its_records_say():
         if end.leader_epoch != asked:
             assert asked not in records
     assert checked == 486
+
+
+def test_negative_epochs_and_offsets_are_no_entries():
+    for epoch, start in ((-1, 3), (1, -1)):
+        with pytest.raises(AssertionError):
+            EpochEntry(epoch, start)

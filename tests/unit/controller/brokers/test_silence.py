@@ -47,6 +47,10 @@ def test_a_broker_is_silent_after_enough_failures_over_all_of_its_session(
         assert silence.is_over(SESSION_MS) == is_over
 
 
+def test_the_words_say_how_often_for_how_long_and_what_was_met():
+    assert str(after(0, 300, 600, 900)) == "probe failed 4 times in 0.9 s (away at 900)"
+
+
 @pytest.mark.parametrize(
     "probes, next_ms",
     [([0], 150), ([0, 150, 300, 450, 600, 750], 150), ([0, 300, 600, 860], 40), ([0, 450], 150)],

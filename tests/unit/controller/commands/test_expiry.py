@@ -78,6 +78,12 @@ def test_a_producer_id_expires_unless_it_is_renewed(age_ms, is_expired, is_due):
         assert record.cause == "producer 'p': not renewed within producer.id.expiration.ms"
 
 
+def test_writers_under_a_transactional_id_stay():
+    image = replayed(MetadataImage(), run("transaction/t"), at_ms=0)
+
+    assert not expire(image, NOW_MS).records
+
+
 def test_offsets_of_a_group_with_members_stay():
     image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - WEEK_MS - 1)
     [joined] = join(image, "g", member_id="a", topics=[TOPIC]).records

@@ -125,6 +125,21 @@ def pieces_of(commits, cuts):
     ][::-1]
 
 
+def test_no_older_piece_of_the_log_is_read_than_it_takes():
+    commits = [[topic(), assigned("1 2")], [changed()], [changed(text="3 2")], [changed()]]
+    read = []
+
+    def pieces():
+        for piece in pieces_of(commits, [1, 2]):
+            read.append(piece[0].offset)
+            yield piece
+
+    assert times_unassigned(pieces(), frozenset({made(1)})) == {made(1): 3}
+    assert read == [3]
+    assert times_unassigned(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
+    assert read == [3, 3, 2, 0]
+
+
 def test_what_is_assigned_is_so_by_its_uuid_and_partition():
     image = MetadataImage().replay(*batches([[topic(), assigned("1 2"), assigned("3", SECOND)]]))
 
