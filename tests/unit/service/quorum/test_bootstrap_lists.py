@@ -3,11 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import QuorumUnavailableError
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.tables.following import adopt, fetch
-from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.raft.voter_set import VoterSet
-from tests.voter_fakes import MemoryQuorum, settings_of, voter_of
+from tests.voter_fakes import MemoryQuorum, voter_of
 
 
 def told_of(quorum, *nodes):
@@ -17,31 +14,6 @@ def told_of(quorum, *nodes):
     return process
 
 
-@pytest.mark.parametrize("node", [0, 1, 2])
-def test_one_voter_tells_who_the_others_are(node):
-    quorum = MemoryQuorum()
-    quorum.process().decide("a")
-
-    process = told_of(quorum, node)
-
-    assert process.names() == ["a"]
-    assert process.decide("b").base_offset == 3
-    assert process.tables.voters == quorum.voters
-
-
-@pytest.mark.parametrize("node", [1, 2])
-def test_the_leader_is_replaced_by_who_knew_of_one_follower(node):
-    quorum = MemoryQuorum()
-    quorum.process().decide("a")
-    quorum.process("bring up").read(from_offset=0)
-    quorum.roots[0].is_offline = True
-
-    process = told_of(quorum, node)
-
-    assert process.names() == ["a"]
-    assert process.decide("b").records == settings_of("b")
-
-
 def test_a_voter_alone_that_was_told_of_is_no_majority():
     quorum = MemoryQuorum()
     quorum.process().decide("a")
@@ -49,35 +21,3 @@ def test_a_voter_alone_that_was_told_of_is_no_majority():
 
     with pytest.raises(QuorumUnavailableError, match="3 voters"):
         told_of(quorum, 0).names()
-
-
-def test_a_list_of_a_former_voter_leads_to_the_newest_set():
-    """Voter 0 was alone at first, and is none any more; its own log says so."""
-    quorum = MemoryQuorum(3)
-    for nodes in ((0, 1), (0, 1, 2), (1, 2)):
-        process = quorum.process(f"w{len(nodes)}")
-        add_voters(quorum, process, *nodes)
-    assert {key.node_id for key in quorum.roots[0].table.log.voters.keys} == {1, 2}
-
-    process = told_of(quorum, 0)
-    names = process.names()
-
-    assert names == []
-    assert {key.node_id for key in process.tables.voters.keys} == {1, 2}
-
-
-def add_voters(quorum, process, *nodes):
-    """Append a change of voters to the leader's log and bring all roots up, as a driver would."""
-    root = quorum.roots[0]
-    end = root.table.log.end_offset
-    voters = VoterSet.of(map(voter_of, nodes))
-    write_id = f"voters-{end}"
-    batch = RaftBatch(end, end + 1, root.table.quorum_epoch, write_id, BatchKind.DECISION, voters)
-    content = {write_id: process.read(from_offset=0)[0]}
-    assert root.put(root.table, TableChange(appended=(batch,)), content)
-    for each in quorum.roots[1:]:
-        for decide in (adopt, fetch):
-            change = decide(each.table, root.table)
-            if change is not None:
-                assert each.put(each.table, change, dict(root.content))
-    quorum.flush()

@@ -36,26 +36,6 @@ def kinds(process):
     return [type(record) for batch in process.read(from_offset=0) for record in batch.records]
 
 
-@pytest.mark.parametrize("voter_count", [1, 3])
-def test_a_log_begins_with_its_voters_and_their_leader(voter_count):
-    quorum = new_quorum(voter_count)
-
-    process = begin(quorum)
-
-    assert kinds(process) == [VotersRecord, LeaderChangeRecord]
-    assert {root.versions[1].log.batches[0].write_id for root in quorum.roots} == {
-        f"bootstrap-{CLUSTER}"
-    }
-    assert quorum.roots[0].table.leads
-    assert quorum.roots[0].table.quorum_epoch == 1
-    first = process.read(from_offset=0)[0].records[0]
-    assert first.voters == tuple(
-        f"{root.key}:/meta/{place}" for place, root in enumerate(quorum.roots)
-    )
-    assert first.cluster_id == CLUSTER
-    assert process.decide("a").base_offset == 2
-
-
 @pytest.mark.parametrize(
     "fault", [VoterFault.LOST_BEFORE, VoterFault.LOST_ANSWER, VoterFault.REFUSED]
 )

@@ -1,15 +1,12 @@
 """Elections that a process holds: what stops one, what is lost in it, and who holds another."""
 
-from contextlib import suppress
-
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, QuorumUnavailableError
+from kafka_on_spark.errors import KafkaStorageError, QuorumUnavailableError
 from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.following import adopt, fetch
-from kafka_on_spark.service.quorum.settings import QuorumSettings
-from tests.unit.service.quorum.candidates import epochs, stood
-from tests.voter_fakes import VoterFault, key_of
+from tests.unit.service.quorum.candidates import epochs
+from tests.voter_fakes import VoterFault
 
 
 def test_no_majority_answers_and_nothing_is_committed(quorum, process):
@@ -24,18 +21,6 @@ def test_no_majority_answers_and_nothing_is_committed(quorum, process):
 
     assert [root.commits for root in quorum.roots] == before
     assert not quorum.clock.slept_ms
-
-
-def test_the_best_voter_may_be_unable_to_stand(quorum, process):
-    """The leader is away and the voter with the best log takes no commits: nobody can be elected."""
-    quorum.roots[0].is_offline = True
-    quorum.roots[1].is_read_only = True
-
-    with pytest.raises(QuorumUnavailableError):
-        process.names()
-
-    quorum.roots[1].is_read_only = False
-    assert process.names() == ["first"]
 
 
 @pytest.mark.parametrize("fault", [VoterFault.LOST_ANSWER, VoterFault.TORN, VoterFault.LOST_BEFORE])
@@ -80,37 +65,6 @@ def test_two_processes_that_hold_an_election_at_once_find_one_leader(quorum, pro
     assert epochs(quorum) == [1, 2, 2]
 
 
-def test_who_is_late_to_have_a_voter_stand_goes_on_with_its_election(quorum, process):
-    quorum.roots[0].is_offline = True
-    rivals = [1]
-    quorum.roots[1].before_commit = lambda change: rivals and stood(quorum, rivals.pop(), 2)
-
-    process.decide("a")
-
-    assert process.names() == ["first", "a"]
-    assert epochs(quorum) == [1, 2, 2]
-    assert process._leadership._reading.failed_elections == 0
-
-
-def test_a_process_that_was_frozen_in_its_tries_has_not_waited(quorum, process):
-    """The first put finds it frozen for long and is lost, so is the second; the leader is well."""
-    frozen_ms = iter([10_000, 0])
-
-    def freeze(change):
-        duration_ms = next(frozen_ms, None)
-        if duration_ms is not None:
-            quorum.clock.advance(duration_ms)
-            quorum.roots[0].faults.append(VoterFault.LOST_BEFORE)
-
-    quorum.roots[0].before_commit = freeze
-    process.settings = lambda: QuorumSettings(patience_ms=60_000)
-
-    process.decide("a")
-
-    assert epochs(quorum) == [1, 1, 1]
-    assert process.names() == ["first", "a"]
-
-
 def test_figure_8_what_an_older_epoch_left_on_a_majority_is_not_committed(quorum):
     """Voter 0 leads epoch 1, then 1 epoch 2, then 0 epoch 3: its batch of epoch 1 is on two voters
     before its no-op of epoch 3 is."""
@@ -146,31 +100,6 @@ def test_a_majority_lost_for_ever_leaves_the_quorum_unavailable(quorum, process)
     assert quorum.roots[2].table.quorum_epoch == 1
 
 
-@pytest.mark.parametrize("trouble", ["_reading", "_committing"])
-def test_another_thread_may_reach_the_leader_while_one_waits_for_it(
-    quorum, process, trouble, monkeypatch
-):
-    fault = {"_reading": "is_offline", "_committing": "is_read_only"}[trouble]
-    setattr(quorum.roots[0], fault, True)
-    ended, shared = [], getattr(process._leadership, trouble)
-    monotonic_ms = quorum.clock.monotonic_ms
-
-    def after_another_succeeded():
-        if shared.waiting is not None and not ended:
-            shared.end()
-            ended.append(trouble)
-        return monotonic_ms()
-
-    monkeypatch.setattr(quorum.clock, "monotonic_ms", after_another_succeeded)
-
-    with suppress(CommitConflictError):  # the new leader lacks what the old one took
-        process.decide("a")
-
-    assert ended
-    assert quorum.roots[1].table.leads
-    process.decide("b")
-
-
 class GoneOnceAskedFor(dict):
     """What fails, while threads change it: it answers by now."""
 
@@ -186,20 +115,3 @@ def test_voters_answer_again_while_it_is_told_that_they_do_not(quorum, process):
     for unavailable in (process._unavailable, process._leadership._unavailable):
         process.tables.failures = GoneOnceAskedFor(failures)
         assert "away" in str(unavailable())
-
-
-def test_voters_fail_while_it_is_described_which_do(quorum, process):
-    process.names()
-    failures = process.tables.failures
-    quorum.roots[2].is_offline = True
-
-    class FailsTogether:
-        @property
-        def message(self):
-            failures[key_of(7)] = KafkaStorageError("away")
-            return "fails"
-
-    former = key_of(5)
-    failures[former] = FailsTogether()
-
-    assert [each.problem for each in process.describe().voters][2] is not None

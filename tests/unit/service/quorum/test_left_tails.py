@@ -28,14 +28,6 @@ def follow(quorum, node):
             assert voter.put(voter.table, change, leader.content)
 
 
-def test_a_tail_is_ended_by_whoever_finds_it_after_a_commits_time(quorum, process):
-    leave_tail(quorum, "tail")
-
-    assert quorum.process("q").names() == ["first", "tail"]
-    assert quorum.clock.slept_ms[-1] == 50
-    assert quorum.roots[1].writes == quorum.roots[0].writes
-
-
 def test_a_tail_is_ended_before_anything_is_decided(quorum, process):
     end = process.read(from_offset=0)[-1].end_offset
     leave_tail(quorum, "tail")
@@ -54,18 +46,6 @@ def test_a_tails_own_writer_may_end_it(quorum, process):
 
     assert process.names() == ["first", "tail"]
     assert [root.commits for root in quorum.roots] == [before[0], before[1] + 1, before[2]]
-
-
-def test_who_loses_the_race_to_end_a_tail_counts_the_winners_commit(quorum, process):
-    leave_tail(quorum, "tail")
-
-    def overtake(change):
-        quorum.roots[1].before_commit = lambda change: None
-        follow(quorum, 1)
-
-    quorum.roots[1].before_commit = overtake
-
-    assert process.names() == ["first", "tail"]
 
 
 def test_nobody_reads_what_only_the_leader_has(quorum, process):

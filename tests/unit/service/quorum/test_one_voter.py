@@ -16,48 +16,6 @@ def quorum():
     return MemoryQuorum(1)
 
 
-def test_a_decision_is_read_as_it_was_appended(quorum):
-    process = quorum.process()
-
-    batch = process.decide("a", "b")
-
-    assert (batch.base_offset, batch.end_offset) == (2, 4)
-    assert process.read(from_offset=2) == [batch]
-    assert quorum.process("q").read(from_offset=0)[2:] == [batch]
-    assert process.read(from_offset=4) == []
-
-
-def test_an_append_costs_one_commit_and_an_idle_read_one_look(quorum):
-    process, (root,) = quorum.process(), quorum.roots
-    end = process.decide("a").end_offset
-    commits, looks, loads = root.commits, root.looks, root.loads
-
-    for name in "bcd":
-        end = process.decide(name, at=end).end_offset
-    assert (root.commits - commits, root.looks - looks, root.loads - loads) == (3, 0, 0)
-
-    process.read(from_offset=end)
-    assert (root.commits - commits, root.looks - looks, root.loads - loads) == (3, 1, 0)
-
-
-def test_the_loser_of_a_race_decides_again_on_what_the_winner_wrote(quorum):
-    winner, loser = quorum.process("w"), quorum.process("l")
-    at = loser.read(from_offset=0)[-1].end_offset
-    winner.decide("a")
-
-    with pytest.raises(CommitConflictError):
-        loser.decide("b", at=at)
-
-    loser.decide("b")
-    assert winner.names() == ["a", "b"]
-
-
-def test_an_append_above_or_below_the_end_is_a_conflict(quorum):
-    for at in (1, 3):
-        with pytest.raises(CommitConflictError):
-            quorum.process().decide("a", at=at)
-
-
 @pytest.mark.parametrize("fault", [VoterFault.LOST_ANSWER, VoterFault.TORN])
 def test_a_decision_whose_answer_was_lost_is_found_in_the_log(quorum, fault):
     process = quorum.process()
@@ -132,15 +90,6 @@ def test_a_read_up_to_an_offset_leaves_out_a_batch_that_goes_on(quorum):
 def test_a_log_that_ends_below_what_was_seen_stops_everything(quorum):
     with pytest.raises(InconsistentClusterError):
         quorum.process().read(from_offset=3)
-
-
-def test_a_table_that_nobody_leads_is_led_after_an_election():
-    quorum = MemoryQuorum(1, is_led=False)
-
-    quorum.process().decide("a")
-
-    assert quorum.roots[0].table.leads
-    assert quorum.process("q").names() == ["a"]
 
 
 def test_snapshots_and_moments_are_the_only_voters(quorum):

@@ -2,13 +2,10 @@
 
 from contextlib import contextmanager
 
-import pytest
-
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.voter_fakes import VoterFault, settings_of
+from tests.voter_fakes import settings_of
 
 
 class Lock(CommitLock):
@@ -35,29 +32,6 @@ def decide(*names):
     return lambda image: ControllerResult(settings_of(*names), "decided")
 
 
-def test_a_service_decides_on_an_image_of_committed_batches(quorum):
-    _, service = service_over(quorum)
-    service.catch_up()
-
-    assert service.submit(decide("a"), timeout_ms=1000) == "decided"
-
-    _, other = service_over(quorum)
-    assert other.catch_up() == service.image
-    assert other.image.cluster_id == "a-cluster"
-    assert dict(other.image.configs) == {"a": "1"}
-
-
-def test_a_service_replays_a_new_leaders_no_op_and_decides_on_it(quorum):
-    _, service = service_over(quorum)
-    service.submit(decide("a"), timeout_ms=1000)
-    quorum.roots[0].is_offline = True
-
-    service.submit(decide("b"), timeout_ms=10_000)
-
-    assert set(service.image.configs) == {"a", "b"}
-    assert quorum.roots[1].table.leads
-
-
 def test_waiting_processes_notes_go_once_a_majority_holds_the_decision(quorum):
     lock = Lock(quorum)
     process, service = service_over(quorum, lock)
@@ -68,16 +42,3 @@ def test_waiting_processes_notes_go_once_a_majority_holds_the_decision(quorum):
 
     (ends,) = lock.marked
     assert sorted(ends)[1] == service.image.offset
-
-
-def test_notes_stay_while_nobody_knows_what_became_of_the_decision(quorum):
-    lock = Lock(quorum)
-    _, service = service_over(quorum, lock)
-    service.catch_up()
-    for root in quorum.roots[1:]:
-        root.faults.extend([VoterFault.LOST_BEFORE] * 1000)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        service.submit(decide("a"), timeout_ms=1000)
-
-    assert lock.marked == []

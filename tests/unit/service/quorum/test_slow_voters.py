@@ -36,13 +36,6 @@ def test_voters_that_are_slow_are_waited_for_as_a_leader_is(quorum):
     assert process.names() == []
 
 
-def test_a_look_that_takes_longer_than_the_whole_call_is_followed_by_another(quorum):
-    process = quorum.process("starved", answer_timeout_ms=60_000)
-    process.tables._side_by_side = LateAnswers(quorum.clock, late=1)
-
-    assert process.names() == []
-
-
 def test_voters_that_stay_slow_are_no_quorum(quorum):
     process = quorum.process("new")
     process.tables._side_by_side = LateAnswers(quorum.clock, late=1000)
@@ -75,13 +68,6 @@ def slow_in_elections(quorum, process, late):
 
     process.elections.ask = ask_late
     process.tables._side_by_side = answers
-
-
-def test_voters_that_answer_an_election_too_late_are_asked_again(quorum, process):
-    slow_in_elections(quorum, process, late=1)
-    quorum.roots[0].is_offline = True
-
-    assert process.names() == ["first"]
 
 
 def test_voters_that_answer_elections_too_late_are_asked_until_the_time_is_up(quorum, process):

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
     KafkaStorageError,
@@ -12,7 +11,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.raft.tables.following import adopt, fetch
-from tests.voter_fakes import MemoryQuorum, MemoryVoterLog, VoterFault
+from tests.voter_fakes import MemoryQuorum, MemoryVoterLog
 
 
 def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
@@ -22,17 +21,6 @@ def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
 
     assert [len(root.writes) for root in quorum.roots] == [4, 4, 3]
     assert quorum.process("q").names() == ["first", "a"]
-
-
-def test_who_was_left_behind_is_brought_up_after_a_later_answer(quorum, process):
-    process.calls.loses_rest = True
-    process.decide("a")
-    process.calls.loses_rest = False
-
-    process.decide("b")
-
-    assert quorum.roots[2].writes == quorum.roots[0].writes
-    assert quorum.roots[2].table.log == quorum.roots[1].table.log
 
 
 def test_an_append_is_a_commit_a_voter_and_an_idle_read_looks_at_two(quorum, process):
@@ -47,18 +35,6 @@ def test_an_append_is_a_commit_a_voter_and_an_idle_read_looks_at_two(quorum, pro
         tuple(b - a for a, b in zip(*each, strict=True)) for each in zip(before, after, strict=True)
     ]
     assert made == [(1, 1, 0), (1, 1, 0), (1, 0, 0)]
-
-
-@pytest.mark.parametrize("away", [1, 2])
-def test_one_voter_may_be_away(quorum, process, away):
-    quorum.roots[away].is_offline = True
-
-    process.decide("a")
-
-    assert quorum.process("q").names() == ["first", "a"]
-    quorum.roots[away].is_offline = False
-    process.decide("b")
-    assert quorum.roots[away].writes == quorum.roots[0].writes
 
 
 def test_what_was_last_seen_of_voters_is_told_without_a_look(quorum, process):
@@ -165,34 +141,6 @@ def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, pr
         process.names()
 
 
-def test_a_voter_that_was_away_for_long_catches_up_in_bounded_commits(quorum, process, monkeypatch):
-    quorum.roots[2].is_offline = True
-    for name in "abcdef":
-        process.decide(name)
-    quorum.roots[2].is_offline = False
-    before = quorum.roots[2].commits
-    monkeypatch.setattr("kafka_on_spark.service.quorum.following.FETCH_RECORDS_MAX", 2)
-
-    process.decide("g")
-
-    assert quorum.roots[2].table.log == quorum.roots[0].table.log
-    assert quorum.roots[2].commits - before == 4
-
-
-def test_upkeep_asks_no_voter_again_that_fails_until_that_answers(quorum, process, monkeypatch):
-    asked = []
-    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: asked.append(log._key.node_id))
-    quorum.roots[2].is_offline = True
-    process.decide("a")
-
-    process.maintain()
-    assert asked == [0, 1]
-    quorum.roots[2].is_offline = False
-    process.decide("b")
-    process.maintain()
-    assert asked == [0, 1, 0, 1, 2]
-
-
 def test_a_voter_that_fails_in_upkeep_alone_is_left_out_of_the_next(quorum, process, monkeypatch):
     """A root that hangs costs one deadline, and not one each time."""
     asked = []
@@ -209,19 +157,6 @@ def test_a_voter_that_fails_in_upkeep_alone_is_left_out_of_the_next(quorum, proc
     process.maintain()
 
     assert asked == [0, 1, 2, 0, 2]
-
-
-def test_a_stranded_voter_is_rescued_before_the_upkeep_of_any(quorum, process, monkeypatch):
-    done = []
-    rescue = process._leadership.rescue_stranded
-    monkeypatch.setattr(
-        process._leadership, "rescue_stranded", lambda: done.append("rescue") or rescue()
-    )
-    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: done.append("upkeep"))
-
-    process.maintain()
-
-    assert done == ["rescue", "upkeep", "upkeep", "upkeep"]
 
 
 @pytest.mark.parametrize("failing, expected", [(None, [0, 1]), (1, [0, 2]), (2, [0, 1])])
@@ -274,28 +209,6 @@ def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process
     quorum.roots[0].is_offline = True
 
     assert process.read(from_offset=3, to_offset=4) == [batch]
-
-
-def test_who_loses_the_race_for_the_leaders_table_decides_again(quorum, process):
-    other = quorum.process("q")
-    at = other.read(from_offset=0)[-1].end_offset
-    process.decide("a")
-
-    with pytest.raises(CommitConflictError):
-        other.decide("b", at=at)
-    other.decide("b")
-    assert process.names() == ["first", "a", "b"]
-
-
-def test_a_commit_that_is_not_flushed_is_flushed_by_who_counts_it(quorum, process):
-    quorum.roots[1].faults.append(VoterFault.TORN)
-    quorum.roots[2].is_offline = True
-
-    process.decide("a")
-    quorum.roots[1].cut_power()
-
-    assert "a" in quorum.process("q").names()
-    assert quorum.roots[1].writes == quorum.roots[0].writes
 
 
 def test_an_emptied_voter_beside_others_that_do_not_answer_stops_nothing_for_ever(

@@ -4,39 +4,9 @@ from unittest.mock import patch
 
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from tests.voter_fakes import STAMP, MemoryVoterLog, settings_of
-
-
-def test_a_snapshot_lies_on_each_voter_that_takes_it(quorum, process):
-    quorum.roots[1].is_offline = True
-    end = process.decide("a").end_offset
-
-    process.write_snapshot(settings_of("first", "a"), STAMP, end)
-
-    assert [list(root.snapshots) for root in quorum.roots] == [[(end, 1)], [], [(end, 1)]]
-    quorum.roots[0].is_offline = True
-    quorum.roots[1].is_offline = False
-    assert quorum.process("q").newest_snapshot().end_offset == end
-
-
-def test_a_snapshot_that_all_voters_have_is_read_once(quorum, process, monkeypatch):
-    end = process.decide("a").end_offset
-    process.write_snapshot(settings_of("first", "a"), STAMP, end)
-    answers = []
-    read = MemoryVoterLog.read_snapshot
-
-    def counted(log, at):
-        answers.append(read(log, at))
-        return answers[-1]
-
-    monkeypatch.setattr(MemoryVoterLog, "read_snapshot", counted)
-    found = quorum.process("q").newest_snapshot()
-
-    assert answers == [found]
-    assert found.end_offset == end
 
 
 def test_a_snapshot_that_the_leader_lacks_is_found_on_another_voter(quorum, process):
@@ -80,21 +50,6 @@ def test_a_snapshot_of_another_log_does_not_count(quorum, process, end, epoch):
 
     assert process.newest_snapshot().end_offset == 3
     assert process.newest_snapshot(to_offset=20).end_offset == 3
-
-
-def test_a_snapshot_that_can_not_be_read_gives_way_to_another_voters(quorum, process, monkeypatch):
-    end = process.decide("a").end_offset
-    process.write_snapshot(settings_of("first", "a"), STAMP, end)
-    read = MemoryVoterLog.read_snapshot
-
-    def damaged(log, at):
-        if log._root is quorum.roots[0]:
-            raise CorruptLogError("torn")
-        return read(log, at)
-
-    monkeypatch.setattr(MemoryVoterLog, "read_snapshot", damaged)
-
-    assert process.newest_snapshot().end_offset == end
 
 
 class FirstTwo:

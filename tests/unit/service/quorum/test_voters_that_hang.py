@@ -9,7 +9,6 @@ import threading
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum.leader_looks import likely_voters
 from kafka_on_spark.service.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.unit.service.quorum.hanging_voters import (
@@ -20,7 +19,7 @@ from tests.unit.service.quorum.hanging_voters import (
     process_of,
     wait_until,
 )
-from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog
+from tests.voter_fakes import SETTINGS, MemoryQuorum
 
 
 @pytest.fixture
@@ -57,15 +56,6 @@ def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_b
     assert hanging.begun <= LEFT_CALLS_MAX
 
 
-def test_a_leader_that_hangs_in_a_commit_is_replaced(quorum, process, hanging):
-    hanging.commits(quorum.roots[0])
-
-    decide(process, "a")
-
-    assert quorum.roots[1].table.leads
-    assert hanging.begun <= LEFT_CALLS_MAX
-
-
 @pytest.mark.parametrize("only_commits", [True, False])
 def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only_commits):
     """Its commits hang, or every call. Half of the time is waited by then; and it is not asked once
@@ -97,20 +87,6 @@ def deciding_on_a_leader_that_hangs(quorum, meanwhile):
     return process
 
 
-def test_a_leader_that_took_no_commit_does_not_stand_where_looks_fail_as_well(quorum):
-    """Others have seen a later epoch meanwhile, so that no majority confirms the leader; and nobody
-    stands in it."""
-
-    def raise_epochs():
-        for root in quorum.roots[1:]:
-            assert root.put(root.table, TableChange(quorum_epoch=2), {})
-
-    process = deciding_on_a_leader_that_hangs(quorum, raise_epochs)
-
-    assert quorum.roots[1].table.leads
-    assert process.calls.asked.count("_stood") == 0
-
-
 def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
     process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
 
@@ -130,26 +106,6 @@ def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(
     assert process.names() == ["first"]
 
     assert quorum.clock.monotonic_ms() == began_ms
-
-
-def test_what_is_committed_is_read_from_voters_that_do_not_hang(quorum, process, monkeypatch):
-    process.decide("a")
-    quorum.process("q").names()  # brings all voters up
-    process.names()
-    read, asked = MemoryVoterLog.read, []
-
-    def noted(log, **offsets):
-        asked.append(log._key)
-        return read(log, **offsets)
-
-    monkeypatch.setattr(MemoryVoterLog, "read", noted)
-    leader = quorum.roots[0].key
-    monkeypatch.setattr(process.tables, "hangs", lambda key: key == leader)
-
-    assert process.names() == ["first", "a"]
-
-    assert asked
-    assert leader not in asked
 
 
 def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
@@ -199,18 +155,6 @@ def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging)
     assert quorum.roots[1].table.leads
 
 
-def test_a_voter_that_hangs_is_not_waited_for_to_say_that_it_takes_commits(
-    quorum, process, hanging, monkeypatch
-):
-    asked = []
-    monkeypatch.setattr(MemoryVoterLog, "check_writable", lambda log: asked.append(log._key))
-    hanging.all_calls(quorum.roots[1])
-
-    process.check_writable()
-
-    assert set(asked) == {quorum.roots[0].key, quorum.roots[2].key}
-
-
 def test_a_candidate_that_hangs_is_followed_by_another(hanging):
     quorum = MemoryQuorum(5)
     process = process_of(quorum, hanging)
@@ -221,20 +165,6 @@ def test_a_candidate_that_hangs_is_followed_by_another(hanging):
 
     assert process.names() == ["first", "a"]
     assert quorum.roots[2].table.leads
-
-
-def test_what_does_not_answer_in_time_may_still_be_done(quorum, process, hanging):
-    key, done = quorum.roots[2].key, threading.Event()
-
-    def hang():
-        hanging.wait()
-        done.set()
-
-    with pytest.raises(CommitOutcomeUnknownError, match="may still be done"):
-        process.tables.in_time(key, hang)
-
-    hanging.over.set()
-    assert done.wait(LONG_S)
 
 
 @pytest.mark.parametrize("calls_max, is_slow", [(SLOW_CALLS_MAX, True), (LEFT_CALLS_MAX, False)])
@@ -256,26 +186,6 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
     wait_until(lambda: not tables._under_way[key])
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
     assert hanging.begun == calls_max
-
-
-def test_threads_of_one_process_may_ask_a_voter_at_once(quorum, process):
-    tables, answers = process.tables, []
-    together = threading.Barrier(LEFT_CALLS_MAX + 2)
-
-    def ask(key):
-        together.wait(LONG_S)
-        return quorum.roots[2].table
-
-    def work():
-        answers.extend(tables.each([quorum.roots[2].key], ask, timeout_ms=LONG_S * 1000))
-
-    threads = [threading.Thread(target=work) for _ in range(together.parties)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(LONG_S)
-
-    assert answers == [quorum.roots[2].table] * together.parties
 
 
 def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):

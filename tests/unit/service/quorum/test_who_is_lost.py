@@ -68,12 +68,6 @@ def test_voters_that_neither_answer_nor_fail_are_not_lost(quorum, has_failed_bef
         force(process)
 
 
-def test_voters_that_fail_are_lost(quorum):
-    quorum.roots[0].is_offline = quorum.roots[1].is_offline = True
-
-    assert force(process_of(quorum, {})) == 1
-
-
 def test_voters_that_were_given_up_do_not_come_to_an_epoch_of_the_new_generation(quorum):
     """A process that has seen one would elect a leader above it."""
     old, left = quorum.process("old"), quorum.process("left")

@@ -7,20 +7,6 @@ from tests.unit.service.quorum.changes.grown_quorums import grown, leader_of
 from tests.voter_fakes import key_of
 
 
-@pytest.mark.parametrize("to", [0, 1, 2])
-def test_leadership_is_transferred_to_the_voter_that_is_named(quorum, process, to):
-    grown(quorum, process)
-    other = quorum.process("other")
-    other.decide("a")
-
-    assert process.changes.elect(key_of(to)) == key_of(to)
-
-    assert leader_of(other) == to
-    assert other.decide("b")
-    epochs = [root.table.quorum_epoch for root in quorum.roots]
-    assert epochs[to] == (1 if to == 0 else 2)
-
-
 def test_the_lowest_of_the_best_voters_leads_if_none_is_named(quorum, process):
     grown(quorum, process)
     process.changes.elect(key_of(2))

@@ -16,42 +16,6 @@ from tests.unit.service.quorum.changes.grown_quorums import grown, leader_of, ne
 from tests.voter_fakes import STAMP, VoterFault, key_of, voter_of
 
 
-def test_one_voter_grows_to_three_and_shrinks_back_while_others_decide(quorum, process):
-    other = quorum.process("other")
-    other.decide("before")
-
-    for count in (2, 3):
-        voters = process.changes.add(new_root(quorum), STAMP)
-        assert nodes_of(voters) == list(range(count))
-        other.decide(f"with {count}")
-    for node in (0, 1):  # the first one leads
-        voters = process.changes.remove(key_of(node), STAMP)
-        assert node not in nodes_of(voters)
-        other.decide(f"without {node}")
-
-    assert other.names() == ["before", "with 2", "with 3", "without 0", "without 1"]
-    assert nodes_of(other.tables.voters) == [2]
-    assert leader_of(other) == 2
-
-
-def test_a_change_of_voters_is_counted_by_the_new_set(quorum, process):
-    voter = new_root(quorum)
-    process.changes.bring_up(voter)
-
-    def away_once_added(change):
-        quorum.roots[1].is_read_only = bool(quorum.roots[0].table.log.voters.keys[1:])
-
-    quorum.roots[1].before_commit = away_once_added
-    with pytest.raises(CommitOutcomeUnknownError):
-        process.changes.add(voter, STAMP)
-
-    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1]
-    quorum.roots[1].before_commit = lambda change: None
-    quorum.roots[1].is_read_only = False
-    process.decide("a")
-    assert nodes_of(process.tables.voters) == [0, 1]
-
-
 def test_two_changes_at_once_are_made_one_after_the_other(quorum, process):
     grown(quorum, process)
     one, two = new_root(quorum), new_root(quorum)

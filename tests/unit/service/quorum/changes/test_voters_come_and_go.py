@@ -13,17 +13,6 @@ from tests.unit.service.quorum.changes.grown_quorums import grown, leader_of, ne
 from tests.voter_fakes import STAMP, key_of, voter_of
 
 
-def test_a_new_voter_has_all_of_the_log_before_it_counts(quorum, process):
-    for place in range(5):
-        process.decide(f"a{place}")
-    voter = new_root(quorum)
-
-    process.changes.add(voter, STAMP)
-
-    assert quorum.roots[1].writes == quorum.roots[0].writes
-    assert quorum.process("q").names() == [f"a{place}" for place in range(5)]
-
-
 def test_a_root_that_takes_no_commits_becomes_no_voter(quorum, process):
     voter = new_root(quorum)
     process.changes.bring_up(voter)
@@ -61,20 +50,6 @@ def test_the_leader_is_removed_after_another_leads(quorum, process):
     assert record.voters is None  # the no-op came first
 
 
-def test_a_voter_that_is_lost_is_removed_and_another_root_comes_in_its_place(quorum, process):
-    grown(quorum, process)
-    quorum.roots[2].is_offline = True
-
-    process.changes.remove(key_of(2), STAMP)
-    process.changes.add(new_root(quorum), STAMP)
-
-    process.decide("a")
-    assert nodes_of(quorum.process("q").tables.voters) == [0]  # its list is old
-    late = quorum.process("late")
-    assert late.names() == ["a"]
-    assert nodes_of(late.tables.voters) == [0, 1, 3]
-
-
 def test_no_voter_is_removed_without_whom_nothing_could_be_decided(quorum, process):
     grown(quorum, process)
     quorum.roots[2].is_offline = True
@@ -84,21 +59,6 @@ def test_no_voter_is_removed_without_whom_nothing_could_be_decided(quorum, proce
 
     assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
     assert process.decide("a")
-
-
-def test_a_voter_that_was_emptied_is_removed_and_comes_back_as_another(quorum, process):
-    grown(quorum, process)
-    process.decide("a")
-    quorum.roots[2].empty()
-
-    process.changes.remove(key_of(2), STAMP)
-    again = voter_of(2)
-    again = type(again)(quorum.roots[2].key, again.root)
-    process.changes.add(again, STAMP)
-
-    quorum.roots[1].is_offline = True
-    process.decide("b")
-    assert quorum.process("q").names() == ["a", "b"]
 
 
 def stood_in_vain(quorum, process, node, epoch):
@@ -136,21 +96,3 @@ def test_no_leader_is_elected_above_a_root_of_a_later_generation(quorum, process
             change(voter_of(2))
 
     assert [root.table.quorum_epoch for root in quorum.roots[:2]] == [1, 1]
-
-
-def test_a_process_from_before_finds_the_voters_that_came_since(quorum, process):
-    old = quorum.process("old")
-    assert old.names() == []
-    grown(quorum, process)
-    process.changes.remove(key_of(0), STAMP)
-    quorum.roots[0].is_offline = True
-
-    with pytest.raises(KafkaStorageError):  # nobody told it of the others
-        quorum.process("stale").names()
-    process.decide("a")
-    quorum.roots[0].is_offline = False
-
-    assert old.names() == ["a"]
-    quorum.roots[0].is_offline = True
-    old.decide("b")
-    assert process.names() == ["a", "b"]
