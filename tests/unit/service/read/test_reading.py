@@ -35,34 +35,6 @@ def test_a_suspect_is_read_after_all_others():
     assert [each.broker_id for each in order.candidates] == [2, 1]
 
 
-# fmt: off
-RANGES = [            # start    end      read
-    pytest.param(     None,      None,    [(1, 3)],  id="all that is committed"),
-    pytest.param(     None,      {0: 5},  [(1, 3)],  id="not up to the log end"),
-    pytest.param(     None,      {0: 99}, [(1, 3)],  id="not above the log end"),
-    pytest.param(     None,      {0: 4},  [(1, 3)],  id="not a record above the high watermark"),
-    pytest.param(     None,      {0: 2},  [(1, 2)],  id="up to an end below it"),
-    pytest.param(     {0: 2},    {0: 99}, [(2, 3)],  id="from a start"),
-    pytest.param(     {0: 3},    {0: 99}, [],        id="at the high watermark there is nothing"),
-    pytest.param(     {0: 2},    {0: 1},  [],        id="an end before the start"),
-    pytest.param(     None,      {0: 0},  [],        id="an end below the log start"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("start, end, read", RANGES)
-def test_a_read_is_of_what_is_committed(start, end, read):
-    orders = planned(start, end)
-
-    assert [(each.start_offset, each.end_offset) for each in orders] == read
-
-
-@pytest.mark.parametrize("offset", [0, 6])
-def test_a_start_outside_of_the_log_is_refused(offset):
-    with pytest.raises(OffsetOutOfRangeError):
-        planned({0: offset})
-
-
 def test_a_partition_or_an_offset_that_is_none_is_refused():
     with pytest.raises(UnknownTopicOrPartitionError):
         planned(end={7: 1})
@@ -158,31 +130,6 @@ def test_what_is_left_above_a_log_start_that_has_moved_on_is_read(start, left):
 
     assert list(rows) == left
     assert passed == ([(1, start)] if start > 1 else [])
-
-
-@pytest.mark.parametrize("isr, is_wrong", [("1 2", True), ("2", False)])
-def test_a_log_that_lacks_committed_records_is_wrong_only_if_it_must_be_complete(isr, is_wrong):
-    members = frozenset(map(int, isr.split()))
-    image = image_of(replace(COMMITTED, isr=members, leader=2))
-    [order] = planned(image=image)
-    noted = []
-
-    rows = read_pieces(
-        replace(order, candidates=(address(1), address(2))),
-        replicas_of(on_1="0:ab", on_2="0:abc"),
-        lambda piece, position: [position],
-        lambda address, segment, error: noted.append((address.broker_id, is_evidence(error))),
-    )
-
-    assert list(rows) == [1, 2]
-    assert noted == [(1, is_wrong)]
-
-
-def test_a_range_that_nobody_can_serve_is_refused_with_each_ones_reason():
-    [order] = planned()
-
-    with pytest.raises(KafkaStorageError, match=r"broker 1: .*broker 2: "):
-        read(order, replicas_of(on_1="0:ab", on_2="0:a"))
 
 
 def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():

@@ -1,8 +1,7 @@
 """Which files a view is made of: cut at its ends, off a replica that has them, in its times."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import product
+from datetime import datetime
 
 import pytest
 
@@ -63,45 +62,6 @@ def all_there(where, name):
     return found
 
 
-def test_every_range_is_cut_to_its_records():
-    ranges = [(start, end) for start, end in product(range(10), range(10)) if start < end]
-    assert len(ranges) == 45
-
-    for start, end in ranges:
-        files = files_of(order(start, end), Replicas(b1=LOG), all_there, EVER)
-
-        offsets = [
-            file.base_offset + delta
-            for file in files
-            for delta in range(file.first_delta, file.end_delta)
-        ]
-        assert offsets == list(range(start, end))
-        assert [file.is_cut for file in files] == [
-            file.base_offset < start or file.base_offset + file.segment.record_count > end
-            for file in files
-        ]
-
-
-def test_a_file_that_is_missing_or_cut_short_is_taken_from_another_replica():
-    for size in (None, 199):
-        files = files_of(
-            order(0, 9, 1, 2),
-            Replicas(b1=LOG, b2=LOG),
-            lambda where, name, size=size: (
-                size
-                if where.broker_id == 1 and "b" in name.split("-")[1]
-                else all_there(where, name)
-            ),
-            EVER,
-        )
-
-        assert [(file.base_offset, file.address.broker_id) for file in files] == [
-            (0, 1),
-            (3, 2),
-            (5, 2),
-        ]
-
-
 def test_a_file_that_no_replica_has_is_an_error_that_gives_each_reason():
     with pytest.raises(KafkaStorageError) as caught:
         files_of(order(0, 9, 1, 2), Replicas(b1=LOG, b2=LOG), lambda where, name: None, EVER)
@@ -147,13 +107,6 @@ def test_only_files_that_may_have_records_of_the_time_are_taken_and_sized(start,
     assert len(sized) == len(bases)
 
 
-def test_moments_bound_times_and_offsets_do_not():
-    moment = datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)
-
-    assert time_range(moment, None) == TimeRange(1_000_005, None)
-    assert time_range({0: 3}, moment) == TimeRange(None, 1_000_005)
-
-
 def test_a_moment_without_a_time_zone_is_refused():
     with pytest.raises(InvalidRequestError, match="it has no time zone; give one"):
         time_range(None, datetime(2026, 1, 1))  # noqa: DTZ001
@@ -170,19 +123,3 @@ def test_files_that_are_read_alike_are_one_branch():
         Branch(), Branch(is_cut=True), Branch(has_append_time=True)
     ]  # fmt: skip
     assert branches_of([]) == [Branch()]
-
-
-def test_a_file_that_begins_in_the_range_is_read_from_its_first_record():
-    files = files_of(order(1, 9), Replicas(b1=LOG), all_there, EVER)
-
-    assert [(file.first_delta, file.end_delta) for file in files] == [(1, 3), (0, 2), (0, 4)]
-
-
-@pytest.mark.parametrize(
-    "start_us, end_us, expected",
-    [(0, 1, False), (0, 10, False), (0, 11, True), (20, 30, True), (21, 30, False)],
-)
-def test_a_file_may_have_records_of_a_range_that_meets_its_times(start_us, end_us, expected):
-    ten_to_twenty = replace(LOG.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=20)
-
-    assert TimeRange(start_us, end_us).has_any_of(ten_to_twenty) is expected

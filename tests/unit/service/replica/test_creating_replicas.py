@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
-from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.ids import LOST
 from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaOrder,
     create_replica,
@@ -14,11 +14,9 @@ from kafka_on_spark.service.replica.creating_replicas import (
     record_created,
     renew_lost,
 )
-from tests.builders import KEY, TOPIC_ID, address, broker, disk, image_of, partition, uuid_on
+from tests.builders import KEY, address, disk, image_of, partition, uuid_on
 from tests.committing import replay
 from tests.fakes import MemoryReplicaStore, MemoryRoots
-
-SECOND = PartitionKey(TOPIC_ID, 1)
 
 
 def on(*broker_ids, key=KEY):
@@ -43,30 +41,6 @@ def test_replicas_to_make(before, fenced, expected):
     assert [each.address for each in plan_creations(image, [KEY])] == on(*expected)
 
 
-def test_partitions_that_are_gone_need_no_replicas():
-    assert plan_creations(image_of(), [KEY, PartitionKey("0" * 32, 0)]) == []
-
-
-def test_replicas_on_a_draining_broker_are_created():
-    """It keeps its replicas, and its root answers."""
-    image = image_of(partition("1 2", unmade="1 2"), draining="2")
-
-    assert [each.address for each in plan_creations(image, [KEY])] == on(1, 2)
-
-
-def test_all_partitions_of_an_append_are_one_decision():
-    image = image_of(partition("1 2", unmade="1 2"), partition("2 3", unmade="2 3"))
-    made = [*on(1, 2), *on(2, 3, key=SECOND)]
-
-    result = record_created(image, made)
-
-    after = replay(image, result).topics[TOPIC_ID].partitions
-    assert [each.directories for each in after.values()] == [(disk(1), disk(2)), (disk(2), disk(3))]
-    assert [each.partition_epoch for each in after.values()] == [10, 10]
-    assert [each.leader_epoch for each in after.values()] == [5, 5]
-    assert len(result.records) == 2
-
-
 # fmt: off
 CHANGED = [  # image since                                                made         directories after; None: no record
     pytest.param(image_of(partition("1 2", unmade="1 2")),                on(1),       (disk(1), None), id="one-of-two-was-made"),
@@ -87,16 +61,6 @@ def test_what_changed_since_is_left_out(image, made, expected):
         assert result.records == []
         return
     assert replay(image, result).partition(KEY).directories == expected
-
-
-def test_disk_that_was_replaced_meanwhile_is_left_out():
-    image = image_of(partition("1 2", unmade="1 2"))
-    other_disk = replace(broker(1), directory_id=disk(9))
-    image = replace(image, brokers={**image.brokers, 1: other_disk})
-
-    after = replay(image, record_created(image, on(1, 2)))
-
-    assert after.partition(KEY).directories == (None, disk(2))
 
 
 # fmt: off
@@ -128,15 +92,6 @@ def test_lost_replica_outside_the_isr_gets_a_new_uuid(before, fenced, renewed):
             == [each for each in after.replicas if after.directory_of(each) is None]
         )
         assert (after.isr, after.leader_epoch) == (before.isr, before.leader_epoch)
-
-
-def test_renewed_replica_is_not_eligible_to_lead():
-    """It is empty: what it was known to have went with its disk."""
-    before = partition("1 2 3", isr="1 2", lost="3")
-
-    after = replay(image_of(before), renew_lost(image_of(before), lambda: "new")).partition(KEY)
-
-    assert 3 not in after.isr | after.elr
 
 
 def test_creation_answers_with_a_code():

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import NotLeaderOrFollowerError, ReplicaLostError
-from kafka_on_spark.ids import BrokerId, ChainDigest, Offset
+from kafka_on_spark.errors import NotLeaderOrFollowerError
+from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.service.replica.replica_operations import check_complete, check_readable
 from kafka_on_spark.service.replicate.fetching.fetch import loss_of
 from tests.builders import log, partition, with_merged
@@ -17,15 +17,6 @@ MERGED = with_merged(PLAIN, 0, 4)  # the border at 2 is gone
 def committed(hw, **fields):
     """Return the registration under which a plain log is committed up to a border."""
     return partition("1", hw=hw, hw_epoch=0, **{"hw_chain": PLAIN.chain_at(Offset(hw))} | fields)
-
-
-@pytest.mark.parametrize("mark", [0, 4, 5])
-def test_at_a_border_a_merged_log_proves_itself(mark):
-    registered = committed(mark, hw_chain=PLAIN.chain_at(Offset(mark)))
-
-    check_complete(MERGED, registered)
-    check_readable(MERGED, registered)
-    assert loss_of(registered, BrokerId(1), MERGED) is None
 
 
 def test_merged_past_an_images_high_watermark_it_asks_for_a_newer_one_and_is_not_lost():
@@ -51,22 +42,3 @@ def test_a_reader_with_an_old_image_reads_what_is_left_above_a_log_start_that_ha
 
     with pytest.raises(NotLeaderOrFollowerError, match="log start"):
         check_readable(replace(MERGED, log_start_offset=Offset(3)), committed(2))
-
-
-def test_another_log_is_still_found_at_its_borders():
-    other = replace(committed(4), high_watermark_chain=ChainDigest("f" * 32))
-
-    with pytest.raises(ReplicaLostError):
-        check_complete(MERGED, other)
-    with pytest.raises(ReplicaLostError):
-        check_readable(MERGED, other)
-    assert loss_of(other, BrokerId(1), MERGED) is not None
-
-
-def test_an_offset_inside_a_batch_is_no_border_of_an_old_image():
-    """Nobody merged there, so no image ever named it."""
-    inside = replace(committed(2), high_watermark=Offset(3))
-
-    with pytest.raises(ReplicaLostError):
-        check_readable(PLAIN, inside)
-    assert loss_of(inside, BrokerId(1), PLAIN) is not None

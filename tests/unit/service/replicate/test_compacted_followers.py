@@ -64,34 +64,3 @@ def test_it_joins_in_the_round_that_has_it_compacted(is_sweep):
     assert [rounds.isr(0), rounds.isr(1)] == [[1, 2, 3], [1, 2, 3]]
     assert report.isr_changes == 2
     assert report.is_caught_up
-
-
-def test_one_that_is_not_done_waits_for_the_next_round():
-    rounds = Compacted()
-
-    report = rounds.run()
-
-    assert rounds.waited == [{0: [3]}]
-    assert not report.is_caught_up
-    assert rounds.isr() == [1, 2]
-    rounds.compact_followers = rounds.finish_all
-    rounds.run()
-    assert rounds.isr() == [1, 2, 3]
-
-
-def test_one_that_can_not_be_read_is_not_asked_for():
-    rounds = Compacted()
-    rounds.roots["memory://3"].is_offline = True
-
-    rounds.run()
-
-    assert rounds.waited == []
-
-
-def test_without_k_nobody_waits():
-    rounds = Compacted(decided=Compaction(compacted_below=Offset(2)))
-
-    rounds.run()
-
-    assert rounds.waited == []
-    assert rounds.isr() == [1, 2, 3]

@@ -19,10 +19,9 @@ from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId, Offset
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.follower import truncation
-from kafka_on_spark.log.operations import advance_log_start, append
+from kafka_on_spark.log.operations import append
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.upkeep.replacing import set_compaction
-from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import (
@@ -76,34 +75,6 @@ def lives():
     return Lives()
 
 
-@pytest.mark.parametrize("is_renewed", [False, True], ids=["lost", "created-again"])
-def test_a_lost_replica_that_is_whole_is_taken_back_outside_the_isr(lives, is_renewed):
-    lives.lose(3)
-    if is_renewed:
-        lives.renew()
-        assert lives.now.former_uuids == (None, None, uuid_on(3))
-
-    assert lives.restore() == lives.keys
-
-    assert lives.now.replica_uuids[2] == uuid_on(3)
-    assert lives.now.directories[2] == disk(3)
-    assert lives.now.former_uuids == ()
-    assert sorted(lives.now.isr) == [1, 2]
-    lives.run(is_sweep=True)
-    assert sorted(lives.now.isr) == [1, 2, 3]
-
-
-def test_the_last_member_of_the_isr_is_taken_back_within_it():
-    lives = Lives()
-    lives.decide(PartitionChange(isr=frozenset({THIRD}), leader=THIRD), "the others are away")
-    lives.lose(3)
-    assert (lives.now.leader, lives.now.directories[2]) == (None, LOST)
-
-    lives.restore()
-
-    assert (sorted(lives.now.isr), lives.now.directories[2]) == ([3], disk(3))
-
-
 def append_beside_its_leader(lives, broker_id, name="b"):
     """Append a batch that no other replica has, as if the leader's table had been rolled back."""
     place = address(broker_id, key=lives.keys[0])
@@ -113,32 +84,6 @@ def append_beside_its_leader(lives, broker_id, name="b"):
         lives.segments.put(place, segment)
     state = replica.load()
     replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
-
-
-def test_one_that_has_not_finished_k_is_taken_back_and_joins_once_a_round_has_had_it_compacted(
-    lives,
-):
-    mark = lives.now.high_watermark
-    finished = CompactionProgress(compacted_below=mark, finished_below=mark)
-
-    def finish(broker_id):
-        replica = lives.replicas.open(address(broker_id, key=lives.keys[0]))
-        replica.commit(replica.load(), set_compaction(replica.load(), finished, leader_epoch=EPOCH))
-        return True
-
-    decided = Compaction(compacted_below=mark, cleaned_below=mark)
-    lives.decide(PartitionChange(compaction=decided), "a decision that all others have finished")
-    finish(1)
-    finish(2)
-    lives.lose(3)
-
-    assert lives.restore() == lives.keys
-
-    lives.run(is_sweep=True)
-    assert (sorted(lives.now.isr), lives.waited) == ([1, 2], [{0: [3]}])
-    lives.compact_followers = lambda followers: finish(3)
-    lives.run(is_sweep=True)
-    assert sorted(lives.now.isr) == [1, 2, 3]
 
 
 def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_back(lives):
@@ -190,25 +135,6 @@ def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives)
 
     lives.restore()
     assert lives.inspected == 1  # it is known to be bad, and is created again meanwhile
-
-
-def test_a_replica_that_its_leader_has_left_behind_is_taken_back(lives):
-    lives.lose(3)
-    lives.append(0, "c")
-
-    assert lives.restore() == lives.keys
-
-
-def test_a_replica_below_its_leaders_log_start_is_taken_back_by_an_older_image(lives):
-    """Its end was the high watermark when the image was read; the log start has passed it since."""
-    lives.lose(3)
-    image = lives.metadata.catch_up()
-    lives.append(0, "c")
-    leader = lives.replicas.open(address(1, key=lives.keys[0]))
-    state = leader.load()
-    leader.commit(state, advance_log_start(state, state.log_end_offset))
-
-    assert [each.broker_id for each in lives.lost_inspector.inspect(image)] == [3]
 
 
 def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
@@ -308,29 +234,6 @@ def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
         partition_epoch=lives.now.partition_epoch,
     )
     assert restore(lives.metadata.image, [now]).records == []
-
-
-def test_of_several_losses_the_oldest_replica_stands_for_all(lives):
-    lives.lose(3)
-    lives.renew()
-    lives.decide(PartitionChange(directories=(disk(1), disk(2), disk(3))), "made")
-    lives.lose(3)
-    lives.metadata.submit(lambda image: renew_lost(image, lambda: "third"), timeout_ms=1)
-
-    assert lives.now.replica_uuids[2] == "third"
-    assert lives.now.former_uuids == (None, None, uuid_on(3))
-
-
-def test_a_replica_that_is_assigned_no_more_takes_its_lost_self_along(lives):
-    lives.lose(3)
-    lives.renew()
-
-    change = PartitionChange(
-        replicas=(1, 2), replica_uuids=lives.now.replica_uuids[:2], directories=(disk(1), disk(2))
-    )
-    lives.decide(change, "moved away")
-
-    assert lives.now.former_uuids == ()
 
 
 # fmt: off

@@ -73,15 +73,6 @@ def test_a_first_inspection_makes_no_verdict_and_a_second_does(rounds, broker_id
     assert rounds.second_inspections.wait_ms() is None
 
 
-def test_a_sweep_makes_both_inspections_and_takes_the_time_between_them(rounds):
-    lose(rounds, THIRD)
-
-    rounds.run(is_sweep=True)
-
-    assert registration(rounds).directory_of(THIRD) == LOST
-    assert sum(rounds.clock.slept_ms) >= 5000
-
-
 def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_next(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
@@ -111,25 +102,6 @@ def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds
         assert inspected == expected
 
     assert rounds.second_inspections.wait_ms() is not None
-
-
-def test_a_process_that_closes_its_cluster_waits_no_longer_than_a_command_may_take(rounds):
-    """Each inspection may find something anew."""
-    finding = Finding(rounds.keys[0], THIRD, uuid_on(THIRD))
-    inspected = []
-
-    def find_again(orders):
-        inspected.append(rounds.clock.monotonic_ms())
-        rounds.second_inspections.record_finding(finding)
-        return rounds._run_fetches(orders)
-
-    rounds.second_inspections.record_finding(finding)
-    began_ms = rounds.clock.monotonic_ms()
-
-    rounds.second_inspections.finish(find_again)
-
-    assert 0 < len(inspected) <= 2
-    assert rounds.clock.monotonic_ms() - began_ms <= rounds.second_inspections._delay_ms() + 1000
 
 
 def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
@@ -262,22 +234,6 @@ def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
     assert LOST not in registration(rounds).directories
 
 
-def test_what_lasts_counts_beside_what_is_bad(rounds):
-    class OneThatLasts:
-        def record(self, report):
-            pass
-
-        def replace_lasting(self):
-            return 1
-
-    rounds.append(0, "b")
-    lose(rounds, THIRD)
-    inspect(rounds)
-    rounds.second_inspections._unreadable = OneThatLasts()
-
-    assert rounds.second_inspections.finish() == 2
-
-
 def test_no_second_inspection_is_made_before_its_time(rounds):
     delay_ms = rounds.second_inspections._delay_ms()
     rounds.append(0, "b")
@@ -323,18 +279,6 @@ def test_a_second_inspection_fetches_as_the_first_one_did(broker_id, file, follo
 
     assert [each.follower and each.follower.broker_id for each in orders] == followers
     assert {each.suspect for each in orders} == {file}
-
-
-def test_one_second_inspection_that_finds_nothing_is_enough(rounds):
-    rounds.append(0, "b")
-    restore = lose(rounds, THIRD)
-    inspect(rounds)
-    restore()
-    rounds.clock.advance(rounds.second_inspections._delay_ms())
-
-    assert rounds.second_inspections.inspect_due() == 0
-
-    assert rounds.second_inspections.wait_ms() is None
 
 
 def is_lost_by_findings_that_differ(rounds):

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.pace import sweep as decisions
-from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, Ring
+from kafka_on_spark.controller.pace.sweep import AGAIN_MAX
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.replicate.sweep_progress import (
-    FIRST_INSPECTIONS,
     SCOPES_MAX,
     SweepProgress,
 )
@@ -114,30 +113,6 @@ def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_
         assert processes.not_inspected_count() == 0
 
 
-@pytest.mark.parametrize("pause_ms", [1000, MINUTE_MS, 7 * MINUTE_MS, INTERVAL_MS, 3 * INTERVAL_MS])
-@pytest.mark.parametrize("process", [None, "a"], ids=["cron jobs", "a process that goes on"])
-def test_regular_rounds_inspect_each_partition_within_the_interval(process, pause_ms):
-    processes = Processes(17)
-
-    for _ in range(2 * INTERVAL_MS // pause_ms + 3):
-        processes.clock.advance(pause_ms)
-        processes.run(process)
-
-        assert processes.late() == []
-
-
-def test_jobs_without_a_hint_do_not_all_begin_alike():
-    """Each has time for a few only, and their hints are lost."""
-    processes = Processes(3 * FIRST_INSPECTIONS, inspection_ms=100)
-    draws = iter(range(100))
-    processes.random_below = lambda below: next(draws) * 37 % below
-    for _ in range(12):
-        processes.hints.hint = None
-        processes.run()
-
-    assert len(processes.inspected_ms) == 3 * FIRST_INSPECTIONS
-
-
 def test_a_round_inspects_no_longer_than_its_share_allows():
     processes = Processes(10_000, inspection_ms=10)
     processes.run()
@@ -150,23 +125,6 @@ def test_a_round_inspects_no_longer_than_its_share_allows():
     # A tenth of a minute at 10 ms each, and of the time that the round before took.
     assert all(600 <= each <= 680 for each in found), found
     assert processes.not_inspected_count() > 6000
-
-
-def test_a_round_inspects_for_a_second_however_small_its_share_is():
-    processes = Processes(10_000, inspection_ms=10, share="0")
-    processes.run("a")
-
-    processes.clock.advance(1000)
-
-    assert len(processes.run("a")) == 100
-
-
-def test_an_inspection_that_takes_longer_than_a_round_may_is_still_made():
-    processes = Processes(200, inspection_ms=5000)
-    processes.run("a")
-    processes.clock.advance(1000)
-
-    assert len(processes.run("a")) == 1
 
 
 def test_failed_inspections_come_first_in_the_next_round():
@@ -196,13 +154,6 @@ def test_with_everything_failing_nothing_counts_as_inspected():
         assert len(processes.sweep_round.position.again) == AGAIN_MAX
 
 
-def test_a_partition_without_a_leader_is_not_inspected():
-    processes = Processes(5)
-    processes.run()
-
-    assert processes.not_inspected_count(leaderless=[key(2)]) == 1
-
-
 def test_a_sweep_inspects_all_at_once_and_nothing_is_owed_then():
     processes = Processes(500, inspection_ms=100)
     processes.run()
@@ -213,20 +164,6 @@ def test_a_sweep_inspects_all_at_once_and_nothing_is_owed_then():
     assert sorted(keys) == [key(number) for number in range(500)]
     assert processes.not_inspected_count() == 0
     assert len(processes.run()) < 50  # what fell due while it inspected
-
-
-def test_rounds_over_some_topics_take_no_time_from_the_rounds_over_all():
-    processes = Processes(10)
-    scope = frozenset({TOPIC_ID})
-    for _ in range(9):
-        processes.clock.advance(MINUTE_MS)
-        processes.run("a", scope=scope)
-    assert processes.hints.hint is None
-
-    processes.run("b")
-
-    assert processes.late() == []
-    assert processes.hints.hint is not None
 
 
 def test_choices_of_topics_that_are_remembered_have_a_bound():
@@ -301,57 +238,3 @@ def test_where_a_slice_begins_matters(mutant, is_hint_lost):
     with patch.object(sweep_progress, "begin_round", mutant):
         assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
     assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) == 100
-
-
-def test_ring_of_a_million_partitions_is_cut_without_visiting_them():
-    """A topic's partitions are counted, not listed."""
-    image = image_with(1)
-    topic = image.topics[TOPIC_ID]
-    visited = []
-
-    class Counted(dict):
-        def __iter__(self):
-            visited.append("all")
-            return super().__iter__()
-
-        def __len__(self):
-            return 1_000_000
-
-    topic = decisions.replace(topic)
-    object.__setattr__(topic, "partitions", Counted())
-    ring = Ring.of(decisions.replace(image, topics={TOPIC_ID: topic}))
-
-    assert ring.keys(999_999, 2) == [key(999_999), key(0)]
-    assert visited == []
-
-
-def test_an_inspection_that_takes_longer_than_the_slice_is_made_once_a_round():
-    processes = Processes(1000, inspection_ms=5000, share="0")
-    processes.run("one")
-
-    for _ in range(3):
-        processes.clock.advance(MINUTE_MS)
-        assert len(processes.run("one")) == 1
-
-
-def test_a_position_by_another_clock_is_as_long_ago():
-    ranges = (decisions.InspectedRange(key(0), None, 400),)
-    position = decisions.SweepPosition(at_ms=1000, begins_at=key(0), owed=2, inspected=ranges)
-
-    shifted = position.shifted(50)
-
-    assert (shifted.at_ms, [each.at_ms for each in shifted.inspected]) == (1050, [450])
-    assert shifted.shifted(-50) == position
-
-
-def test_a_slice_around_the_end_counts_no_other_partition_as_inspected():
-    ring = Ring.of(image_with(3))
-    position = decisions.SweepPosition(at_ms=0, begins_at=key(2), owed=2)
-
-    keys = decisions.next_slice(ring, position, 9)
-    after = decisions.after_slice(ring, position, keys, failed=(), at_ms=0, interval_ms=INTERVAL_MS)
-
-    assert keys == [key(2), key(0)]
-    assert [each for each in map(key, range(3)) if each in decisions.NotInspected(ring, after)] == [
-        key(1)
-    ]

@@ -86,26 +86,3 @@ def test_a_stale_state_of_a_follower_is_no_loss():
 
     assert report.followers[0].error_code == NO_ERROR
     assert report.followers[0].log_end_offset == 3
-
-
-# fmt: off
-DIFFERENCES = [  # epoch  ISR    bad    diverged
-    pytest.param(0, "1",   {2},   set(), id="a-follower-on-whom-nothing-rests-is-made-again"),
-    pytest.param(0, "1 2", set(), {2},   id="of-two-in-sync-it-is-not-known-which-is-right"),
-    pytest.param(1, "1",   set(), set(), id="a-follower-that-moves-to-a-new-leadership-is-cut"),
-    pytest.param(1, "1 2", set(), set(), id="also-in-sync"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("epoch, isr, bad, diverged", DIFFERENCES)
-def test_two_logs_that_diverge_inside_one_epoch(epoch, isr, bad, diverged):
-    """The same offset, the same epoch, another batch: one of the two was rolled back and went on."""
-    two = Two("0:axc", "0:ab", fence=0)
-
-    report = two.fetch(partition("1 2", isr, epoch=epoch))
-
-    seen = [report.leader, *report.followers]
-    assert {each.broker_id for each in seen if each.is_bad} == bad
-    assert {each.broker_id for each in seen if each.is_diverged} == diverged
-    assert [each.is_matched for each in report.followers] == [not (bad or diverged)]

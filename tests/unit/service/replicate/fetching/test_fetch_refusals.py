@@ -125,9 +125,3 @@ MEANWHILE = [  # the metadata when the answer came            why the fetch was 
 @pytest.mark.parametrize("image, error", MEANWHILE)
 def test_what_the_metadata_says_comes_before_what_the_fetch_met(image, error):
     assert refusal_of(image, ORDER, OFFLINE)[0] == error.code
-
-
-def test_a_bad_replica_is_bad_whatever_the_metadata_says():
-    lost = replace(OFFLINE, error_code=ReplicaLostError.code, is_bad=True)
-
-    assert refusal_of(MetadataImage(), ORDER, lost)[0] == ReplicaLostError.code
