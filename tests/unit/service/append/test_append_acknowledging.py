@@ -6,9 +6,6 @@ import pytest
 
 from kafka_on_spark.errors import (
     KafkaStorageError,
-    NotEnoughReplicasAfterAppendError,
-    NotEnoughReplicasError,
-    NotLeaderOrFollowerError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.log.state import LogChange
@@ -16,8 +13,6 @@ from kafka_on_spark.service.append.acknowledging import is_acknowledged, is_comm
 from kafka_on_spark.service.append.placing import LeaderFailure, read_leader
 from kafka_on_spark.service.append.preconditions import (
     check_ends,
-    check_min_isr,
-    has_unknown_end,
     keys_of_ends,
 )
 from kafka_on_spark.service.append.stages import StagedPart
@@ -81,22 +76,6 @@ def test_where_others_have_committed_more_an_append_is_read_back(now, expected):
     registered = partition("1 2", hw=4, hw_epoch=5, hw_chain=committed.chain_digest)
 
     assert is_acknowledged(registered, LOG, LOG.batches[1], Leader(now)) is expected
-
-
-@pytest.mark.parametrize("minimum, is_refused", [("1", False), ("2", False), ("3", True)])
-def test_too_few_replicas_are_told_before_the_write_and_after_it(minimum, is_refused):
-    registered = partition("1 2 3", "1 2")
-    image = image_of(registered, configs={"min.insync.replicas": minimum})
-
-    for is_appended, refusal in (
-        (False, NotEnoughReplicasError),
-        (True, NotEnoughReplicasAfterAppendError),
-    ):
-        if is_refused:
-            with pytest.raises(refusal, match="2 replicas in sync"):
-                check_min_isr(image, KEY, registered, is_appended=is_appended)
-        else:
-            check_min_isr(image, KEY, registered, is_appended=is_appended)
 
 
 def store_of(text):
@@ -171,32 +150,6 @@ def test_a_partition_that_is_gone_ends_at_0():
     ends(image_of(), store_of(""), [conditional("c", 0)], {})
     with pytest.raises(UnexpectedOffsetError):
         ends(image_of(), store_of(""), [conditional("c", 1)], {})
-
-
-# fmt: off
-UNLED = [  # a partition whose log may have records
-    pytest.param(partition("1 2", leader=None, isr="1", hw=2),               id="fenced"),
-    pytest.param(partition("1 2", leader=None, isr="1"),                     id="with records that were not reported"),
-    pytest.param(partition("1", leader=None, lost="1"),                      id="lost"),
-    pytest.param(partition("1", leader=None, unmade="1", hw=2),              id="lost, and to be created again"),
-    pytest.param(partition("1 2", unmade="1"),                               id="its leader is not created"),
-]
-CONDITIONS = [  # parts, and others
-    pytest.param([conditional("c", 0)],    {},       id="0"),
-    pytest.param([conditional("c", 2)],    {},       id="the right one"),
-    pytest.param([],                       {KEY: 0}, id="of a partition without records"),
-    pytest.param([conditional("c", None)], {KEY: 2}, id="with a part that may be a retry"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("parts, others", CONDITIONS)
-@pytest.mark.parametrize("unled", UNLED)
-def test_of_a_partition_without_a_leader_nobody_says_where_it_ends(unled, parts, others):
-    assert has_unknown_end(unled)
-    assert set(keys_of_ends(parts, others)) == {KEY}
-    with pytest.raises(NotLeaderOrFollowerError, match="where its log ends is not known"):
-        ends(image_of(unled), store_of("0:ab"), parts, others)
 
 
 def test_an_append_without_conditions_asks_for_no_end():

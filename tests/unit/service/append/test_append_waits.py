@@ -4,19 +4,16 @@ import logging
 
 import pytest
 
-from kafka_on_spark.controller.commands.lease import claim
 from kafka_on_spark.errors import (
     NO_ERROR,
     FencedLeaderEpochError,
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
-    ReplicaLostError,
     RootFullError,
     RootReadOnlyError,
 )
-from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append.waiting.append_watch import Wait, wait_of
+from kafka_on_spark.service.append.waiting.append_watch import wait_of
 from tests.builders import KEY, image_of, partition, report, seen
 from tests.unit.service.append.waiting_appends import AWAY, ENOUGH_MS, World
 
@@ -80,23 +77,6 @@ def test_where_no_decision_comes_the_partition_is_tried_on(why):
     assert not world.watch.is_blocked(KEY)
 
 
-@pytest.mark.parametrize("kind", [KafkaStorageError, ReplicaLostError])
-def test_an_append_waits_out_a_metadata_root_that_fails_its_watch(monkeypatch, kind):
-    """What it has appended may be committed: the error must not end the append."""
-    world = World()
-    world.codes[1] = AWAY
-    tried = world.metadata.catch_up().partition(KEY)
-
-    def fail():
-        raise kind("there is no metadata table")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.metadata, "catch_up", fail)
-        world.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
-
-    assert world.wait(60_000) is not None
-
-
 FAILED = {"error_code": AWAY, "error": "EIO", "fence": None}
 
 # fmt: off
@@ -147,32 +127,6 @@ def full(world, **codes):
     return wait_of(KEY, tried, RootFullError("no space left"), 900_000)
 
 
-def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
-    world = World()
-    world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
-    began_ms = world.clock.monotonic_ms()
-
-    world.watch.update([full(world)])
-
-    assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
-    assert world.image.brokers[1].refused == RefusedWrite(900_000, ("here",))
-    assert world.clock.monotonic_ms() == began_ms
-    assert refused(world) is None
-    assert world.watch.pause_ms(1000) == 1.0
-
-
-def test_a_root_that_takes_no_probe_is_left_at_once_whatever_the_append_met():
-    """As of a partition whose replica can't be created there."""
-    world = World()
-    world.codes[1] = RootFullError.code
-    tried = world.metadata.catch_up().partition(KEY)
-
-    world.watch.update([Wait(key=KEY, partition=tried, error="it has no replica yet")])
-
-    assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
-    assert world.image.brokers[1].refused == RefusedWrite(5, ("here",))
-
-
 def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_full():
     world = World(partition("1 2 3", isr="1"))
 
@@ -184,17 +138,6 @@ def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_fu
     assert "broker 1, whose root is full" in str(error)
     assert isinstance(refused(world, may_be_appended=True), NotEnoughReplicasAfterAppendError)
     assert refused(world, is_appended=True) is None
-
-
-def test_a_root_that_takes_the_write_after_all_is_tried_again():
-    world = World()
-    wait = full(world)
-    world.codes[1] = NO_ERROR
-
-    world.watch.update([wait])
-
-    assert world.partition.leader == 1
-    assert refused(world) is None
 
 
 # fmt: off

@@ -1,7 +1,6 @@
 """When a waiting append decides: after a session in which a broker failed, and nobody else does."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -13,43 +12,8 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.builders import KEY, brokers, partition
+from tests.builders import KEY, brokers
 from tests.unit.service.append.waiting_appends import AWAY, DENIED, ENOUGH_MS, SESSION_MS, World
-
-
-def test_with_nobody_about_an_append_is_answered_by_the_session_and_a_little_more():
-    world = World()
-    world.codes[1] = AWAY
-
-    decided_ms = world.wait(60_000)
-
-    assert SESSION_MS <= decided_ms <= ENOUGH_MS
-    assert (world.partition.leader, world.partition.isr) == (2, {2, 3})
-    assert all(each.is_online for each in world.image.brokers.values())
-
-
-def test_where_all_answer_nothing_is_decided():
-    world = World()
-
-    assert world.wait(60_000) is None
-
-
-def test_a_partition_without_a_leader_waits_for_no_session():
-    world = World(partition("1 2 3", leader=None))
-
-    assert world.wait(60_000) < 1000
-    assert (world.partition.leader, world.partition.isr) == (1, {1, 2, 3})
-
-
-def test_one_answer_begins_the_session_again():
-    world = World()
-    world.codes[1] = AWAY
-    world.wait(8000)
-    world.codes[1] = NO_ERROR
-    world.wait(2000)
-    world.codes[1] = AWAY
-
-    assert world.wait(60_000) >= SESSION_MS
 
 
 def test_a_frozen_process_begins_the_session_again():
@@ -59,22 +23,6 @@ def test_a_frozen_process_begins_the_session_again():
     world.clock.advance(60_000)
 
     assert world.wait(60_000) >= SESSION_MS
-
-
-def test_a_process_that_was_frozen_in_a_probe_begins_the_session_again():
-    world = World()
-    world.codes[1] = AWAY
-    world.wait(8000)
-    probe = world.probe
-
-    def frozen(orders):
-        world.watch._ports = replace(world.watch._ports, run_probes=probe)
-        world.clock.advance(60_000)
-        return probe(orders)
-
-    world.watch._ports = replace(world.watch._ports, run_probes=frozen)
-
-    assert world.wait(120_000) >= 60_000 + SESSION_MS
 
 
 def raised(world, offset):
@@ -112,17 +60,6 @@ def test_no_permission_counts_for_nothing_and_is_told_at_once(caplog):
 
     assert "broker 1 can't be written to by process 7 on host" in caplog.text
     assert "process 7 on host may not write to broker 1" in world.watch.why(KEY)
-
-
-def test_a_refusal_between_failures_begins_the_session_again():
-    world = World()
-    world.codes[1] = AWAY
-    world.wait(8000)
-    world.codes[1] = DENIED
-    world.wait(1000)
-    world.codes[1] = AWAY
-
-    assert world.wait(60_000) >= SESSION_MS
 
 
 def test_the_replicas_that_stay_in_the_isr_must_answer():

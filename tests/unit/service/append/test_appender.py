@@ -19,7 +19,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
-from kafka_on_spark.service.append.placing import append_placed
 from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.probing.probes import ProbeResult
@@ -186,17 +185,6 @@ ROOT_ERRORS = pytest.mark.parametrize("error", [KafkaStorageError, QuorumUnavail
 
 
 @ROOT_ERRORS
-@pytest.mark.parametrize("away", [1, 2, 3])
-def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away, error):
-    images = AwayImages(IN_SYNC, away=away, error=error)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
-
-    [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
-
-    assert (outcome.error, outcome.base_offset) == (None, 0)
-
-
-@ROOT_ERRORS
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_not_written(
     roots, appender, acks, error
@@ -211,24 +199,6 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
     assert "whether it will be committed is unknown" in str(outcome.error)
     [batch] = MemoryReplicaStore(roots).open(address(1)).load().batches
     assert batch.base_offset == 0
-
-
-@ROOT_ERRORS
-def test_a_try_that_asks_a_metadata_root_which_is_away_is_made_again(appender, monkeypatch, error):
-    """Before it says that a log lacks an append, it asks whether the log has forgotten it."""
-    answers = [error("the metadata root does not answer")]
-
-    def ask_first(*placed, **arguments):
-        if answers:
-            raise answers.pop()
-        return append_placed(*placed, **arguments)
-
-    monkeypatch.setattr("kafka_on_spark.service.append.appender.append_placed", ask_first)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
-
-    [outcome] = appender(Images(IN_SYNC)).append([part], acks="1", timeout_ms=1000)
-
-    assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
@@ -260,16 +230,6 @@ def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, 
         appender(Images(unled)).append([part], acks=acks, timeout_ms=1000, other_ends={other: 0})
 
     assert MemoryReplicaStore(roots).open(address(1)).load().batches == ()
-
-
-@ROOT_ERRORS
-def test_a_conditional_append_waits_for_a_leader_while_the_metadata_root_is_away(appender, error):
-    images = AwayImages(UNLED, IN_SYNC, away=2, error=error)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
-
-    [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
-
-    assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
 def test_a_conditional_append_that_may_not_read_the_metadata_ends_its_wait(appender):

@@ -15,8 +15,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.fakes import FakeClock, MemoryMetadataLog
+from tests.fakes import MemoryMetadataLog
 from tests.unit.service.controlled import World
 
 
@@ -28,13 +27,6 @@ def world():
 def runs(world):
     """Return the runs of another process."""
     return ProducerRuns(world.metadata(), world.clock, timeout_ms=1000)
-
-
-def test_the_first_run_has_epoch_0_and_each_later_one_the_next(world):
-    epochs = [runs(world).begin("p", None, 1).producer_epoch for _ in range(3)]
-
-    assert epochs == [0, 1, 2]
-    assert world.image.producers == {"p": 2}
 
 
 def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch):
@@ -51,14 +43,6 @@ def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch)
         mine.take_over("t")
     assert mine.begin("q", None, 2).producer_epoch == 0
     assert world.image.producers == {"q": 0}
-
-
-def test_a_process_goes_on_under_its_run(world):
-    mine = runs(world)
-
-    assert [mine.begin("p", None, sequence).producer_epoch for sequence in (1, 2)] == [0, 0]
-    assert [mine.begin("p", None, sequence).sequence for sequence in (3, 4)] == [3, 4]
-    assert mine.begin("q", None, 1).producer_epoch == 0
 
 
 def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it(
@@ -89,16 +73,6 @@ def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
     mine.forget([OF_ONE_RUN, "never begun"])
 
     assert list(mine.own) == ["p"]
-
-
-def test_an_epoch_that_is_given_is_taken_if_it_is_new(world):
-    assert runs(world).begin("p", 5, 1).producer_epoch == 5
-    assert runs(world).begin("p", None, 1).producer_epoch == 6
-    assert runs(world).begin("p", 6, 2).producer_epoch == 6
-
-    with pytest.raises(ProducerFencedError):
-        runs(world).begin("p", 5, 2)
-    assert world.image.producers == {"p": 6}
 
 
 def test_a_run_that_was_taken_over_from_is_fenced(world):
@@ -148,10 +122,6 @@ def test_a_writer_has_a_text_for_a_name(transactional_id):
         check_transactional_id(transactional_id)
 
 
-def test_without_a_producer_there_is_no_run(world):
-    assert runs(world).begin(None, None, None) is None
-
-
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
@@ -159,39 +129,6 @@ def expire_all(world):
     world.clock.advance(WEEK_MS + 1)
     metadata = world.metadata()
     metadata.submit(lambda image: expire(image, world.clock.now_ms()), timeout_ms=1000)
-
-
-def test_a_run_whose_clock_is_behind_renews_its_id_for_as_long_as_any_other(world):
-    """It said that it was renewed a year ago, and the next pass of a controller let it expire."""
-    clock = FakeClock(world.clock.now_ms() - 52 * WEEK_MS)
-    metadata = MetadataService(world.log, clock, random=lambda: 0.5)
-    metadata.catch_up()
-    mine = ProducerRuns(metadata, metadata.clock, timeout_ms=1000)
-    mine.begin("p", None, 1)
-    world.clock.advance(WEEK_MS // 2)
-    clock.advance(WEEK_MS // 2)
-    runs(world).begin("q", None, 1)
-    metadata.catch_up()
-
-    mine.begin("p", None, 2)
-
-    assert world.image.producer_times["p"] == world.clock.now_ms()
-    assert not expire(world.image, world.clock.now_ms() + WEEK_MS).records
-
-
-def test_a_run_renews_its_id_when_half_of_its_time_is_over(world):
-    mine = runs(world)
-    mine.begin("p", None, 1)
-    offset = world.image.offset
-
-    mine.begin("p", None, 2)
-    assert world.image.offset == offset
-    world.clock.advance(WEEK_MS // 2)
-    assert mine.begin("p", None, 3).producer_epoch == 0
-
-    assert world.image.offset == offset + 1
-    assert world.image.producers == {"p": 0}
-    assert not expire(world.image, world.clock.now_ms() + WEEK_MS).records
 
 
 def test_a_renewal_that_was_overtaken_does_not_take_the_time_back(world, monkeypatch):
@@ -253,29 +190,6 @@ def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_
         mine.begin(producer_id, None, 7)  # perhaps to another topic
 
 
-@pytest.mark.parametrize("sequence", [0, 7])
-def test_a_new_id_begins_with_any_sequence_whatever_has_expired(world, sequence):
-    expired(world)
-
-    assert runs(world).begin("new", None, sequence).producer_epoch == 6
-
-
-def test_a_caller_who_vouches_for_an_expired_id_goes_on_and_takes_the_next_epoch_as_ever(world):
-    """As a query does that is given the option: each of its runs fences the one before."""
-    expired(world)
-
-    with pytest.raises(UnknownProducerIdError):
-        runs(world).begin("p", None, 7, expired_below=5)
-    epochs = [
-        runs(world).begin("p", None, each, expired_below=6).producer_epoch for each in (7, 8, 9)
-    ]
-
-    assert epochs == [6, 7, 8]
-    expire_all(world)
-    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 9 and append"):
-        runs(world).begin("p", None, 10, expired_below=6)
-
-
 def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
     """What logs know of an id is forgotten by its epoch, too, by processes that know it not yet."""
     expired(world)
@@ -304,19 +218,3 @@ def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest)
     with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
         runs(world).begin("p", epoch, 0)
     assert world.image.producers == {}
-
-
-def test_the_epoch_that_an_error_asks_for_may_be_given_however_high_it_is(world):
-    """Else no id could come back any more once the highest that may be chosen has expired."""
-    runs(world).begin("p", CHOSEN_EPOCH_MAX, 1)
-    expire_all(world)
-    asked_for = CHOSEN_EPOCH_MAX + 1
-    with pytest.raises(UnknownProducerIdError, match=f"give producer_epoch {asked_for} and"):
-        runs(world).begin("p", None, 2)
-
-    with pytest.raises(InvalidRequestError, match=f"from 0 to {asked_for}, or none"):
-        runs(world).begin("p", asked_for + 1, 2)
-    epochs = [runs(world).begin("p", asked_for, each).producer_epoch for each in (2, 3)]
-
-    assert epochs == [asked_for, asked_for]
-    assert runs(world).begin("p", asked_for + 1, 4).producer_epoch == asked_for + 1

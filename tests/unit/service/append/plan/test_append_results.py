@@ -24,16 +24,6 @@ def outcome(number, error=None, *, is_duplicate=False):
     )
 
 
-def test_an_append_says_where_its_records_stand():
-    [result] = append_results(TOPICS, [outcome(1), outcome(2)], {}, is_waited_for=True)
-
-    assert (result.topic, result.record_count) == (TOPIC, 3)
-    assert {number: each.base_offset for number, each in result.partitions.items()} == {
-        1: 10,
-        2: 20,
-    }
-
-
 def test_a_result_is_told_in_one_line():
     parts = [outcome(at, is_duplicate=at == 2) for at in range(1, 19)]
     [result] = append_results(TOPICS, parts, {}, is_waited_for=True)

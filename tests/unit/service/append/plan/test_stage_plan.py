@@ -88,17 +88,6 @@ def collected(*rows):
     )
 
 
-def test_the_rows_of_all_tasks_make_a_part_a_partition():
-    rows = [
-        StagedSegment(partition=number, segment=segment(name))
-        for number, name in [(1, "a"), (0, "b"), (1, "c")]
-    ]
-
-    parts = collected(*rows)
-
-    assert [(each.key.partition, each.batch.record_count) for each in parts] == [(0, 1), (1, 2)]
-
-
 @pytest.mark.parametrize("place", [0, 1])
 def test_one_task_that_refuses_refuses_the_append(place):
     rows = [StagedSegment(partition=0, segment=segment("a"))]

@@ -20,22 +20,6 @@ def check(first_us, last_us):
     check_timestamps("orders", SETTINGS, {0: [segment("b")], 1: [staged]}, NOW_MS)
 
 
-def test_timestamps_up_to_both_limits_are_taken():
-    check(OLDEST_US, NEWEST_US)
-
-
-@pytest.mark.parametrize(
-    "first_us, last_us, words",
-    [
-        (OLDEST_US, NEWEST_US + 1, "3000 ms after the append"),
-        (OLDEST_US - 1, NEWEST_US, "70000 ms before the append"),
-    ],
-)
-def test_a_timestamp_beyond_a_limit_is_refused_with_its_partition(first_us, last_us, words):
-    with pytest.raises(InvalidTimestampError, match=f"for orders-1 .* {words}"):
-        check(first_us, last_us)
-
-
 def test_a_refusal_says_the_time_or_the_number_where_there_is_no_such_time():
     with pytest.raises(InvalidTimestampError, match=r"1970-01-01T00:00:01\+00:00"):
         check(1_000_000, NEWEST_US)

@@ -19,10 +19,6 @@ def gathering(*records, at_ms=100, full_bytes=NEVER_FULL, **given):
     return accumulator
 
 
-def test_nothing_is_due_without_a_record():
-    assert gathering().due_at_ms() is None
-
-
 def test_an_append_is_due_linger_ms_after_its_first_record():
     accumulator = Accumulator(settings(linger_ms=50))
 
@@ -42,14 +38,6 @@ def test_a_topic_with_enough_bytes_makes_the_append_due_at_once():
     assert (before, is_changed, accumulator.due_at_ms()) == (105, True, 100)
 
 
-def test_a_send_that_waits_for_room_makes_the_append_due_at_once():
-    accumulator = gathering(("t", record()), linger_ms=50)
-
-    accumulator.waiting_count += 1
-
-    assert accumulator.due_at_ms() == 100
-
-
 def test_a_flush_makes_what_waits_due_and_nothing_that_comes_after_it():
     accumulator = gathering(("t", record()), linger_ms=50)
 
@@ -57,16 +45,6 @@ def test_a_flush_makes_what_waits_due_and_nothing_that_comes_after_it():
 
     assert accumulator.due_at_ms() == 100
     accumulator.take()
-    accumulator.add("t", record(), 200, NEVER_FULL)
-    assert accumulator.due_at_ms() == 250
-
-
-def test_a_flush_of_nothing_makes_nothing_due():
-    accumulator = gathering(linger_ms=50)
-
-    accumulator.flush()
-
-    assert accumulator.due_at_ms() is None
     accumulator.add("t", record(), 200, NEVER_FULL)
     assert accumulator.due_at_ms() == 250
 
@@ -108,14 +86,6 @@ def test_records_expire_in_the_order_of_their_sends():
 
     assert expired == {"t": [old], "u": [other]}
     assert accumulator.take() == {"t": [new]}
-
-
-def test_memory_of_what_expires_is_in_use_until_it_has_its_answer():
-    accumulator = gathering(("t", record(deadline_ms=200)))
-
-    [expired] = accumulator.expire(250)["t"]
-
-    assert accumulator.used_bytes == held_bytes(expired)
 
 
 def test_an_append_is_not_due_any_more_when_all_its_records_have_expired():

@@ -19,8 +19,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.service.append.produce.delivery import (
     SILENT_MS,
-    TRY_MS_MAX,
-    TRY_MS_MIN,
     Delivery,
 )
 from kafka_on_spark.service.append.produce.sent_record import TopicLimits
@@ -37,17 +35,6 @@ from tests.unit.service.append.produce.sent import (
 
 def delivery_of(*partitions):
     return Delivery([part(*records, partition=each) for each, records in enumerate(partitions)])
-
-
-def test_each_partition_is_settled_by_its_own_answer():
-    a, b, c = record(), record(), record()
-    delivery = delivery_of([a, b], [c])
-
-    [outcome] = delivery.answer([stands(0, base_offset=5), failed(KafkaStorageError("away"), 1)])
-
-    assert (outcome.topic, outcome.partition, outcome.base_offset) == ("t", 0, 5)
-    assert outcome.records == [a, b]
-    assert [part.key for part in delivery.parts] == [key(1)]
 
 
 def test_it_is_said_once_after_two_seconds_why_records_have_no_answer_and_for_how_long():
@@ -100,27 +87,6 @@ def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
     assert outcome.error.context["may_be_committed"]
 
 
-def test_an_error_that_ends_the_very_try_that_may_have_appended_says_so():
-    delivery = delivery_of([record()])
-
-    [outcome] = delivery.fail(delivery.parts, CorruptLogError("bad"), may_be_appended=True)
-
-    assert isinstance(outcome.error, CorruptLogError)
-    assert outcome.error.message == "bad; a try of this append may be committed"
-    assert outcome.error.context["may_be_committed"]
-    assert delivery.parts == []
-
-
-def test_an_error_that_says_already_that_the_append_may_be_committed_is_told_as_it_is():
-    error = ProducerFencedError("a newer run; an earlier try may stand", may_be_committed=True)
-    delivery = delivery_of([record()])
-    delivery.answer([failed(RequestTimedOutError("late"))])
-
-    [outcome] = delivery.answer([failed(error)])
-
-    assert outcome.error is error
-
-
 def test_a_retry_leaves_out_what_expired_while_nothing_can_have_been_appended():
     old, new = record(deadline_ms=10), record(deadline_ms=20)
     delivery = delivery_of([old, new])
@@ -146,17 +112,6 @@ def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_exp
     assert delivery.expire(10) == []
 
 
-def test_offsets_count_from_the_first_record_whether_it_has_expired_or_not():
-    old, new = record(deadline_ms=10), record(deadline_ms=20)
-    delivery = delivery_of([old, new])
-    delivery.answer([failed(RequestTimedOutError("late"))])
-    delivery.expire(10)
-
-    [outcome] = delivery.answer([stands(base_offset=40)])
-
-    assert (outcome.records, outcome.base_offset) == ([new], 41)
-
-
 LIMITS = TopicLimits(
     topic_id=TOPIC_ID,
     partition_count=2,
@@ -176,43 +131,6 @@ def test_records_that_their_topic_does_not_allow_are_left_out_of_the_next_try():
     assert [(each.partition, each.records) for each in outcomes] == [(0, [large]), (1, [alone])]
     assert {type(each.error) for each in outcomes} == {MessageTooLargeError}
     assert [(each.key, each.records) for each in delivery.parts] == [(key(0), [small])]
-
-
-def test_a_retry_of_unknown_outcome_brings_records_that_their_topic_does_not_allow_any_more():
-    delivery = delivery_of([record(size_bytes=101)])
-    delivery.answer([failed(RequestTimedOutError("late"))])
-
-    assert delivery.refusals({TOPIC_ID: LIMITS}, 0) == {}
-
-
-def test_records_of_a_topic_that_is_gone_are_not_checked():
-    assert delivery_of([record(size_bytes=101)]).refusals({}, 0) == {}
-
-
-def test_an_append_ends_when_all_of_it_has_expired():
-    delivery = delivery_of([record(deadline_ms=10)], [record(deadline_ms=10)])
-
-    outcomes = delivery.expire(11)
-
-    assert [each.partition for each in outcomes] == [0, 1]
-    assert delivery.parts == []
-
-
-def test_a_try_ends_when_the_next_record_expires_within_bounds():
-    delivery = delivery_of([record(deadline_ms=5000)], [record(deadline_ms=9000)])
-
-    assert delivery.left_ms(1000) == delivery.try_ms(1000) == 4000
-    assert delivery.left_ms(5001) == 0
-    assert delivery.try_ms(4999) == TRY_MS_MIN
-    assert delivery.try_ms(-(10**6)) == TRY_MS_MAX
-
-
-def test_what_expired_already_does_not_shorten_a_try():
-    delivery = delivery_of([record(deadline_ms=10), record(deadline_ms=9000)])
-    delivery.answer([failed(RequestTimedOutError("late"))])
-    delivery.expire(10)
-
-    assert delivery.try_ms(1000) == 8000
 
 
 def test_an_answer_about_the_producer_itself_ends_its_run():

@@ -25,20 +25,6 @@ def test_later_records_of_a_muted_partition_wait_and_others_go_on():
     assert (muted.keys, muted.has_released) == ({key(0)}, False)
 
 
-def test_what_has_waited_goes_first_once_the_partition_has_its_answer():
-    a, b, c = record(), record(), record()
-    muted = muting(part(record()))
-    muted.join([part(a)], NEXT)
-    muted.join([part(b)], NEXT)
-
-    muted.unmute([key()])
-    assert muted.has_released
-    [tried] = muted.join([part(c)], NEXT)
-
-    assert tried.records == [a, b, c]
-    assert muted.is_empty
-
-
 def test_what_has_waited_goes_on_though_nothing_later_comes():
     waits = record()
     muted = muting(part(record()))

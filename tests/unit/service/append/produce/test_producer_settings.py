@@ -28,8 +28,3 @@ REFUSED = [
 def test_a_setting_that_can_not_hold_is_refused_with_its_reason(given, kind, said):
     with pytest.raises(kind, match=said):
         settings(**given)
-
-
-@pytest.mark.parametrize("given, acks", [("all", "all"), (-1, "all"), (1, "1")])
-def test_acks_are_kafkas(given, acks):
-    assert settings(acks=given).acks == acks

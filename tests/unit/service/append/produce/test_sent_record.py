@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from concurrent.futures import FIRST_COMPLETED, InvalidStateError, as_completed, wait
 from dataclasses import replace
 
 import pytest
@@ -54,15 +53,6 @@ def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, 
     assert why is None if kind is None else isinstance(why, kind)
 
 
-def test_only_the_records_that_are_wrong_are_refused():
-    good, bad = record(timestamp_us=NOW_MS * 1000), record(partition=9)
-
-    [(found, why)] = refused(LIMITS, [good, bad], NOW_MS)
-
-    assert found is bad
-    assert isinstance(why, InvalidRecordError)
-
-
 def test_a_compacted_topic_refuses_the_records_without_a_key_only():
     compacted, moment = replace(LIMITS, needs_key=True), NOW_MS * 1000
     keyed, keyless = record(key=b"", timestamp_us=moment), record(timestamp_us=moment)
@@ -102,37 +92,6 @@ def test_a_future_gives_its_own_result_though_others_of_the_append_end_first():
         second.result()
 
 
-def test_a_future_without_an_answer_times_out():
-    first, second, _ = futures()
-    first.set_result(1)
-
-    with pytest.raises(TimeoutError):
-        second.result(0)
-    with pytest.raises(TimeoutError):
-        second.exception(0.001)
-
-
-def test_a_sent_record_can_not_be_cancelled():
-    first, *_ = futures()
-
-    assert not first.cancel()
-    assert first.running()
-    first.set_result(1)
-    assert first.done()
-    with pytest.raises(InvalidStateError):
-        first.set_result(2)
-
-
-def test_pythons_own_functions_take_the_futures_of_one_append():
-    first, second, third = futures()
-    first.set_result(1)
-    assert wait(futures(), 0).done == set()
-    assert wait([first, second, third], 30, FIRST_COMPLETED).done == {first}
-    threading.Timer(0.01, lambda: (second.set_result(2), third.set_result(3))).start()
-
-    assert sorted(each.result() for each in as_completed([first, second, third], 30)) == [1, 2, 3]
-
-
 def test_asyncio_awaits_a_future():
     async def awaited():
         first, *_ = futures()
@@ -140,14 +99,3 @@ def test_asyncio_awaits_a_future():
         return await asyncio.wrap_future(first)
 
     assert asyncio.run(awaited()) == 1
-
-
-def test_callbacks_of_a_future_run_once_before_and_after_its_end():
-    first, *_ = futures()
-    seen = []
-    first.add_done_callback(lambda each: seen.append(("before", each.result())))
-
-    first.set_result(1)
-    first.add_done_callback(lambda each: seen.append(("after", each.result())))
-
-    assert seen == [("before", 1), ("after", 1)]
