@@ -123,26 +123,6 @@ def of_all(count, **fields):
     return [partition("1 2 3", hw=100, **fields) for _ in range(count)]
 
 
-def test_what_is_dirty_is_decided_for_all_partitions_in_one_commit():
-    world = World(*of_all(3))
-    world.dirty_to = {0: 40, 2: 60}
-
-    assert world.seen() == [0, 1, 2]
-
-    assert [world.compacted(each).compacted_below for each in range(3)] == [40, 0, 60]
-    assert world.metadata.commits == 1
-    assert world.decided() == [0, 2]
-    assert (world.report.looked_at, world.report.is_done) == (3, True)
-
-
-def test_without_dirt_nothing_is_committed():
-    world = World(*of_all(2))
-
-    world.seen()
-
-    assert (world.metadata.commits, world.decided()) == (0, [])
-
-
 @pytest.mark.parametrize(
     "given, fields",
     [
@@ -195,14 +175,6 @@ def test_maintain_looks_at_all_whenever_they_were_looked_at():
     world.seen()
 
     assert world.seen(is_all=True) == [0, 1]
-
-
-def test_another_process_remembers_nothing_and_looks():
-    world = World(*of_all(1))
-    world.seen()
-    world.process()
-
-    assert world.seen() == [0]
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
@@ -263,39 +235,6 @@ def test_a_look_that_fails_holds_no_other_up():
     assert [world.compacted(each).compacted_below for each in range(2)] == [0, 40]
 
 
-def test_no_decision_is_made_before_the_last_one_is_finished_by_all_in_sync():
-    world = World(*of_all(1))
-    world.dirty_to = {0: 40}
-    world.seen()
-    world.lags, world.dirty_to = {2}, {0: 80}
-    world.clock.advance(BACKOFF_MS)
-
-    world.seen()
-    assert world.compacted().compacted_below == 40
-
-    world.lags = set()
-    world.clock.advance(BACKOFF_MS)
-    world.seen()
-    assert (world.compacted().compacted_below, world.compacted().cleaned_below) == (80, 40)
-
-
-def test_it_is_decided_on_the_image_of_the_commit():
-    """Another process has begun another leadership since the look."""
-    world = World(*of_all(1))
-    world.dirty_to = {0: 40}
-
-    def elect():
-        changed = partition("1 2 3", hw=100, epoch=6, version=10)
-        topic = world.metadata.image.topic(TOPIC)
-        topics = {TOPIC_ID: replace(topic, partitions={0: changed})}
-        world.metadata.image = replace(world.metadata.image, topics=topics)
-
-    world.metadata.before_commit = elect
-    world.seen()
-
-    assert (world.metadata.commits, world.decided()) == (0, [])
-
-
 def test_a_controller_commits_under_its_own_term():
     world = World(*of_all(1))
     world.dirty_to = {0: 40}
@@ -349,14 +288,6 @@ def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commi
     assert decided.what.startswith("decision: compacted below 40")
     assert (failed.partition, failed.count, failed.error) == (1, 0, "a file is damaged")
     assert world.metadata.commits == 1
-
-
-def test_a_pass_over_some_topics_is_none_over_all():
-    """The others are not put off by it."""
-    world = World(*of_all(2))
-    world.passes.run_share([])
-
-    assert world.seen() == [0, 1]
 
 
 def test_what_is_remembered_of_deleted_partitions_is_forgotten():

@@ -7,8 +7,6 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.compact.replica_looks import (
     appended_ranges,
     plan_compaction_look,
@@ -52,28 +50,6 @@ class Looking(Rounds):
         return self.clock.now_ms() - self.root_lag_ms
 
 
-def test_all_replicas_say_how_far_they_are_and_the_leader_what_is_dirty():
-    cluster = Looking()
-    state = cluster.table(2).load()
-    progress = CompactionProgress(
-        compacted_below=Offset(2), tombstones_below=Offset(0), finished_below=Offset(2)
-    )
-    change = replacing.set_compaction(state, progress, leader_epoch=EPOCH)
-    cluster.table(2).commit(state, change)
-
-    report = cluster.look().report
-
-    assert {each: seen.progress.finished_below for each, seen in report.replicas.items()} == {
-        1: 0,
-        2: 2,
-        3: 0,
-    }
-    assert {seen.log_end_offset for seen in report.replicas.values()} == {5}
-    assert (report.dirt.first_dirty, report.dirt.cleanable_below) == (0, 5)
-    assert report.dirt.dirty_bytes == sum(each.size_bytes for each in state.batches)
-    assert report.leader_epoch == EPOCH
-
-
 def test_the_newest_batches_are_left_for_the_lag():
     cluster = Looking(**{"min.compaction.lag.ms": str(2 * HOUR_MS)})
 
@@ -94,23 +70,6 @@ def test_what_was_merged_is_as_old_as_its_oldest_record():
 
     assert of_whole.oldest_ms == of_plain[0].oldest_ms == of_plain[0].appended_at_ms
     assert of_whole.appended_at_ms == of_plain[-1].appended_at_ms
-
-
-def test_the_lag_is_told_by_the_slower_of_two_clocks():
-    cluster = Looking(**{"min.compaction.lag.ms": str(2 * HOUR_MS)})
-    cluster.root_lag_ms = HOUR_MS
-
-    report = cluster.look().report
-
-    assert report.dirt.cleanable_below == 3
-    assert report.now_ms == cluster.clock.now_ms() - HOUR_MS
-
-
-def test_nothing_above_the_high_watermark_is_dirty():
-    cluster = Looking()
-    cluster.append(0, "f", 3)
-
-    assert cluster.look().report.dirt.cleanable_below == 5
 
 
 def test_a_root_of_a_follower_that_is_away_is_left_out():

@@ -14,16 +14,13 @@ from kafka_on_spark.controller.commands.requests import Request, request_record,
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
-    InvalidConfigError,
     InvalidRequestError,
-    KafkaOnSparkError,
     NotControllerError,
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from tests.fakes import Fault, MemoryMetadataLog
+from tests.fakes import Fault
 from tests.unit.service.controlled import create, pending, run
 
 
@@ -35,33 +32,6 @@ def test_alone_a_command_is_claim_decision_and_resignation_in_one_commit(world):
     ]
     assert world.image.topic_ids == {"orders": topic_id}
     assert world.image.controller.controller_id is None
-
-
-def test_with_an_active_controller_a_command_is_a_request_and_its_decision_one_commit(world):
-    active = world.controller()
-    world.while_waiting(lambda: active.serve_requests(world.id_source))
-
-    topic_id = run(world.process("me"), create("orders"))
-
-    assert world.kinds(since=2) == [
-        ["AdminRequestRecord"],
-        ["TopicRecord", "PartitionRecord", "AdminResultRecord"],
-    ]
-    assert (world.image.topic_ids, world.image.requests) == ({"orders": topic_id}, ())
-    assert world.log.batches[-1].stamp.controller_epoch == active.epoch
-
-
-def test_what_the_newest_image_refuses_is_told_at_once_and_writes_nothing(world):
-    run(world.process("me"), create("orders"))
-    world.controller()
-    before = world.log.end_offset
-
-    with pytest.raises(TopicAlreadyExistsError):
-        run(world.process("me"), create("orders"))
-    with pytest.raises(InvalidConfigError):
-        run(world.process("me"), create("other", **{"retention.ms": "long"}))
-    assert world.clock.slept_ms == []
-    assert world.log.end_offset == before
 
 
 def test_what_is_so_already_is_answered_at_once_and_writes_nothing(world):
@@ -220,43 +190,6 @@ def test_a_request_that_is_none_is_refused(world, text):
     assert '"code": 42' in world.log.batches[-1].records[-1].result
 
 
-def test_what_has_no_code_is_raised_as_an_error_of_the_package(world):
-    active = world.controller()
-
-    def answer():
-        [record] = world.image.requests
-        text = '{"code": -1, "error": "KeyError: 3"}'
-        active.submit(
-            lambda image: ControllerResult(
-                [AdminResultRecord(request=record.request, result=text)], None
-            )
-        )
-
-    world.while_waiting(answer)
-
-    with pytest.raises(KafkaOnSparkError, match="could not decide: KeyError: 3"):
-        run(world.process("me"), create("orders"))
-
-
 def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_written():
     with pytest.raises(InvalidRequestError, match="can't be given <object object"):
         DELETE_TOPIC.order(name=object())
-
-
-def test_pending_requests_are_in_a_snapshot_and_are_run_from_there(world):
-    pending(world, create("first"))
-    pending(world, create("second"))
-    image = world.image
-    snapshot = snapshot_records(image)
-    world.log.write_snapshot(snapshot, world.log.batches[-1].stamp, image.offset)
-    world.log.batches[0] = None  # what the snapshot holds is not read again
-
-    class Tail(MemoryMetadataLog):
-        def read(self, *, from_offset):
-            return [each for each in self.batches if each and each.base_offset >= from_offset]
-
-    world.log.__class__ = Tail
-    world.controller().serve_requests(world.id_source)
-
-    assert list(world.metadata().image.topic_ids) == ["first", "second"]
-    assert world.metadata().image.requests == ()

@@ -17,7 +17,6 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     RemovePartitionRecord,
     RemoveTopicRecord,
-    Stamp,
     TopicRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -110,24 +109,6 @@ ALL = {1: None, 2: None, 3: None}
 TOPIC_ONLY = dict.fromkeys(ALL, frozenset({TOPIC_ID}))
 
 
-def test_a_first_pass_lists_all_roots_and_the_next_ones_none(world):
-    assert world.clean() == (0, [ALL])
-    assert world.clean() == (0, [])
-
-
-def test_what_was_seen_to_go_is_removed_once_its_time_is_over(world):
-    world.clean()
-    world.commit(GONE)
-
-    assert world.clean() == (0, [])
-    world.clock.advance(DELAY_MS - 1)
-    assert world.clean() == (0, [])
-    world.clock.advance(1)
-    assert world.clean() == (3, [TOPIC_ONLY])
-    assert world.clean() == (0, [])
-    assert world.tables == {1: [], 2: [], 3: []}
-
-
 def test_a_later_process_learns_from_the_log_since_when_a_table_is_unassigned(world):
     world.commit(GONE)
     world.clock.advance(DELAY_MS - 1000)
@@ -200,27 +181,6 @@ def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, mo
 
     assert len(reads) == 1
     assert [len(tables) for tables in world.tables.values()] == [1, 1, 0]
-
-
-def test_a_first_listing_reads_the_log_back_to_the_snapshot_before_what_it_needs(world):
-    """Not the whole history, of which there may be a million commits."""
-    world.metadata.catch_up()
-    world.log.write_snapshot(
-        snapshot_records(world.metadata.image), Stamp(time_ms=0), world.metadata.image.offset
-    )
-    middle = world.metadata.image.offset
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    late = world.new_cleaner()
-    read = world.log.read
-    world.log.read = lambda *, from_offset, to_offset=None: (
-        reads.append(from_offset) or read(from_offset=from_offset, to_offset=to_offset)
-    )
-    reads = []
-
-    assert world.clean(late)[0] == 3
-
-    assert min(reads) == middle
 
 
 def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
@@ -313,19 +273,6 @@ def test_what_a_failed_pass_was_to_remove_is_removed_by_the_next_one(world, prev
 
 
 @pytest.mark.parametrize("prevent", FAILURES)
-def test_a_first_pass_that_fails_is_followed_by_one_that_lists_all_roots(world, prevent):
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    late = world.new_cleaner()
-    prevent(world)
-    with pytest.raises(KafkaStorageError):
-        world.clean(late)
-    mend(world)
-
-    assert world.clean(late) == (3, [ALL])
-
-
-@pytest.mark.parametrize("prevent", FAILURES)
 def test_a_root_that_could_not_be_emptied_is_listed_as_a_whole(world, prevent):
     world.clean()
     world.commit(GONE)
@@ -394,11 +341,6 @@ def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
 
     assert world.tables[2] == [unknown]
     assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
-
-
-def test_what_is_assigned_stays_on_the_root_of_a_broker_that_leaves(world):
-    assert world.cleaner.empty(2) == 0
-    assert len(world.tables[2]) == 1
 
 
 def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_comes_again(world):

@@ -5,12 +5,10 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     KafkaStorageError,
-    RequestTimedOutError,
 )
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -19,53 +17,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault
-from tests.unit.service.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
-
-
-def test_a_waiter_that_sees_no_renewal_for_a_lease_claims_and_runs_all_that_is_pending(world):
-    dead = world.controller("dead")
-    pending(world, create("first"))
-    pending(world, create("second"))
-    began_ms = world.clock.monotonic_ms()
-
-    run(world.process("me"), create("third"))
-
-    assert LEASE_MS <= world.clock.monotonic_ms() - began_ms < LEASE_MS + 1000
-    assert list(world.image.topic_ids) == ["first", "second", "third"]
-    assert world.image.controller.controller_id is None
-    assert world.image.controller.controller_epoch == dead.epoch + 1
-
-
-def test_a_waiter_claims_at_once_after_a_resignation(world):
-    active = world.controller()
-    world.while_waiting(active.resign)
-
-    run(world.process("me"), create("orders"))
-
-    assert world.clock.monotonic_ms() < 1000
-    assert world.image.topic_ids.keys() == {"orders"}
-
-
-def test_renewals_keep_a_waiter_from_claiming_and_the_request_is_withdrawn_in_the_end(world):
-    """A controller that lives and never answers: one of a version that knows no requests."""
-    active = world.controller()
-
-    def renew():
-        active.submit(
-            lambda image: ControllerResult(
-                [ControllerRecord(controller_id="active", controller_epoch=active.epoch)], None
-            )
-        )
-
-    world.clock.on_sleep = renew
-
-    with pytest.raises(RequestTimedOutError, match=r"active has not answered in 60000 ms.*nothing"):
-        run(world.process("me"), create("orders"))
-
-    world.clock.on_sleep = lambda: None
-    assert world.image.requests == ()
-    active.serve_requests(world.id_source)
-    assert world.image.topics == {}
+from tests.unit.service.controlled import TIMEOUT_MS, create, run
 
 
 def conflicts_for_long(world, is_it, meanwhile=lambda: None):
@@ -88,32 +40,11 @@ def is_result(records):
     return isinstance(records[0], AdminResultRecord)
 
 
-def test_a_request_that_can_not_be_withdrawn_may_be_run_yet(world):
-    world.controller()
-    conflicts_for_long(world, is_result)
-
-    with pytest.raises(CommitOutcomeUnknownError, match="it may be run yet: look"):
-        run(world.process("me"), create("orders"), timeout_ms=0)
-
-    assert len(world.image.requests) == 1
-
-
 def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
     active = world.controller()
     conflicts_for_long(world, is_result, lambda: active.serve_requests(world.id_source))
 
     topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
-
-    assert world.image.topic_ids == {"orders": topic_id}
-
-
-def test_a_waiter_that_can_not_resign_in_time_tells_the_answer_that_it_has_given(world):
-    world.controller("dead")
-    conflicts_for_long(
-        world, lambda records: len(records) == 1 and getattr(records[0], "is_resignation", False)
-    )
-
-    topic_id = run(world.process("me"), create("orders"))
 
     assert world.image.topic_ids == {"orders": topic_id}
 
@@ -132,16 +63,6 @@ def fail_reads(world, times):
     return left
 
 
-def test_a_waiter_outlives_a_metadata_root_that_is_away_for_a_moment(world):
-    active, left = world.controller(), fail_reads(world, 2)
-    world.clock.on_sleep = lambda: left or active.serve_requests(world.id_source)
-
-    topic_id = run(world.process("me"), create("orders"))
-
-    assert left == []
-    assert world.image.topic_ids == {"orders": topic_id}
-
-
 def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
     world.controller()
     fail_reads(world, 1000)
@@ -154,18 +75,6 @@ def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
     assert len(world.image.requests) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE])
-def test_a_request_may_be_run_yet_if_the_metadata_root_fails_while_it_is_withdrawn(world, fault):
-    world.controller()
-    process = world.process("me")
-    world.log.faults.extend([None, fault])
-
-    with pytest.raises(CommitOutcomeUnknownError, match="it may be run yet: look"):
-        run(process, create("orders"), timeout_ms=0)
-
-    assert len(world.image.requests) == 1
-
-
 @pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
 def test_a_waiter_whose_claim_fails_claims_again(world, fault):
     world.controller("dead")
@@ -173,22 +82,6 @@ def test_a_waiter_whose_claim_fails_claims_again(world, fault):
     world.log.faults.extend([None, fault])
 
     topic_id = run(process, create("orders"))
-
-    assert world.image.topic_ids == {"orders": topic_id}
-
-
-def test_a_waiter_whose_resignation_fails_tells_the_answer_that_it_has_given(world):
-    """The metadata root goes away after the answer, and stays away."""
-    world.controller("dead")
-    append = world.log.append
-
-    def go_away(records, *arguments, **named):
-        world.log.is_offline = getattr(records[0], "is_resignation", False)
-        return append(records, *arguments, **named)
-
-    world.log.append = go_away
-
-    topic_id = run(world.process("me"), create("orders"))
 
     assert world.image.topic_ids == {"orders": topic_id}
 

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
-from tests.unit.service.controlled import World, commit, create, pending
+from tests.unit.service.controlled import World, commit
 
 SESSION_MS = 9000
 DENIED = RootAccessDeniedError.code
@@ -104,34 +104,6 @@ def test_a_standby_says_how_long_it_has_waited(world):
     assert 20_000 <= waited_ms <= 21_000  # two leases: the first tells whether it is alive
 
 
-@pytest.mark.parametrize("waited_ms, is_decided", [(900, True), (1100, False)])
-def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, waited_ms, is_decided):
-    world.clock.advance(5000)
-    term = world.controller()
-    term.answer_requests(world.id_source)
-    pending(world, create("payments"), timeout_ms=1000)
-    world.clock.advance(waited_ms)
-    term._metadata.catch_up()
-
-    assert term.answer_requests(world.id_source) == 1
-
-    assert ("payments" in world.image.topic_ids) is is_decided
-
-
-def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(world):
-    world.clock.advance(5000)
-    term = world.controller()
-    term.answer_requests(world.id_source)
-    pending(world, create("payments"), timeout_ms=1000)
-    world.clock._started_at_ms += 3_600_000
-    world.clock.advance(900)
-    term._metadata.catch_up()
-
-    assert term.answer_requests(world.id_source) == 1
-
-    assert "payments" in world.image.topic_ids
-
-
 class Roots:
     """Roots of which some have little room: broker and bytes; each probe's size is kept."""
 
@@ -178,16 +150,6 @@ def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, siz
     assert well.clock.monotonic_ms() - began_ms < 2000
     assert well.image.brokers[2].refused == RefusedWrite(size_bytes, ("active",))
     assert sorted(well.image.partition(KEY).isr) == [1, 3]
-
-
-def test_a_controller_tries_the_write_that_an_append_was_refused(well):
-    """Small ones it would take."""
-    noted(well, "a")
-    loop = well.loop("active")
-    loop._run_probes = roots = Roots(room_of_2=200_000)
-
-    assert loop.run(None).fenced == (2,)
-    assert (2, 900_000) in roots.tried
 
 
 def test_what_one_host_met_and_the_controller_does_not_fences_nobody(well):
@@ -256,16 +218,6 @@ def test_a_controller_that_asks_for_no_majority_fences_what_others_can_write_to(
 
     states = {each.state for each in well.image.brokers.values()}
     assert BrokerState.FENCED in states
-
-
-def test_the_last_member_of_an_isr_is_not_fenced_and_leads_on():
-    world = World()
-    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1"))))
-    loop = world.loop("active")
-    loop._run_probes = answers({1: FULL})
-
-    assert loop.run(None).fenced == ()
-    assert world.image.partition(KEY).leader == 1
 
 
 def test_the_last_member_of_an_isr_that_has_room_again_is_known_for_full_no_more():

@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.commands.commands import DRAIN_BROKER
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.records import BrokerChangeRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.probing.probes import ProbeResult
@@ -49,14 +46,6 @@ def test_the_new_leaders_of_a_failed_broker_are_commanded_after_the_commit(world
     assert led.sent == [(2, 6)]
 
 
-def test_nobody_is_commanded_where_no_leadership_has_begun(world):
-    led = Led(world)
-
-    led.loop.run(None)
-
-    assert led.sent == []
-
-
 def test_what_a_request_decides_is_commanded_too(world):
     led = Led(world)
     pending(world, DRAIN_BROKER.order(broker_id=1))
@@ -64,31 +53,6 @@ def test_what_a_request_decides_is_commanded_too(world):
     led.loop.run(None)
 
     assert led.sent == [(2, 6)]
-
-
-def test_what_was_decided_in_vain_is_not_commanded(world):
-    """Another process has it decided first: only what was committed is."""
-    led = Led(world, fails={1})
-    submit = led.loop._metadata.submit
-
-    def after_another(decide, **arguments):
-        def decided(image):
-            result = decide(image)
-            if any(isinstance(each, BrokerChangeRecord) for each in result.records) and once:
-                once.clear()
-                world.metadata().submit(
-                    lambda newest: fence_broker(newest, BrokerId(2), "first"), timeout_ms=1000
-                )
-            return result
-
-        return submit(decided, **arguments)
-
-    once = [True]
-    led.loop._metadata.submit = after_another
-
-    led.loop.run(None)
-
-    assert led.sent == [(3, 6)]
 
 
 def led_elsewhere(share, of):
@@ -118,18 +82,6 @@ def test_leaders_are_given_back_above_the_limit_of_the_imbalance(world, limit, s
     assert report.leaders_moved == moved
     leaders = [each.leader for _, each in world.image.partitions()]
     assert leaders.count(2) == share - moved
-
-
-def test_leaderships_of_a_broker_that_is_away_are_not_given_back(world):
-    image = image_of(*led_elsewhere(2, 2), ids="1 2", fenced="1")
-    image = replace(image, configs={"leader.imbalance.per.broker.percentage": "0"})
-    commit(world, *snapshot_records(image))
-    loop = world.loop("active")
-    loop._run_probes = lambda orders: [
-        ProbeResult(each.broker_id, 56 if each.broker_id == 1 else 0) for each in orders
-    ]
-
-    assert loop.run(None).leaders_moved == 0
 
 
 def headless_image(**configs):
@@ -172,15 +124,3 @@ def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
     assert asked == [[1, 3]]
     assert report.leaders_moved == 1
     assert [each.leader for _, each in world.image.partitions()] == [3]
-
-
-def test_a_pass_inspects_no_log_where_all_have_leaders(world):
-    commit(world, *snapshot_records(image_of(partition("1 2"), ids="1 2")))
-    loop = world.loop("active")
-
-    def run_inspections(orders):
-        raise AssertionError(orders)
-
-    loop._run_inspections = run_inspections
-
-    assert loop.run(None).passes == 1

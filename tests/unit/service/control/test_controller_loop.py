@@ -4,56 +4,17 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.controller.commands.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
+from kafka_on_spark.controller.commands.commands import DELETE_TOPIC
 from kafka_on_spark.controller.commands.lease import claim
-from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import LOST
-from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_loop import duration_ms
-from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import image_of, partition
-from tests.unit.service.controlled import LEASE_MS, commit, create, pending, run
-
-
-def test_the_loop_answers_between_passes(world):
-    """The heartbeat interval is two seconds; who asks waits for a poll, not for a pass."""
-    asked = []
-
-    def ask():
-        if not asked and world.clock.monotonic_ms() > 100:
-            asked.append(pending(world, create("orders")))
-            asked.append(world.clock.monotonic_ms())
-        elif asked and len(asked) == 2 and not world.image.requests:
-            asked.append(world.clock.monotonic_ms())
-
-    world.clock.on_sleep = ask
-
-    world.loop("active").run(5_000)
-
-    assert world.image.topic_ids.keys() == {"orders"}
-    assert asked[2] - asked[1] <= 400
-
-
-def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
-    loop = world.loop("active")
-    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
-    world.while_waiting(lambda: pending(world, ALTER, asked_by="me"))
-    run(world.process("me"), create("orders"))
-
-    loop.run(None)
-
-    names = [type(record).__name__ for batch in world.log.batches for record in batch.records]
-    assert names.index("AdminResultRecord") < names.index("BrokerChangeRecord")
-    assert world.image.topic("orders").configs == {"retention.ms": "5"}
-
-
-ALTER = ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5})
+from tests.unit.service.controlled import LEASE_MS, commit, create, run
 
 
 def renewals_of(world):
@@ -65,26 +26,6 @@ def renewals_of(world):
             isinstance(each, ControllerRecord) and each.cause == "renewed" for each in batch.records
         )
     ]
-
-
-def test_the_lease_is_renewed_between_the_parts_of_a_share_of_upkeep(world):
-    """Each takes four seconds, a large file's merge, and the lease lasts for ten."""
-    loop = world.loop("active")
-    waits = []
-
-    def maintain(*, after_part):
-        for _ in range(10):
-            world.clock.advance(4000)
-            after_part()
-            waits.append(watch.is_over(world.image))
-
-    watch = LeaseWatch(world.clock)
-    loop._chores = Chores(maintain=maintain)
-
-    loop.run(None)
-
-    assert len(renewals_of(world)) == 10
-    assert not any(waits)
 
 
 def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
@@ -147,55 +88,6 @@ def test_parts_that_take_no_time_cost_no_look_at_the_log(world):
     assert len(served) == 2
 
 
-def submitted_by(loop):
-    """Note how many decisions a loop submits; return the list that it is noted in."""
-    submit, noted = loop._metadata.submit, []
-
-    def noting(decide, **given):
-        noted.append(decide)
-        return submit(decide, **given)
-
-    loop._metadata.submit = noting
-    return noted
-
-
-def test_a_pass_that_has_nothing_to_decide_submits_nothing(world):
-    """Each submission takes the commit lock and reads the log, and a pass has six decisions."""
-    commit(world, *snapshot_records(image_of(partition("1 2 3"))))
-    loop = world.loop("active")
-    submitted = submitted_by(loop)
-
-    loop.run(None)
-
-    assert len(submitted) == 2  # the claim, and the resignation
-
-
-def test_what_a_pass_has_not_seen_yet_is_decided_by_the_next(world):
-    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2"))))
-    loop = world.loop("active")
-    probe, lost_at_ms, renewed_at_ms = loop._run_probes, [], []
-
-    def lose(orders):
-        if not lost_at_ms:
-            lost_at_ms.append(world.clock.monotonic_ms())
-            image = world.image
-            ((key, before),) = image.partitions()
-            change = PartitionChange(directories=(*before.directories[:2], LOST))
-            commit(world, change_record(image, key, before, change, "lost"))
-        return probe(orders)
-
-    def look():
-        ((_, now),) = world.image.partitions()
-        if lost_at_ms and now.directories[2] is None and not renewed_at_ms:
-            renewed_at_ms.append(world.clock.monotonic_ms())
-
-    loop._run_probes, world.clock.on_sleep = lose, look
-
-    loop.run(5_000)
-
-    assert renewed_at_ms[0] - lost_at_ms[0] <= 2_500  # a heartbeat interval, and a poll
-
-
 def test_what_another_has_decided_first_is_not_decided_again(world):
     commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
     loop = world.loop("active")
@@ -241,17 +133,6 @@ def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
         if isinstance(batch.records[0], ControllerRecord)
     ]
     assert max(later - earlier for earlier, later in pairwise(signs)) < LEASE_MS
-
-
-def test_a_standby_waits_for_the_lease_and_goes_on_from_there(world):
-    dead = world.controller("dead")
-    pending(world, create("orders"))
-
-    report = world.loop("standby").run(1_000)
-
-    assert report.passes >= 1
-    assert world.image.controller.controller_epoch == dead.epoch + 1
-    assert world.image.topic_ids.keys() == {"orders"}
 
 
 def test_a_standby_of_a_controller_that_lives_stops_after_its_time(world):

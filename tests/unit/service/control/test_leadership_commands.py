@@ -8,9 +8,8 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
-from kafka_on_spark.errors import CommitConflictError, FencedLeaderEpochError, KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -30,7 +29,6 @@ from tests.builders import (
     image_of,
     log,
     partition,
-    staged,
     text_of,
 )
 from tests.committing import committed
@@ -120,74 +118,6 @@ def test_a_new_leaders_table_and_the_old_ones_are_fenced_before_anybody_appends(
     assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
 
 
-def test_a_deposed_leaders_late_append_loses_at_once():
-    """I13: whether it was planned before the command or comes to the table after it."""
-    world = World("5:a", "5:a", "5:a")
-    deposed = world.replicas.open(address(2))
-    planned_on = deposed.load()
-    late = {"leader_epoch": LeaderEpoch(5), "now_ms": NOW_MS}
-    append = operations.append(planned_on, staged("z", epoch=5), **late)
-
-    send(world, image_of(led_by(2, 5)))
-
-    with pytest.raises(CommitConflictError):
-        deposed.commit(planned_on, append)
-    with pytest.raises(FencedLeaderEpochError):
-        operations.append(deposed.load(), staged("z", epoch=5), **late)
-
-
-def test_what_only_the_deposed_leader_has_is_cut_with_its_fence():
-    """I4, and I14: its tail is above the high watermark."""
-    world = World("5:a", "5:ab", "5:a")
-
-    send(world, image_of(led_by(2, 5, **COMMITTED, leo=2)))
-
-    assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
-
-
-def test_nothing_is_copied_by_a_command():
-    world = World("5:abc", "5:a", "5:a")
-
-    send(world, image_of(led_by(2, 5)))
-
-    assert world.tables()[2] == (6, "5:a")
-    assert world.segments.copied == []
-
-
-def test_a_command_that_is_repeated_commits_nothing_more():
-    world = World("5:a", "5:a", "5:a")
-    send(world, image_of(led_by(2, 5)))
-    before = [world.table(each).version for each in (1, 2, 3)]
-
-    for order in world.ordered * 2:
-        world.do(order)
-
-    assert [world.table(each).version for each in (1, 2, 3)] == before
-
-
-def test_a_lost_command_costs_time_only(caplog):
-    """The next fetch does all of it."""
-    world = World("5:a", "5:ab", "5:a")
-    world.is_losing = True
-
-    assert send(world, image_of(led_by(2, 5))) == 0
-
-    assert world.tables() == {1: (5, "5:a"), 2: (5, "5:ab"), 3: (5, "5:a")}
-    assert "the commands of 1 partitions are lost" in caplog.text
-    world.do(replace(world.ordered[0], copy_bytes_max=None))
-    assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
-
-
-def test_a_root_that_fails_stops_no_other_table(caplog):
-    world = World("5:a", "5:a", "5:a")
-    world.roots[address(2).root].is_offline = True
-
-    assert send(world, image_of(led_by(2, 5))) == 1
-
-    assert world.table(1).leader_epoch == 6
-    assert "broker 2 did not do a command for partition 0" in caplog.text
-
-
 def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decided(caplog):
     """I2: it lacks what is committed. The next append or fetch calls it lost."""
     world = World("", "5:ab", "5:ab")
@@ -196,33 +126,6 @@ def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decide
 
     assert world.tables() == {1: (5, ""), 2: (5, "5:ab"), 3: (5, "5:ab")}
     assert "the log does not have all committed records" in caplog.text
-
-
-def test_no_command_makes_a_table():
-    """I19: one that is gone is lost; one that was never created is created by the next append."""
-    world = World("5:a", "5:a", "5:a")
-    root = world.roots[address(1).root]
-    root.tables.clear()
-
-    assert send(world, image_of(led_by(2, 5))) == 0
-    assert root.tables == {}
-
-    unmade = partition("1 2 3", leader=2, unmade="1")
-    assert send(world, image_of(unmade)) == 0
-    assert len(world.ordered) == 1
-    assert root.tables == {}
-
-
-def test_a_command_of_a_deleted_topic_is_not_sent():
-    world = World("5:a", "5:a", "5:a")
-    image = image_of(led_by(2, 5))
-    records, after = moved_back(image)
-    commands = world.commands()
-    commands.note(image, records)
-
-    assert commands.send(replace(after, topics={}, topic_ids={})) == 0
-
-    assert world.ordered == []
 
 
 LED = {6: (2, 1), 7: (3, 2), 8: (1, 3)}
@@ -323,13 +226,3 @@ def test_which_replicas_are_sent_commands(deposed, registration, told):
 
     assert found == told
     assert LOST not in [order and order.leader.directory_id]
-
-
-def test_a_fenced_broker_is_told_nothing():
-    image = image_of(led_by(1, 6), fenced="2")
-
-    order = plan_command(image, KEY, BrokerId(2))
-
-    assert order is not None
-    assert order.follower is None
-    assert plan_command(image_of(led_by(1, 6), fenced="1"), KEY, BrokerId(2)) is None

@@ -30,42 +30,6 @@ class Looks:
         return self._catch_up()
 
 
-def test_a_term_that_is_asked_for_nothing_reads_the_log_once_a_second(world, active):
-    looks = Looks(active)
-
-    for _ in range(51):  # ten seconds
-        active.serve_requests(world.id_source)
-        world.clock.advance(200)
-
-    assert (looks.count, looks.reads) == (41, 10)
-
-
-def test_what_a_look_shows_is_read_at_once(world, active):
-    looks = Looks(active)
-    active.serve_requests(world.id_source)
-    pending(world, create("orders"))
-    looks.shows = True
-
-    active.serve_requests(world.id_source)
-
-    assert world.image.topic_ids.keys() == {"orders"}
-
-
-def test_a_reading_after_a_look_that_showed_something_counts_as_the_one_of_its_second(
-    world, active
-):
-    looks = Looks(active)
-    world.clock.advance(600)
-    looks.shows = True
-    active.serve_requests(world.id_source)
-    looks.shows = False
-    world.clock.advance(600)
-
-    active.serve_requests(world.id_source)
-
-    assert looks.reads == 1
-
-
 def test_a_claim_that_no_look_shows_ends_the_term_within_a_second(world, active):
     Looks(active)
     world.controller("new")
@@ -75,17 +39,6 @@ def test_a_claim_that_no_look_shows_ends_the_term_within_a_second(world, active)
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
         active.serve_requests(world.id_source)
-
-
-def test_the_lease_is_renewed_in_time_though_no_look_shows_anything(world, active):
-    Looks(active)
-    before = world.image.controller
-
-    for _ in range(20):
-        active.serve_requests(world.id_source)
-        world.clock.advance(200)
-
-    assert world.image.controller != before
 
 
 def test_a_request_that_another_thread_has_read_does_not_make_an_older_one_a_new_one(world, active):
@@ -104,20 +57,3 @@ def test_a_request_that_another_thread_has_read_does_not_make_an_older_one_a_new
     active.serve_requests(world.id_source)
 
     assert (world.image.topic_ids.keys(), world.image.requests) == ({"orders"}, ())
-
-
-def test_a_request_that_no_look_has_shown_lay_there_since_the_last_reading(world, active):
-    """It is past its deadline, and its caller may have gone; it has not just come."""
-    looks = Looks(active)
-    looks.shows = True
-    active.serve_requests(world.id_source)
-    looks.shows = False
-    world.clock.advance(100)
-    pending(world, create("orders"), timeout_ms=500)
-    world.clock.advance(600)
-    active.serve_requests(world.id_source)
-    world.clock.advance(300)
-
-    active.serve_requests(world.id_source)
-
-    assert (world.image.topics, world.image.requests) == ({}, ())

@@ -1,7 +1,5 @@
 """Figures of the metadata: what each counts, and that none has a label of partitions."""
 
-import pytest
-
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
@@ -14,27 +12,6 @@ def figures(*partitions, is_controller=False, **fields):
     metrics = state_metrics(image_of(*partitions, **fields), is_controller=is_controller)
     assert {(each.type, each.name) for each in metrics} <= HELP.keys()
     return {(each.name, *each.labels.values()): each.value for each in metrics}
-
-
-@pytest.mark.parametrize(
-    "state, counted",
-    [
-        ("1 2 3", {}),
-        (("1 2 3", "1 2"), {"UnderReplicatedPartitions"}),
-        (("1 2 3", "1"), {"UnderReplicatedPartitions", "AtMinIsrPartitionCount"}),
-        (("1 2 3", "2 3", 2), {"UnderReplicatedPartitions", "PreferredReplicaImbalanceCount"}),
-    ],
-)
-def test_a_partition_counts_where_it_is_not_well(state, counted):
-    given = (state,) if isinstance(state, str) else state
-    found = figures(partition(*given))
-
-    names = {
-        *("UnderReplicatedPartitions", "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"),
-        *("OfflinePartitionsCount", "PreferredReplicaImbalanceCount", "OfflineReplicaCount"),
-        "ReassigningPartitions",
-    }
-    assert {name for name in names if found[(name,)]} == set(counted)
 
 
 def test_a_partition_without_a_leader_is_offline_and_below_its_minimum():
@@ -55,30 +32,11 @@ def test_a_minimum_above_the_number_of_replicas_is_that_number():
     assert found["AtMinIsrPartitionCount",] == 1
 
 
-def test_a_move_is_counted_and_does_not_count_as_a_lack_of_replicas():
-    found = figures(partition("1 2 3", "1 2", adding="3"))
-
-    assert found["ReassigningPartitions",] == 1
-    assert found["UnderReplicatedPartitions",] == 0
-
-
-@pytest.mark.parametrize("is_controller", [True, False])
-def test_a_process_counts_as_the_controller_or_not(is_controller):
-    assert figures(is_controller=is_controller)["ActiveControllerCount",] == is_controller
-
-
 def test_brokers_have_their_replicas_and_leaders():
     found = figures(partition("1 2"), partition("1 3"), partition("2 1"))
 
     assert [found["PartitionCount", each] for each in (1, 2, 3)] == [3, 2, 1]
     assert [found["LeaderCount", each] for each in (1, 2, 3)] == [2, 1, 0]
-
-
-def test_a_move_to_a_fenced_broker_is_counted_by_the_broker():
-    to_4 = partition("1 2 4", "1 2", adding="4")
-    found = figures(to_4, to_4, partition("1 2 3", "1 2", adding="3"), ids="1 2 3 4", fenced="4")
-
-    assert [found["stalled", each] for each in (1, 2, 3, 4)] == [0, 0, 0, 2]
 
 
 def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():

@@ -97,19 +97,6 @@ def test_what_fails_is_told_with_its_error_and_for_how_long():
     assert found["failing-for-ms", "merge", "no room", TOPIC, "0", "3"] == 2000
 
 
-def test_a_process_has_figures_of_what_it_did():
-    watch = UpkeepWatch(FakeClock())
-    work = WorkDone(count=3, size_bytes=200, written_bytes=50)
-    done = UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("compact", work),))
-    watch.take([done])
-
-    found = figures([], watch)
-
-    assert found["done-count", "compact"] == 3
-    assert found["written-bytes", "compact"] == 50
-    assert found["failures", "compact"] == 0
-
-
 def test_orphans_are_told_by_broker_as_they_were_last_seen():
     watch = UpkeepWatch(FakeClock())
 

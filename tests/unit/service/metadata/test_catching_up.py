@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.fakes import MemoryMetadataLog
@@ -25,19 +25,6 @@ def away_until(log, clock, moment_ms):
     clock.on_sleep = come_back
 
 
-def test_a_stream_waits_for_a_metadata_root_that_is_away_for_less_than_its_time(
-    log, clock, open_service
-):
-    service = open_service()
-    service.submit(create_topic("orders"), timeout_ms=1000)
-    away_until(log, clock, 290_000)
-
-    image = service.catch_up_waiting()
-
-    assert "orders" in image.topic_ids
-    assert max(clock.slept_ms) <= 5000
-
-
 def test_a_stream_fails_when_its_metadata_root_stays_away(log, clock, open_service):
     service = open_service()
     service.submit(create_topic("orders"), timeout_ms=1000)
@@ -47,21 +34,6 @@ def test_a_stream_fails_when_its_metadata_root_stays_away(log, clock, open_servi
         service.catch_up_waiting()
 
     assert 290_000 <= clock.monotonic_ms() <= 300_000
-
-
-def test_a_process_does_not_wait_for_a_metadata_root_that_refuses_it(
-    log, clock, open_service, monkeypatch
-):
-    service = open_service()
-
-    def refuse(**asked):
-        raise RootAccessDeniedError("no permission")
-
-    monkeypatch.setattr(log, "read", refuse)
-    with pytest.raises(RootAccessDeniedError):
-        service.catch_up_waiting()
-
-    assert clock.slept_ms == []
 
 
 class _SlowLog(MemoryMetadataLog):
@@ -95,17 +67,6 @@ def test_threads_that_catch_up_at_once_share_the_read_after_the_one_under_way(cl
         assert early.result().producers == {}
         assert all(each.result().producers == {"p": 0} for each in late)
     assert 2 <= log.reads <= 8
-
-
-def test_a_read_that_failed_is_shared_by_nobody(log, open_service):
-    service = open_service()
-    log.is_offline = True
-    with pytest.raises(KafkaStorageError):
-        service.catch_up()
-    log.is_offline = False
-    log.append([ProducerRecord(producer_id="p", producer_epoch=0)], STAMP, expected_offset=0)
-
-    assert service.catch_up().producers == {"p": 0}
 
 
 def test_the_time_of_the_newest_read_is_when_one_began_that_came_to_its_end(

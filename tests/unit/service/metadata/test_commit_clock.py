@@ -1,7 +1,5 @@
 """A process's time for what it commits: when the root is asked, and what is said of wrong clocks."""
 
-import pytest
-
 from kafka_on_spark.service.metadata.commit_clock import ASK_AGAIN_MS, CommitClock
 from tests.fakes import FakeClock
 
@@ -32,9 +30,6 @@ class Process:
         self.true.advance(duration_ms)
         self.own.advance(duration_ms)
 
-    def set_own(self, by_ms):
-        self.own._started_at_ms += by_ms
-
     def error_ms(self):
         return self.clock.now_ms() - self.true.now_ms()
 
@@ -59,15 +54,6 @@ def test_a_clock_that_is_ahead_is_held_to_the_root_s_and_told_of_once(caplog):
     assert "the clock of this process is 7200 s ahead of that of the metadata root" in told
 
 
-def test_a_clock_that_goes_wrong_is_noticed_and_one_that_is_set_right_is_too():
-    process = Process()
-    assert process.error_ms() == 0
-    process.set_own(HOUR_MS)
-    assert process.error_ms() == AHEAD_MAX_MS
-    process.set_own(-HOUR_MS)
-    assert process.error_ms() == 0
-
-
 def test_a_root_s_clock_that_is_set_right_is_noticed():
     process = Process()
     process.true._started_at_ms -= HOUR_MS
@@ -83,48 +69,6 @@ def test_a_process_whose_clock_is_wrong_asks_once_a_second_at_most():
     for _ in range(1000):
         process.clock.now_ms()
     assert process.asked == 1
-
-
-def test_a_root_that_has_never_answered_is_asked_each_time():
-    process = Process(ahead_ms=HOUR_MS)
-    process.is_away = True
-    assert process.error_ms() == HOUR_MS
-
-    process.is_away = False
-
-    assert process.error_ms() == AHEAD_MAX_MS
-
-
-@pytest.mark.parametrize("was_known", [True, False])
-def test_a_root_that_is_away_stops_nobody(was_known):
-    process = Process()
-    if was_known:
-        process.clock.now_ms()
-    process.is_away = True
-    process.set_own(HOUR_MS)
-    process.advance(ASK_AGAIN_MS)
-
-    assert process.error_ms() == (AHEAD_MAX_MS if was_known else HOUR_MS)
-
-
-# fmt: off
-AGES = [  # its own is ahead by    the root's by        what is too old is so by
-    pytest.param(0,                 0,                   0,           id="both are right"),
-    pytest.param(2 * HOUR_MS,       0,                   0,           id="its own is ahead"),
-    pytest.param(0,                 2 * HOUR_MS,         0,           id="the root's is ahead"),
-    pytest.param(-2 * HOUR_MS,      0,        -2 * HOUR_MS,           id="its own is behind"),
-    pytest.param(0,                 -2 * HOUR_MS, -2 * HOUR_MS,       id="the root's is behind"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("own_ms, root_ms, expected", AGES)
-def test_nothing_is_too_old_by_one_clock_that_is_ahead(own_ms, root_ms, expected):
-    process = Process(ahead_ms=own_ms)
-    true_ms = process.true.now_ms()
-    process.true.advance(root_ms)
-
-    assert process.clock.too_old_by_ms() - true_ms == expected
 
 
 def test_nothing_is_too_old_where_the_root_tells_no_time():

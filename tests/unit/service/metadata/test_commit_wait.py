@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.metadata.commit_wait import SLICE_MS, CommitWait
+from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from tests.fakes import FakeClock
 
 
@@ -47,34 +47,6 @@ def waiting():
     return make
 
 
-def commit_after(case, elapsed_ms):
-    def maybe():
-        if case.clock.monotonic_ms() >= elapsed_ms:
-            case.metadata.end = 6
-
-    case.clock.on_sleep = maybe
-
-
-def test_on_a_disk_a_commit_is_seen_within_75_ms(waiting):
-    case = waiting(is_local=True)
-    commit_after(case, 10_000)
-
-    image = case.wait.wait(5, 60_000)
-
-    assert image.offset == 6
-    assert 10_000 <= case.clock.monotonic_ms() <= 10_100
-
-
-def test_on_a_disk_there_are_nine_looks_a_second(waiting):
-    case = waiting(is_local=True)
-
-    case.wait.wait(5, 60_000)
-
-    assert case.clock.monotonic_ms() == 60_000
-    assert 0.9 * 9 * 60 <= case.metadata.requests - 2 * case.metadata.reads <= 10 * 60
-    assert 58 <= case.metadata.reads <= 64, "once a second: another voter may lead the log"
-
-
 def test_a_store_gets_one_request_in_half_a_second(waiting):
     case = waiting(is_local=False)
 
@@ -82,45 +54,6 @@ def test_a_store_gets_one_request_in_half_a_second(waiting):
 
     assert case.metadata.requests <= 2 * 60 + 2
     assert case.metadata.reads >= 5, "a log that was cleaned or went back is noticed, too"
-
-
-def test_a_store_gets_no_more_from_one_who_polls_all_the_time(waiting):
-    case = waiting(is_local=False)
-
-    while case.clock.monotonic_ms() < 60_000:
-        case.wait.wait(5, 10)
-
-    assert case.metadata.requests <= 2 * 60 + 2
-
-
-def test_on_a_store_a_commit_is_seen_within_a_second(waiting):
-    case = waiting(is_local=False)
-    commit_after(case, 10_000)
-
-    assert case.wait.wait(5, 60_000).offset == 6
-    assert case.clock.monotonic_ms() <= 11_000
-
-
-def test_a_commit_of_this_process_needs_no_look(waiting):
-    case = waiting(is_local=False)
-    case.wait.newest()
-    asked = case.metadata.requests
-
-    def append():
-        case.metadata.image = MetadataImage(offset=7)
-
-    case.clock.on_sleep = append
-    assert case.wait.wait(5, 60_000).offset == 7
-    assert case.metadata.requests == asked
-    assert case.clock.monotonic_ms() <= SLICE_MS
-
-
-def test_a_wait_ends_when_it_is_told_to(waiting):
-    case = waiting(is_local=False)
-
-    case.wait.wait(5, 60_000, lambda: case.clock.monotonic_ms() >= 3_000)
-
-    assert case.clock.monotonic_ms() <= 3_100
 
 
 def test_a_root_that_is_away_for_a_while_is_no_error(waiting):

@@ -6,41 +6,12 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InconsistentClusterError,
-    KafkaStorageError,
-    RequestTimedOutError,
 )
-from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
+from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN
 from tests.fakes import Fault
 from tests.unit.service.metadata.decisions import create_topic, submit
-
-
-def test_decision_is_committed_and_replayed_before_its_response(open_service, log):
-    service = open_service()
-
-    assert submit(service, create_topic("orders")) == "created"
-
-    assert set(service.image.topic_ids) == {"orders"}
-    assert submit(service, create_topic("orders")) == "already exists"
-    assert len(log.batches) == 1
-
-
-def test_a_stamp_has_the_controller_the_time_and_the_application(log, clock):
-    service = MetadataService(log, clock, random=lambda: 0.0, application_id="local-7")
-
-    submit(service, create_topic("orders"), controller=("c1", ControllerEpoch(4)))
-    submit(service, create_topic("payments"))
-
-    first, second = (each.stamp for each in log.batches)
-    assert (first.controller_id, first.controller_epoch, first.application_id) == (
-        "c1",
-        4,
-        "local-7",
-    )
-    assert (second.controller_id, second.controller_epoch) == (None, None)
-    assert first.time_ms == clock.now_ms()
 
 
 def test_the_loser_of_a_race_decides_again_on_what_the_winner_committed(open_service, log):
@@ -52,32 +23,6 @@ def test_the_loser_of_a_race_decides_again_on_what_the_winner_committed(open_ser
 
     assert response == "already exists"
     assert len(log.batches) == 1
-
-
-def test_loser_of_a_race_about_something_else_commits_after_it(open_service):
-    rivals = [lambda: submit(open_service(), create_topic("payments"))]
-    service = open_service()
-
-    response = submit(
-        service, create_topic("orders", before_commit=lambda: rivals and rivals.pop()())
-    )
-
-    assert response == "created"
-    assert set(service.image.topic_ids) == {"orders", "payments"}
-
-
-def test_endless_conflict_ends_with_the_time_and_pauses_grow_between_tries(
-    open_service, log, clock
-):
-    log.faults.extend([Fault.CONFLICT] * 1000)
-
-    with pytest.raises(RequestTimedOutError):
-        submit(open_service(), create_topic("orders"), timeout_ms=1000)
-
-    assert log.batches == []
-    assert clock.slept_ms[:4] == [1, 2, 4, 8]
-    assert max(clock.slept_ms) == 200
-    assert 1000 <= clock.monotonic_ms() <= 1000 + 200
 
 
 @pytest.mark.parametrize("fault, is_there", [(Fault.LOST_BEFORE, False), (Fault.LOST_ANSWER, True)])
@@ -92,16 +37,6 @@ def test_an_unknown_outcome_is_never_retried_by_itself(open_service, log, fault,
     assert ("orders" in service.catch_up().topic_ids) is is_there
     assert submit(service, create_topic("orders")) == ("already exists" if is_there else "created")
     assert len(log.batches) == 1
-
-
-def test_refusal_of_a_decision_commits_nothing(open_service, log):
-    def refuse(image):
-        raise KafkaStorageError("no")
-
-    with pytest.raises(KafkaStorageError):
-        submit(open_service(), refuse)
-
-    assert log.batches == []
 
 
 def test_a_log_that_went_back_stops_the_process(open_service, log):

@@ -52,38 +52,11 @@ def look(replicas, asked, root_ms=LATER_MS):
     return run_look(asked, replicas, lambda address: root_ms)
 
 
-def test_what_all_clocks_call_too_old_may_go(replicas):
-    found = look(replicas, order(replicas)).look
-
-    assert (found.found.log_start_offset, found.now_ms) == (3, LATER_MS)
-    assert (found.leader_epoch, found.partition_epoch, found.log_start_offset) == (0, 9, 0)
-
-
-def test_a_clock_that_is_ahead_deletes_nothing_if_the_root_s_is_right(replicas):
-    ahead = replace(order(replicas), now_ms=NOW_MS + 10**12)
-
-    found = look(replicas, ahead, NOW_MS + 500).look
-
-    assert (found.found.log_start_offset, found.now_ms) == (0, NOW_MS + 500)
-
-
-def test_a_root_s_clock_that_is_ahead_deletes_nothing_if_the_other_is_right(replicas):
-    right = replace(order(replicas), now_ms=NOW_MS + 500)
-
-    assert look(replicas, right, NOW_MS + 10**12).look.found.log_start_offset == 0
-
-
 def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now(replicas):
     """A host that is wrong as a whole, with the broker's root, and not alone."""
     wrong = replace(order(replicas), now_ms=NOW_MS + 10**12, commit_ms=NOW_MS + 500)
 
     assert look(replicas, wrong, NOW_MS + 10**12).look.found.log_start_offset == 0
-
-
-def test_the_root_is_asked_for_the_time_only_if_something_is_too_old(replicas):
-    young = replace(order(replicas), now_ms=NOW_MS + 500)
-
-    assert run_look(young, replicas, None).error is None
 
 
 def test_a_root_that_tells_no_time_deletes_nothing(replicas):

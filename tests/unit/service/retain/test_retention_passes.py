@@ -140,13 +140,6 @@ def test_new_log_starts_of_all_partitions_are_one_commit_and_replicas_are_told()
     assert report.is_done
 
 
-def test_nothing_to_delete_is_no_commit():
-    world = World(with_records())
-
-    assert world.run().looked_at == 1
-    assert world.metadata.commits == 0
-
-
 BOTH = {"retention.ms": "1000", "retention.bytes": "500"}
 SIZE = {"retention.bytes": "500", "retention.ms": "-1"}
 
