@@ -61,37 +61,5 @@ def test_problems_of_a_partition_the_worst_first(registration, problems):
     assert row.problems == problems
 
 
-def test_grid_counts_what_is_how_and_brokers_what_they_have():
-    image = image_of(
-        partition("1 2 3"),
-        partition("2 3 1", "2"),
-        partition("2 3", "3", None),
-        partition("1 2 4", "1 2", adding="4"),
-        ids="1 2 3 4",
-        fenced="3",
-    )
-
-    grid = grid_of(image)
-
-    assert grid.counts == {
-        "partitions": 4,
-        "without leader": 1,
-        "under min ISR": 0,
-        "under-replicated": 2,
-        "reassigning": 1,
-    }
-    figures = [(each.broker_id, each.leaders, each.replicas) for each in grid.columns]
-    assert figures == [(1, 2, 3), (2, 1, 4), (3, 0, 3), (4, 0, 1)]
-
-
-def test_replicas_on_a_broker_that_is_none_any_more_have_a_column():
-    grid = grid_of(image_of(partition("1 9"), ids="1"))
-
-    assert [(each.broker_id, each.state) for each in grid.columns] == [
-        (1, BrokerState.ACTIVE),
-        (9, None),
-    ]
-
-
 def test_a_cluster_without_topics_is_a_grid_without_rows():
     assert grid_of(image_of(), topics=[]).rows == ()

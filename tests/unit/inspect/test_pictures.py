@@ -1,17 +1,14 @@
 """The pictures say in words, signs, places and shapes what their colours say."""
 
 import sys
-from itertools import pairwise
 
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.grid import Part
 from kafka_on_spark.inspect.pictures import (
     LANES_MAX,
     ROWS_SIGNED_MAX,
-    STYLES,
     grid_picture,
     timeline_picture,
 )
@@ -36,12 +33,6 @@ def words_in(picture) -> list[str]:
     return [each.get_text() for each in (*texts, *labels)]
 
 
-def lightness(colour: str) -> float:
-    """Return how light a colour is, as the eye weighs it (Rec. 709)."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255
-
-
 def test_in_the_grid_every_part_has_its_sign_and_every_problem_its_words():
     image = image_of(
         partition("1 2 3", "1 2"),
@@ -58,15 +49,6 @@ def test_in_the_grid_every_part_has_its_sign_and_every_problem_its_words():
     assert {"L", "•", "×", "→", "←", "!"} <= set(words)
     assert {"under-replicated (2 of 3) orders-0", "no leader orders-1"} <= set(words)
     assert {"1 a", "2 a", "3 b fenced", "4 b"} <= set(words)
-
-
-def test_parts_can_be_told_apart_without_colour():
-    shades = sorted(lightness(fill) for fill, _, _ in STYLES.values())
-
-    assert len({sign for _, _, sign in STYLES.values()}) == len(Part) == len(STYLES)
-    assert all(second - first > 0.05 for first, second in pairwise(shades))
-    for fill, ink, _ in STYLES.values():
-        assert abs(lightness(ink) - lightness(fill)) > 0.4
 
 
 @pytest.mark.parametrize("count", [0, 1, ROWS_SIGNED_MAX, ROWS_SIGNED_MAX + 1, 1200])
@@ -98,17 +80,6 @@ def test_in_the_timeline_partitions_brokers_leaderships_and_events_have_their_na
         "broker 1 back",
     ]
     assert picture.figure.axes[0].get_xlabel() == "time (UTC)"
-
-
-def test_leader_follower_and_absent_differ_in_shape_and_not_only_in_colour():
-    [axes] = timeline_picture(LOSS_AND_RETURN, end=at(30)).figure.axes
-
-    leading = [bar for bar in axes.patches if bar.get_height() > 0.8]
-    following = [bar for bar in axes.patches if bar.get_height() < 0.5]
-    dotted = [line for line in axes.lines if line.get_linestyle() == ":"]
-    assert (len(leading), len(following), len(dotted)) == (3, 4, 1)
-    assert not any(bar.get_hatch() for bar in leading)
-    assert len({bar.get_hatch() for bar in following}) == 3  # another one each broker
 
 
 def test_a_time_without_a_leader_is_framed_and_named():

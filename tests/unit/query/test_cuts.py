@@ -49,20 +49,10 @@ def mixed(image, *more):
     return replace(image, topics={topic_id: replace(topic, partitions=partitions)})
 
 
-def test_a_partition_that_has_lost_records_before_the_later_cut_began_with_what_was_left():
-    assert ranges_between(
-        MetadataImage(), at(9, 4, unclean_generation=1), at(12, 9, unclean_generation=1), TOPIC
-    ) == {0: (0, 4)}
-
-
 def test_the_changes_are_what_was_committed_between_the_cuts():
     before, after, now = at(5, 3, 7), at(9, 4, 7, 2), at(12, 9, 9, 9)
 
     assert ranges_between(before, after, now, TOPIC) == {0: (3, 4), 1: (7, 7), 2: (0, 2)}
-
-
-def test_a_topic_that_is_younger_than_the_first_cut_changed_from_its_beginning():
-    assert ranges_between(MetadataImage(), at(9, 4), at(9, 4), TOPIC) == {0: (0, 4)}
 
 
 NOW = at(12, 9)
@@ -113,10 +103,6 @@ def test_a_partition_that_was_removed_and_added_again_is_another_one():
     assert ranges_between(now, now, now, TOPIC) == {0: (3, 3), 1: (8, 8)}
 
 
-def test_tombstones_below_the_first_cut_may_be_gone():
-    assert ranges_between(at(5, 4), NOW, compacted(NOW, **T), TOPIC) == {0: (4, 9)}
-
-
 def test_a_moment_below_what_is_compacted_is_not_read():
     now = compacted(NOW, **T)
 
@@ -140,8 +126,3 @@ LACKING = [  # what must be there
 def test_a_replica_that_was_compacted_since_is_not_read_for_a_cut(asked, message):
     with pytest.raises(OffsetOutOfRangeError, match=message):
         check_left(TopicPartition(TOPIC, 0), LEFT, **asked)
-
-
-def test_a_replica_that_is_compacted_up_to_the_cut_has_it():
-    check_left(TopicPartition(TOPIC, 0), LEFT, compacted_max=8, tombstones_max=4)
-    check_left(TopicPartition(TOPIC, 0), LEFT, compacted_max=None, tombstones_max=None)

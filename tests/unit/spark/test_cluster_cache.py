@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.spark.format.cluster_cache import CLUSTERS_MAX, ClusterCache
 from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.storage.access.storage_options import StorageOptions
@@ -68,33 +68,12 @@ def clusters(roots):
     return ClusterCache(roots.open, lambda metadata: metadata, Metadata.close)
 
 
-def test_an_open_cluster_is_caught_up_and_says_which_image_it_had(roots, clusters):
-    first, nothing = clusters.get("/m", OPTIONS)
-
-    second, before = clusters.get("/m", OPTIONS)
-
-    assert second is first
-    assert nothing is None
-    assert (before.offset, second.image.offset) == (0, 1)
-
-
 def test_other_credentials_open_the_cluster_again(roots, clusters):
     first, _ = clusters.get("/m", OPTIONS)
 
     second, _ = clusters.get("/m", StorageOptions({"timeout": "9 seconds"}))
 
     assert second is not first
-
-
-def test_another_cluster_in_its_place_is_opened_again(roots, clusters):
-    first, _ = clusters.get("/m", OPTIONS)
-    first.error = ClusterNotFoundError("it is gone")
-    roots.clusters["/m"] = "another"
-
-    second, before = clusters.get("/m", OPTIONS)
-
-    assert first.is_closed
-    assert (second.image.cluster_id, before) == ("another", None)
 
 
 def test_only_a_patient_caller_waits_for_a_metadata_root_that_is_away(clusters):
@@ -116,20 +95,6 @@ def test_a_patient_caller_waits_for_a_root_once_and_not_again_when_it_is_opened_
     clusters.get("/m", OPTIONS, is_patient=True)
 
     assert roots.awaited == [Awaits.ROOT, Awaits.NOTHING]
-
-
-@pytest.mark.parametrize(
-    "error", [InconsistentClusterError("it went back"), KafkaStorageError("away")]
-)
-def test_a_cluster_that_can_not_be_caught_up_with_is_opened_again(roots, clusters, error):
-    first, _ = clusters.get("/m", OPTIONS)
-    first.error = error
-
-    second, _ = clusters.get("/m", OPTIONS)
-
-    assert first.is_closed
-    assert not second.is_closed
-    assert clusters.get("/m", OPTIONS)[0] is second
 
 
 def test_an_error_of_a_root_comes_from_opening_it_and_nothing_stays_cached(roots, clusters):

@@ -1,7 +1,5 @@
 """Work that is due after an answer waits once, however often it is asked for."""
 
-import threading
-
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError
@@ -9,19 +7,6 @@ from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 
 WAIT_S = 30
-
-
-class Gate:
-    """Work that waits until it is let through, and notes that it ran."""
-
-    def __init__(self):
-        self.begun, self.is_open = threading.Event(), threading.Event()
-        self.runs = []
-
-    def __call__(self):
-        self.runs.append("gate")
-        self.begun.set()
-        assert self.is_open.wait(WAIT_S)
 
 
 @pytest.fixture
@@ -33,33 +18,6 @@ def threads():
 
 def wait_for(threads):
     threads.submit(lambda: None).result(WAIT_S)
-
-
-def test_work_that_waits_is_not_queued_again(threads):
-    gate, due = Gate(), DueWork(threads)
-    due.add({"gate": gate})
-    assert gate.begun.wait(WAIT_S)
-
-    for _ in range(1000):
-        due.add({"a": lambda: gate.runs.append("a"), "b": lambda: gate.runs.append("b")})
-    assert len(threads._waiting) == 1
-    gate.is_open.set()
-    wait_for(threads)
-
-    assert gate.runs == ["gate", "a", "b"]
-
-
-def test_work_that_is_asked_for_while_it_runs_runs_once_more(threads):
-    gate, due = Gate(), DueWork(threads)
-    due.add({"gate": gate})
-    assert gate.begun.wait(WAIT_S)
-
-    due.add({"gate": gate})
-    due.add({"gate": gate})
-    gate.is_open.set()
-    wait_for(threads)
-
-    assert gate.runs == ["gate", "gate"]
 
 
 def test_failure_leaves_the_rest_to_be_done(threads, caplog):

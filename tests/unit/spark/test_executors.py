@@ -2,14 +2,11 @@
 
 import pickle
 import sys
-import tomllib
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from pyspark import cloudpickle
 
-import kafka_on_spark
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.run.executors import (
@@ -20,8 +17,6 @@ from kafka_on_spark.spark.run.executors import (
 )
 from kafka_on_spark.version import __version__
 
-ROOT = Path(__file__).parents[3]
-
 
 class Reader(SentToExecutors):
     """Something that Spark pickles."""
@@ -30,12 +25,6 @@ class Reader(SentToExecutors):
 
     def __init__(self, options):
         self.options = options
-
-
-def test_the_version_is_that_of_the_package():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-    assert kafka_on_spark.__version__ == __version__ == project["version"]
 
 
 def test_a_task_arrives_as_it_was():

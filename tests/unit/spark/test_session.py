@@ -47,18 +47,6 @@ def test_given_jars_are_joined_with_ours(jars):
     assert settings["spark.jars"] == f"{jars / 'delta.jar'},mine.jar"
 
 
-def test_without_fetched_jars_sparks_resolver_is_told_what_to_fetch(monkeypatch, tmp_path):
-    monkeypatch.setattr(session, "_CHECKOUT", tmp_path)
-
-    settings = session_settings({"spark.jars.packages": "their:package:1"})
-
-    ours, theirs = settings["spark.jars.packages"].split(",")
-    assert ours.startswith("io.delta:delta-spark_")
-    assert theirs == "their:package:1"
-    assert settings["spark.jars.ivySettings"].startswith("file:///")
-    assert "spark.jars" not in settings
-
-
 def test_packages_of_hadoops_that_are_given_are_not_excluded_with_delta_s_client(
     monkeypatch, tmp_path
 ):

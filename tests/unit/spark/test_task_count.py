@@ -20,11 +20,3 @@ CASES = [  # orders, cores, tasks
 @pytest.mark.parametrize("orders, cores, tasks", CASES)
 def test_cores_are_filled_before_tasks_are(orders, cores, tasks):
     assert task_count(orders, cores) == tasks
-
-
-def test_no_count_is_above_the_orders_or_below_what_they_need():
-    for orders in range(1, 200):
-        for cores in range(1, 40):
-            count = task_count(orders, cores)
-            assert 1 <= count <= min(orders, 4 * cores)
-            assert count >= min(orders, cores)

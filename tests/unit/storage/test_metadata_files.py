@@ -11,7 +11,6 @@ from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
-    ControllerRecord,
     MetadataBatch,
     Stamp,
 )
@@ -56,74 +55,11 @@ def test_one_batch_comes_back_as_it_was(each):
     assert decode_file(content(each), "path") == [each]
 
 
-CLAIM = ControllerRecord(controller_id="c", controller_epoch=ControllerEpoch(3), cause="due")
-# fmt: off
-WRITERS = [
-    pytest.param((CLAIM,),            {},                                              id="a claim"),
-    pytest.param((CLAIM, FENCED),     {},                                              id="without a controller"),
-    pytest.param((CLAIM, FENCED),     {"controller_id": "x", "controller_epoch": 2},   id="by another controller"),
-    pytest.param((FENCED, CLAIM),     {"controller_id": "x", "controller_epoch": 2},   id="its own last"),
-    pytest.param((CLAIM, CLAIM),      {"controller_id": "c", "controller_epoch": 3},   id="by itself"),
-    pytest.param((CLAIM, *settings(3)), {"application_id": "app"},                     id="by an application"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("records, stamp", WRITERS)
-def test_a_copy_of_a_batch_has_its_rows_whoever_wrote_them(records, stamp):
-    """A ControllerRecord has a controller of its own in the columns that say who wrote a row."""
-    written = content(batch(7, *records, time_ms=5, **stamp))
-
-    (read,) = decode_file(written, "path")
-
-    assert [*decode_rows(content(read), "path")] == [*decode_rows(written, "path")]
-    assert read.records == records
-
-
-@pytest.mark.parametrize("count, codec", [(1, "UNCOMPRESSED"), (32, "UNCOMPRESSED"), (33, "ZSTD")])
-def test_only_files_of_many_records_are_compressed(count, codec):
-    written = pq.ParquetFile(pa.BufferReader(content(batch(0, *settings(count), time_ms=1))))
-
-    columns = [written.metadata.row_group(0).column(each) for each in range(5)]
-    assert {each.compression for each in columns} == {codec}
-    is_coded = any("RLE_DICTIONARY" in each.encodings for each in columns)
-    assert is_coded == (codec == "ZSTD")
-
-
 def test_merged_file_keeps_decisions_stamps_and_order():
     merged, count = merge_files([(content(each), "path") for each in BATCHES])
 
     assert count == 16
     assert decode_file(merged.to_pybytes(), "path") == BATCHES
-
-
-# fmt: off
-PARTS = [
-    pytest.param(0,  None, slice(0, 3), id="all"),
-    pytest.param(8,  None, slice(1, 3), id="from a border"),
-    pytest.param(9,  None, slice(2, 3), id="from within a batch, which is left out"),
-    pytest.param(7,  20,   slice(0, 2), id="up to a border"),
-    pytest.param(7,  22,   slice(0, 2), id="up to within a batch, which is left out"),
-    pytest.param(23, None, slice(0, 0), id="nothing"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("start, end, batches", PARTS)
-def test_merged_file_gives_the_batches_between_two_offsets(start, end, batches):
-    merged, _ = merge_files([(content(each), "path") for each in BATCHES])
-
-    found = decode_file(merged.to_pybytes(), "path", from_offset=start, end_offset=end)
-
-    assert found == BATCHES[batches]
-
-
-def test_merged_files_can_be_merged_again():
-    first, _ = merge_files([(content(each), "path") for each in BATCHES[:2]])
-    again, count = merge_files([(first.to_pybytes(), "path"), (content(BATCHES[2]), "path")])
-
-    assert count == 16
-    assert decode_file(again.to_pybytes(), "path") == BATCHES
 
 
 def test_large_merged_file_is_written_and_read_in_groups_of_whole_batches(monkeypatch):
@@ -156,35 +92,6 @@ def test_batch_that_lies_in_two_groups_of_a_file_is_one():
     (found,) = decode_file(sink.getvalue().to_pybytes(), "path")
 
     assert found.records == tuple(settings(12))
-
-
-def test_batches_of_a_file_are_converted_together(monkeypatch):
-    """A merged file has tens of thousands, and each on its own takes most of a millisecond."""
-    many = [batch(each, *settings(1), time_ms=each + 1) for each in range(300)]
-    merged = merge_files([(content(each), "path") for each in many])[0].to_pybytes()
-    convert, converted = metadata_files._columns_of, []
-
-    def counted(table):
-        converted.append(table.num_rows)
-        return convert(table)
-
-    monkeypatch.setattr(metadata_files, "_columns_of", counted)
-
-    assert decode_file(merged, "path") == many
-    assert len([*decode_rows(merged, "path")]) == 300
-    assert converted == [300, 300, 300]
-
-
-@pytest.mark.parametrize("rows", [1, 5, 12, 13, 16])
-def test_batches_come_back_as_they_were_wherever_the_rows_converted_at_once_end(monkeypatch, rows):
-    merged, _ = merge_files([(content(each), "path") for each in BATCHES])
-    expected = [*decode_rows(merged.to_pybytes(), "path")]
-    monkeypatch.setattr(metadata_files, "SLICE_ROWS", rows)
-
-    assert decode_file(merged.to_pybytes(), "path") == BATCHES
-    assert decode_file(merged.to_pybytes(), "path", from_offset=8) == BATCHES[1:]
-    assert [*decode_rows(merged.to_pybytes(), "path")] == expected
-    assert [len(rows_of_batch) for rows_of_batch in expected] == [1, 12, 3]
 
 
 WHOLE = content(BATCHES[1])

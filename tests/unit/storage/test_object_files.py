@@ -76,19 +76,6 @@ def files_on(monkeypatch, store):
     return RootFiles(ROOT, StorageOptions())
 
 
-@pytest.mark.parametrize("more", [0, 1, 90])
-@pytest.mark.parametrize("size_bytes", [0, 1, 3, 4, 5, 7, 8, 9, 40])
-def test_an_object_is_read_whole_and_no_request_takes_longer_than_a_piece_may(
-    monkeypatch, size_bytes, more
-):
-    store = SlowStore(size_bytes)
-    files = files_on(monkeypatch, store)
-
-    assert files.read(PATH, size_bytes + more) == store.content
-    assert not store.is_late
-    assert [start for start, _ in store.asked] == list(range(0, max(size_bytes, 1), PIECE))
-
-
 @pytest.mark.parametrize("size_bytes", [0, 1, 3, 4, 9])
 def test_many_objects_are_read_whole_however_slowly_they_come(monkeypatch, size_bytes):
     store = SlowStore(size_bytes)
@@ -96,14 +83,6 @@ def test_many_objects_are_read_whole_however_slowly_they_come(monkeypatch, size_
 
     assert files.read_all([*[PATH] * 4, ABSENT], 9) == [*[store.content] * 4, None]
     assert not store.is_late
-
-
-def test_small_objects_are_asked_for_once(monkeypatch):
-    store = SlowStore(1)
-    files = files_on(monkeypatch, store)
-
-    assert files.read_all([PATH, PATH], 9) == [store.content] * 2
-    assert len(store.asked) == 2
 
 
 def test_one_of_many_objects_that_is_larger_than_it_can_be_is_not_fetched_further(monkeypatch):
@@ -130,13 +109,3 @@ def test_an_object_that_is_replaced_between_two_pieces_is_read_again(monkeypatch
 
     with pytest.raises(KafkaStorageError, match="was replaced while it was read"):
         files.read(PATH, 12)
-
-
-def test_a_put_has_the_time_that_its_bytes_take(monkeypatch):
-    store = SlowStore(0)
-    files = files_on(monkeypatch, store)
-
-    files.write(PATH, bytes(40))
-
-    assert not store.is_late
-    assert store.content == bytes(40)

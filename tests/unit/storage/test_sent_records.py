@@ -6,7 +6,6 @@ from threading import Condition
 import pyarrow as pa
 
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
-from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
 
@@ -15,23 +14,6 @@ _TIMES = count(1_000_000)
 
 def sent(key=None, value=b"v", headers=None, partition=None):
     return SentRecord(key, value, headers, next(_TIMES), partition, 1, None, Condition())
-
-
-def test_a_partition_is_the_given_one_or_by_key_or_the_sticky_one():
-    by_key, given, keyless, both = (
-        sent(b"a"),
-        sent(partition=0),
-        sent(),
-        sent(b"a", partition=2),
-    )
-    [of_a] = partitions_of_keys(pa.array([b"a"]), 5).tolist()
-
-    split = split_by_partition([by_key, given, keyless, both], 5, sticky=4)
-
-    expected: dict[int, list[SentRecord]] = {}
-    for number, record in ((of_a, by_key), (0, given), (4, keyless), (2, both)):
-        expected.setdefault(number, []).append(record)
-    assert split == expected
 
 
 def test_records_of_a_partition_keep_their_order():

@@ -140,15 +140,6 @@ def test_partition_outside_the_topic_is_refused_by_code(order, number):
     assert f"{number} is not in the range [0, 3)" in staged[0].error
 
 
-def test_keyless_records_of_a_batch_stay_together_and_the_next_batch_goes_on(order):
-    stage = order(now_us=3000)  # each append begins elsewhere: one on, each millisecond
-    parts = [batch(*({"value": b"%d" % turn} for _ in range(4))) for turn in range(3)]
-
-    found = contents(stage, stage_records(stage, parts, OPTIONS, task_number=1))
-
-    assert found == {1: [b"0"] * 4, 2: [b"1"] * 4, 0: [b"2"] * 4}
-
-
 def test_keyless_records_avoid_partitions_without_a_leader(order):
     stage = order(leaderless=(0, 2))
 
@@ -180,21 +171,6 @@ def digests(staged):
     }
 
 
-@pytest.mark.parametrize("timestamp", [7, None])
-def test_digests_of_the_segments_add_up_to_that_of_the_records(order, timestamp):
-    """As they were given: a retry fills in another time."""
-    rows = [{**row, "timestamp": timestamp} for row in keyed(200, seed=4)]
-    stage = order(partition_count=1, has_producer=True, segment_bytes_max=1500)
-    parts = [batch(*rows[start : start + 20]) for start in range(0, 200, 20)]
-
-    staged = stage_records(stage, parts, OPTIONS)
-
-    whole = batch(*rows).select(RECORD_SCHEMA.names)
-    expected = sum_digests(record_digests(whole)) % 2**64
-    assert len(staged) > 1
-    assert digests(staged) == {0: expected}
-
-
 def test_records_of_more_bytes_than_a_segment_may_have_make_several_in_order(order, monkeypatch):
     monkeypatch.setattr(staging, "RECORDS_BYTES_MAX", 2000)
     rows = [{"value": b"%03d" % place * 100, "partition": 0} for place in range(40)]
@@ -212,17 +188,6 @@ def test_without_a_producer_nothing_is_digested(order):
     staged = stage_records(order(), [batch(*keyed(10))], OPTIONS)
 
     assert {each.payload_digest for each in staged} == {0}
-
-
-def test_missing_timestamps_are_now_and_given_ones_stay(order):
-    stage = order(partition_count=1)
-
-    staged = stage_records(stage, [batch({"timestamp": None}, {"timestamp": 7})], OPTIONS)
-
-    [times] = contents(stage, staged, "timestamp").values()
-    assert pa.array(times, pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist() == [NOW_US, 7]
-    [segment] = [each.segment for each in staged]
-    assert (segment.timestamp_min_us, segment.timestamp_max_us) == (7, NOW_US)
 
 
 def test_segments_are_named_for_their_epoch_and_bytes_and_stand_on_every_root(order):
@@ -282,12 +247,6 @@ def test_too_large_a_record_is_refused_by_code(order):
     assert [(each.error_code, each.segment) for each in staged] == [
         (MessageTooLargeError.code, None)
     ]
-
-
-def test_records_for_a_partition_without_a_leader_go_to_those_in_sync(order):
-    [staged] = stage_records(order(leaderless=(1,)), [batch({"partition": 1})], OPTIONS)
-
-    assert (staged.partition, staged.holders) == (1, (1, 2))
 
 
 def others_only(stage, first):

@@ -16,7 +16,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.query.consuming.standing import cuts_after
 from kafka_on_spark.query.offsets.next_offset import available, committed_ends
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
-from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
+from kafka_on_spark.query.reads.read_plan import plan_ranges
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
 from tests.builders import image_of_topics, partition
 from tests.unit.query.added_again import added_again
@@ -78,19 +78,6 @@ def test_the_cut_moves_only_when_a_partition_of_the_query_moves(
     assert found.record_count == count
 
 
-def test_a_cut_has_its_metadata_offset_topics_and_generations():
-    now = image_of_topics({"a": [partition("1", hw=5), partition("1", hw=2, unclean_generation=3)]})
-
-    offset = StreamOffset.in_image(now, {"a": {1: 2, 0: 5}})
-
-    assert json.dumps(offset.to_json()) == (
-        '{"$cut": {"cluster_id": "cluster", "metadata_offset": 100,'
-        ' "topic_ids": {"a": "id of a"}, "unclean_generations": {"a": {"1": 3}}, "version": 1},'
-        ' "a": {"0": 5, "1": 2}}'
-    )
-    assert StreamOffset.from_json(offset.to_json()) == offset
-
-
 def test_plain_kafka_json_is_an_offset_too():
     plain = StreamOffset.from_json({"a": {"0": 5}})
 
@@ -126,17 +113,6 @@ def test_an_offset_of_the_first_builds_had_no_version():
     del cut["$cut"]["version"]
 
     assert StreamOffset.from_json(cut) == at(5)
-
-
-def test_topics_that_come_later_are_found_by_a_pattern_and_read_from_their_beginning():
-    now = image_of_topics({"a": [partition("1", hw=5)], "b": [partition("1", hw=4)]}, 200)
-
-    found = next_batch(now, at(5), EVERYTHING)
-
-    assert found.is_moved
-    assert spans(now, at(5), found.offset(now)) == {"b-0": (0, 4)}
-    assert not next_batch(now, at(5), A).is_moved
-    assert not next_batch(now, at(5), Assign({"a": (0,)})).is_moved
 
 
 def test_a_partition_that_comes_without_its_beginning_is_told():
@@ -252,39 +228,6 @@ def test_what_is_available_now_bounds_a_query_to_its_end():
     assert not next_batch(expanded, found.offset(expanded), EVERYTHING, fixed_ends=fixed).is_moved
 
 
-def test_a_query_that_has_read_nothing_has_lost_nothing_and_notes_the_election():
-    now = image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200)
-
-    end = next_batch(now, at(0)).offset(now)
-
-    assert spans(now, at(0), end) == {"a-0": (0, 4)}
-    assert not next_batch(now, end).is_moved
-
-
-def test_limits_are_shared_over_partitions_and_new_ones_count_from_their_beginning():
-    now = image(100, 100)
-
-    end = next_batch(now, at(50)).offset(now, 30)
-
-    assert end.positions == {"a": {0: 60, 1: 20}}
-    assert next_batch(now, end).is_moved
-
-
-# fmt: off
-RANGES = [
-    ((5, 5), (8, 5),    {"a-0": (5, 8)}),
-    ((5, 5), (5, 5),    {}),
-    ((0, 0), (10, 10),  {"a-0": (0, 10), "a-1": (0, 10)}),
-    ((5,),   (5, 3),    {"a-1": (0, 3)}),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("start, end, expected", RANGES)
-def test_only_partitions_with_records_become_tasks(start, end, expected):
-    assert spans(image(10, 10), at(*start), at(*end)) == expected
-
-
 def test_records_that_retention_has_taken_are_told_or_passed_over():
     now = image_of_topics({"a": [partition("1", start=7, hw=10)]}, 200)
 
@@ -299,23 +242,3 @@ def test_records_that_retention_has_taken_are_told_or_passed_over():
     assert spans(now, at(5), at(5)) == {}  # a batch that reads nothing of it has lost nothing
     assert spans(now, at(5), at(9), fails=False) == {"a-0": (7, 9)}
     assert spans(now, at(5), at(6), fails=False) == {}
-
-
-def test_a_batch_ends_neither_before_it_begins_nor_behind_the_logs_end():
-    start, end = at(5), at(4)
-
-    with pytest.raises(InvalidRequestError) as turned:
-        check_order(image(10), start, end)
-    with pytest.raises(OffsetOutOfRangeError) as ahead:
-        check_end(image(3), end)
-    check_order(image(10), end, start)
-    check_end(image(5), start)
-
-    assert (
-        "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset 5 is greater than the resolved end offset 4 for topic a partition 0"
-        in str(turned.value)
-    )
-    assert (
-        "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [3, 4) for topic partition a-0: its log ends at 3 and is committed up to 3"
-        in str(ahead.value)
-    )

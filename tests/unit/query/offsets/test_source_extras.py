@@ -11,7 +11,7 @@ from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
-from tests.builders import KEY, address, image_of, image_of_topics, log, partition
+from tests.builders import KEY, image_of, image_of_topics, log, partition
 
 # Groups
 
@@ -24,16 +24,6 @@ def committed(image, group, positions):
         (each.group, each.partition, each.offset, each.leader_epoch)
         for each in save_group(image, group, offset, now_ms=0).records
     ]
-
-
-def test_a_group_commits_what_has_moved_and_nothing_else():
-    groups = {("g", PartitionKey("id of a", 0)): GroupOffset(offset=Offset(7), leader_epoch=None)}
-    image = image_of_topics(TWO, groups=groups)
-
-    assert committed(image, "g", {"a": {0: 7, 1: 5}}) == [("g", 1, 5, 2)]
-    assert committed(image, "g", {"a": {0: 8}}) == [("g", 0, 8, None)]
-    assert committed(image, "h", {"a": {0: 7}}) == [("h", 0, 7, None)]
-    assert committed(image, "g", {"a": {0: 7}}) == []
 
 
 def test_a_group_commits_nothing_for_what_is_gone_or_another_topics():
@@ -201,29 +191,3 @@ def test_another_replica_answers_for_one_that_is_away_or_lacks_records():
         "broker 2: the log does not have all committed records",
     ):
         assert words in str(caught.value)
-
-
-def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
-    asked = []
-
-    def read(place, segment):
-        asked.append(place.broker_id)
-        return enumerate([10, 20, 15, 30])
-
-    state = log("0:aaaa")
-    segment = replace(state.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=30_000)
-    state = replace(state, batches=(replace(state.batches[0], segments=(segment,)),))
-    image = image_of(partition("1", hw=4, hw_epoch=0, hw_chain=state.chain_digest))
-
-    assert looked_up(image, image, 0, Replicas(b1=state), read) == 0
-    assert asked == [address(1).broker_id]
-
-
-def test_of_the_past_only_what_was_committed_then_is_found():
-    then, now = (
-        image_of(partition("1", hw=hw, hw_epoch=0, hw_chain=log(FOUR).chain_at(Offset(hw))))
-        for hw in (2, 4)
-    )
-    replicas = Replicas(b1=timed(FOUR, 10, 20, 15, 30))
-
-    assert [looked_up(now, then, second, replicas) for second in (11, 21)] == [1, None]

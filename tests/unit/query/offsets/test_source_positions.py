@@ -21,13 +21,12 @@ from kafka_on_spark.query.offsets.positions import (
     GROUP,
     LATEST,
     Offsets,
-    TimeQuestion,
     Timestamps,
     resolve,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern, partitions_of
+from kafka_on_spark.query.subscription import Assign, Subscribe, partitions_of
 from tests.builders import image_of_topics, partition
 from tests.unit.query.added_again import AddedAgain, added_again, appended, cut_short
 
@@ -41,13 +40,6 @@ IMAGE = image_of_topics(
 ALL_OF_A = {"a": [0, 1]}
 
 # fmt: off
-SUBSCRIPTIONS = [
-    (Subscribe(("a", "c")),                     {"a": [0, 1], "c": [0]}),
-    (SubscribePattern("a.*"),                   {"a": [0, 1], "ab": [0]}),
-    (SubscribePattern("a"),                     {"a": [0, 1]}),
-    (SubscribePattern("nothing"),               {}),
-    (Assign({"a": (1,), "c": (0,)}),            {"a": [1], "c": [0]}),
-]
 MISSING = [
     (Subscribe(("a", "x")),                     "there is no topic 'x'",            {"a": [0, 1]}),
     (Assign({"a": (1,), "x": (0,)}),            "there is no topic 'x'",            {"a": [1]}),
@@ -98,11 +90,6 @@ def resolved(
     )
 
 
-@pytest.mark.parametrize("subscription, expected", SUBSCRIPTIONS)
-def test_a_subscription_means_partitions_of_an_image(subscription, expected):
-    assert partitions_of(IMAGE, subscription) == expected
-
-
 @pytest.mark.parametrize("subscription, sentence, rest", MISSING)
 def test_what_is_named_must_be_there_or_is_left_out(subscription, sentence, rest):
     with pytest.raises(UnknownTopicOrPartitionError, match=sentence):
@@ -126,18 +113,6 @@ def test_specific_positions_name_every_partition(positions, sentence):
         resolved(positions)
 
     assert sentence in str(caught.value)
-
-
-def test_times_are_asked_of_the_partitions_that_are_read():
-    asked = []
-
-    def look_up(questions):
-        asked.extend(questions)
-        return nothing_found(questions)
-
-    resolved(Timestamps(7, is_latest_if_none=True), look_up=look_up)
-
-    assert asked == [TimeQuestion(PartitionKey("id of a", number), 7) for number in (0, 1)]
 
 
 def test_a_time_that_no_record_has_is_refused_or_the_latest_as_the_strategy_says():
@@ -236,21 +211,6 @@ def starting_at(offset):
     """Return what `startingOffsets` says, given a query's own offset as JSON."""
     options = {"cluster": "/c", "subscribe": "a", "startingoffsets": json.dumps(offset.to_json())}
     return parse_source(options, is_stream=True).starting
-
-
-def test_a_querys_own_offset_in_a_partition_that_was_added_again_starts_at_its_beginning():
-    own = starting_at(StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}}))
-    world = added_again(IMAGE, "a", 9)
-
-    with pytest.raises(LogTruncatedError, match="a-1 offset was changed from 4"):
-        resolved(own, world.image)
-    passed_over = resolved(
-        own,
-        world.image,
-        is_data_loss_failed=False,
-        find_cuts=lambda generations: cuts_after(world.pieces, generations),
-    )
-    assert passed_over.positions == {"a": {0: 3, 1: 0}}
 
 
 def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_elections_is_gone():

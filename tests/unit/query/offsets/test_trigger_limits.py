@@ -58,17 +58,6 @@ def test_a_limit_is_shared_by_what_each_partition_has(starts, available, limit, 
     assert limited(ends(starts), ends(available), limit) == ends(expected)
 
 
-def test_every_small_share_is_bounded_and_moves_each_partition_that_has_something():
-    for first in range(6):
-        for second in range(6):
-            for limit in range(1, 8):
-                found = limited(ends([0, 0]), ends([first, second]), limit)["t"]
-                assert found[0] <= first
-                assert found[1] <= second
-                assert (found[0] > 0, found[1] > 0) == (first > 0, second > 0)
-                assert sum(found.values()) <= limit + 1
-
-
 @pytest.mark.parametrize("minimum, count, elapsed_ms, expected", DELAYS)
 def test_a_batch_waits_for_enough_records_or_long_enough(minimum, count, elapsed_ms, expected):
     limits = TriggerLimits(min_offsets=minimum, max_delay_ms=100)
@@ -112,11 +101,3 @@ def test_every_small_split_covers_each_record_once():
                     largest = max(p.end_offset - p.start_offset for p in parts)
                     assert records_max is None or largest <= records_max
                     assert len(parts) >= min(tasks_min or 1, first + second)
-
-
-def test_there_are_as_many_tasks_as_were_asked_for_however_many_partitions_there_are():
-    for sizes in ([10, 10, 10], [7] * 5, [1, 1, 1000], [3, 5, 8, 13], [100] * 7):
-        for tasks_min in range(1, sum(sizes[:2]) + 5):
-            orders = [order(10_000 * place, size) for place, size in enumerate(sizes)]
-            parts = split_ranges(orders, tasks_min=tasks_min, records_max=None)
-            assert len(parts) >= min(tasks_min, sum(sizes)), (sizes, tasks_min)

@@ -33,11 +33,6 @@ VALUES = [
     pytest.param({"expected_offsets": '{"t":{"0":5,"1":0}}'},                 "expected_offsets", {"t": {0: 5, 1: 0}}, id="log ends"),
     pytest.param({"storage.aws_region": "x"},                                 "storage",          {"aws_region": "x"}, id="storage"),
 ]
-WARNINGS = [
-    pytest.param({"kafka.acks": "1", "kafka.transactional.id": "x"},                    (),                                                  id="what means something"),
-    pytest.param({"kafka.bootstrap.servers": "b:9092", "kafka.linger.ms": "5"},         ("kafka.bootstrap.servers, kafka.linger.ms",),       id="what means nothing"),
-    pytest.param({"kafka.sasl.jaas.config": "secret"},                                  ("kafka.sasl.jaas.config",),                         id="a secret's name alone"),
-]
 BAD = [
     pytest.param({"kafka.key.serializer": "x"},        ["Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer."],    id="key.serializer"),
     pytest.param({"kafka.value.serializer": "x"},      ["Kafka option 'value.serializer' is not supported as value are serialized with ByteArraySerializer."], id="value.serializer"),
@@ -81,17 +76,6 @@ ALLOWED = [
 @pytest.mark.parametrize("options, name, expected", VALUES)
 def test_an_option_is_taken(options, name, expected):
     assert getattr(parse(options), name) == expected
-
-
-def test_without_the_option_rows_name_their_topics():
-    assert parse({}, base={"cluster": "/c"}).topic is None
-
-
-@pytest.mark.parametrize("options, expected", WARNINGS)
-def test_options_of_kafkas_client_that_mean_nothing_are_named(options, expected):
-    sentence = "options of Kafka's client mean nothing here and are ignored: "
-
-    assert parse(options).warnings == tuple(sentence + names for names in expected)
 
 
 @pytest.mark.parametrize("options, words", BAD)

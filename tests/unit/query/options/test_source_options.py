@@ -3,9 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.query.offsets.next_offset import TriggerLimits
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
-from kafka_on_spark.query.options.source_options import AsOf, known_options, parse_source
+from kafka_on_spark.query.options.source_options import AsOf, parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence
 
@@ -19,10 +18,6 @@ def parse(options, *, is_stream=False, base=SUBSCRIBED):
     """Parse options with the keys as Spark hands them over: lower-cased."""
     given = {name.lower(): text for name, text in {**base, **options}.items()}
     return parse_source(given, is_stream=is_stream)
-
-
-def without_strategy(**options):
-    return {"cluster": "/c", **options}
 
 
 # fmt: off
@@ -162,22 +157,6 @@ def test_a_delay_is_a_time_with_a_unit_or_milliseconds(text, delay_ms):
     assert parse({"maxTriggerDelay": text}, is_stream=True).limits.max_delay_ms == delay_ms
 
 
-def test_a_stream_may_start_at_the_latest_offset_of_a_partition():
-    found = parse({"startingOffsets": '{"t":{"0":-1}}'}, is_stream=True).starting
-
-    assert found == Offsets({"t": {0: LATEST}})
-
-
-def test_the_defaults_are_sparks():
-    options = parse({}, is_stream=True)
-
-    assert options.is_data_loss_failed
-    assert not options.has_headers
-    assert options.limits == TriggerLimits(max_delay_ms=15 * 60_000)
-    assert options.tasks_min is options.records_max is options.as_of is options.group is None
-    assert options.warnings == ()
-
-
 def test_numbers_flags_and_moments_are_read():
     options = parse(
         {
@@ -223,11 +202,3 @@ def test_options_of_kafkas_client_are_named_once_without_what_they_say():
 
 def test_a_batch_may_end_where_it_begins():
     parse({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":5}}'})
-
-
-def test_an_option_is_known_or_refused_behind_one_of_the_storage_too():
-    given = {"storage.key": "k", "groupid": "g"}
-
-    assert known_options(given, {"groupid": "groupId"}) == {"groupid": "g"}
-    with pytest.raises(InvalidRequestError, match="groupid"):
-        known_options(given, {"other": "other"})
