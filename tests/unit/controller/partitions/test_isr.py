@@ -15,39 +15,6 @@ OFFLINE = {"error_code": KafkaStorageError.code, "error": "no answer"}
 SHORT = partition("1 2 3", isr="1 2", hw=10, leo=20)
 
 
-# fmt: off
-JOINING = [  # what is seen of broker 3, out of the ISR; high watermark 10, leadership from 8
-    pytest.param(seen(3, 20),                                       True,  id="caught-up"),
-    pytest.param(seen(3, 10),                                       True,  id="at-the-high-watermark"),
-    pytest.param(seen(3, 9),                                        False, id="below-the-high-watermark"),
-    pytest.param(seen(3, 20, fence=4),                              False, id="fenced-at-an-older-leadership"),
-    pytest.param(seen(3, 20, fence=6),                              False, id="fenced-at-a-newer-leadership"),
-    pytest.param(seen(3, 20, fence=None),                           False, id="not-fenced"),
-    pytest.param(seen(3, 20, is_matched=False),                     False, id="not-the-leaders-log"),
-    pytest.param(seen(3, 20, **OFFLINE),                            False, id="not-readable"),
-    # Of another making or another disk (KIP-903).
-    pytest.param(seen(3, 20, replica_uuid="uuid9"),                 False, id="another-making"),
-    pytest.param(seen(3, 20, directory_id=disk(9)),                 False, id="another-disk"),
-    pytest.param(seen(3, 20, directory_id=None),                    False, id="disk-not-seen"),
-    pytest.param(seen(2, 20),                                       False, id="in-sync-already"),
-    pytest.param(seen(4, 20),                                       False, id="not-a-replica"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("follower, joins", JOINING)
-def test_follower_joins_with_all_that_is_asked_of_it(follower, joins):
-    round_ = report(seen(1, 20), seen(2, 20), follower, epoch_start=8)
-
-    record = alter_isr(image_of(SHORT), round_)
-
-    assert (record is not None) is joins
-    if record is not None:
-        assert record.change.isr == {1, 2, 3}
-        assert record.cause == f"broker 3: caught up at offset {follower.log_end_offset} in epoch 5"
-        assert (record.leader_epoch, record.partition_epoch) == (5, 10)
-
-
 HALF = NOW_MS - 15_000
 
 
