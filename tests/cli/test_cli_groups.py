@@ -295,10 +295,3 @@ def test_a_group_with_members_and_no_offsets_is_there_and_is_not_deleted(call, t
         assert named[1] in cluster.list_groups()
         assert cluster.describe_group(named[1]) == []
         assert call.json("consumer-groups", "--describe", *named) == []
-
-
-def test_a_consumer_that_prints_leaves_its_group(call, group, topic, cluster):
-    call("consume", "--topic", topic, *("--group", group), "--exit")
-
-    assert cluster.describe_group_members(group).members == ()
-    assert positions(cluster, group)[0] == 5
