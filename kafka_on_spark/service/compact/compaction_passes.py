@@ -3,22 +3,22 @@
 from collections.abc import Iterable, Sequence
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.partitions.compaction import compact, is_compacted
+from kafka_on_spark.controller.partitions.compaction import CompactionReport, compact, is_compacted
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import (
-    CompactionLook,
     CompactionLookOrder,
     plan_compaction_look,
 )
+from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.passes import Passes, Submit
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION
 
 
-class CompactionPasses(Passes[CompactionLookOrder, CompactionLook]):
+class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
     """Decisions of compaction as one process makes them."""
 
     kind = COMPACTION
@@ -40,7 +40,7 @@ class CompactionPasses(Passes[CompactionLookOrder, CompactionLook]):
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[CompactionLookOrder, CompactionLook]],
+        looked: Sequence[tuple[CompactionLookOrder, Look[CompactionReport]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
@@ -56,7 +56,7 @@ class CompactionPasses(Passes[CompactionLookOrder, CompactionLook]):
         return [_row(order, look, causes.get(order.key)) for order, look in looked]
 
 
-def _row(order: CompactionLookOrder, look: CompactionLook, cause: str | None) -> UpkeepRow:
+def _row(order: CompactionLookOrder, look: Look[CompactionReport], cause: str | None) -> UpkeepRow:
     return UpkeepRow(
         topic=order.addresses[0].topic,
         partition=order.key.partition,

@@ -4,7 +4,6 @@ Only a leader that is fenced at the leadership of the order, and that proves to 
 committed, says what is dirty. Replicas that can't be read are left out of the report.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,12 +19,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
-from kafka_on_spark.service.maintain.passes import LookTimes
-from kafka_on_spark.service.maintain.upkeep_watch import PASSING
+from kafka_on_spark.service.maintain.looks import Look, LookTimes, RootNow
 from kafka_on_spark.service.replica.replica_operations import check_complete
-
-RootNow = Callable[[ReplicaAddress], int]
-"""Returns the time of a replica's root, ms. Raises KafkaStorageError if it does not answer."""
 
 _NO_LAG: Final = 2**63 - 1
 
@@ -49,15 +44,6 @@ class CompactionLookOrder:
     min_lag_ms: int
     now_ms: int
     commit_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionLook:
-    """What was seen; without a report: why nothing was, which `may_pass` by itself."""
-
-    report: CompactionReport | None = None
-    error: str | None = None
-    may_pass: bool = False
 
 
 def plan_compaction_look(
@@ -86,7 +72,7 @@ def plan_compaction_look(
 
 def run_compaction_look(
     order: CompactionLookOrder, replicas: ReplicaStore, root_now_ms: RootNow
-) -> CompactionLook:
+) -> Look[CompactionReport]:
     """Look at a partition's tables; return a report for the decision, or why there is none."""
     partition = order.partition
     try:
@@ -96,7 +82,7 @@ def run_compaction_look(
         root_ms = root_now_ms(order.addresses[0])
         now_ms = too_old_by_ms(order.now_ms, root_ms, order.commit_ms)
     except KafkaOnSparkError as error:
-        return CompactionLook(error=error.message, may_pass=isinstance(error, PASSING))
+        return Look.failed(error)
     seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
     for address in order.addresses[1:]:
         try:
@@ -112,7 +98,7 @@ def run_compaction_look(
         now_ms=now_ms,
         latest_ms=max(order.now_ms, root_ms, order.commit_ms),
     )
-    return CompactionLook(report=report)
+    return Look(report=report)
 
 
 def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:

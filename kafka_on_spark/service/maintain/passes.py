@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.result import ControllerResult
@@ -18,6 +18,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.maintain.looks import Look, LookTimes
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -50,31 +51,8 @@ class LookOrder(Protocol):
         ...
 
 
-class Look(Protocol):
-    """What was seen of a partition."""
-
-    @property
-    def error(self) -> str | None:
-        """Why nothing was seen; None: it was."""
-        ...
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether the error ends by itself, as one of an old image does."""
-        ...
-
-
 OrderT = TypeVar("OrderT", bound=LookOrder)
-LookT = TypeVar("LookT", bound=Look)
-
-
-class LookTimes(NamedTuple):
-    """When looks are planned, by the clock of the process and by that of what it commits, and
-    whether they change nothing."""
-
-    now_ms: int
-    commit_ms: int
-    is_dry_run: bool
+ReportT = TypeVar("ReportT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +76,7 @@ class PassReport:
         return sum(row.count for row in self.rows)
 
 
-class Passes(ABC, Generic[OrderT, LookT]):
+class Passes(ABC, Generic[OrderT, ReportT]):
     """Decisions of one kind as one process makes them; `run_looks` runs the tasks.
 
     Attributes:
@@ -115,7 +93,7 @@ class Passes(ABC, Generic[OrderT, LookT]):
         clock: Clock,
         commit_clock: Clock,
         *,
-        run_looks: Callable[[Sequence[OrderT]], list[LookT]],
+        run_looks: Callable[[Sequence[OrderT]], list[Look[ReportT]]],
         random_below: Callable[[int], int],
         timeout_ms: int,
         watch: UpkeepWatch | None = None,
@@ -153,13 +131,13 @@ class Passes(ABC, Generic[OrderT, LookT]):
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[OrderT, LookT]],
+        looked: Sequence[tuple[OrderT, Look[ReportT]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
         """Decide what looks lead to, and commit it but in a dry run; return a row for each look."""
 
-    def _seen_of(self, order: OrderT, look: LookT) -> Any:
+    def _seen_of(self, order: OrderT, look: Look[ReportT]) -> Any:
         """Return what `_is_due` is to know of a look."""
 
     def _is_due(
@@ -194,7 +172,7 @@ class Passes(ABC, Generic[OrderT, LookT]):
             self._plan(image, key, partition, times)
             for key, partition in self._due(image, topics, is_all)
         ]
-        looks: list[LookT] = []
+        looks: list[Look[ReportT]] = []
         while len(looks) < len(orders):
             is_over = self._clock.monotonic_ms() - began_ms >= LOOK_MS_MAX
             if looks and is_over and not is_all:
@@ -273,7 +251,7 @@ class Passes(ABC, Generic[OrderT, LookT]):
 
     def _look(
         self, image: MetadataImage, orders: Sequence[OrderT], is_dry_run: bool
-    ) -> list[LookT]:
+    ) -> list[Look[ReportT]]:
         looks = self._run_looks(orders)
         for order, look in zip(orders, looks, strict=True):
             if look.error is not None:
@@ -285,7 +263,7 @@ class Passes(ABC, Generic[OrderT, LookT]):
                 self._watch.record(order.key, None, {self.kind: look.error})
         return looks
 
-    def _remember(self, order: OrderT, look: LookT) -> None:
+    def _remember(self, order: OrderT, look: Look[ReportT]) -> None:
         looked_at_ms = self._clock.monotonic_ms()
         self._last[order.key] = (looked_at_ms, self._seen_of(order, look))
 

@@ -8,11 +8,6 @@ from operator import attrgetter
 from typing import Final
 
 from kafka_on_spark.controller.partitions.compaction import is_compacted
-from kafka_on_spark.errors import (
-    FencedLeaderEpochError,
-    NotLeaderOrFollowerError,
-    UnknownLeaderEpochError,
-)
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
@@ -29,9 +24,6 @@ ROUND: Final = "round"
 """The kind of work that stands for all of a round."""
 ROOT: Final = "root"
 """The kind of work that cleans a broker's root of what killed processes left there."""
-
-PASSING: Final = (FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError)
-"""Of a look at a log: what a new leader, or a newer image, ends by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

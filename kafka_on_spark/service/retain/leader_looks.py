@@ -4,7 +4,6 @@ A wrong clock must not delete: what looks too old by the clock of the process th
 again by the earliest of three.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
@@ -19,14 +18,9 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
-from kafka_on_spark.service.maintain.passes import LookTimes
-from kafka_on_spark.service.maintain.upkeep_watch import PASSING
+from kafka_on_spark.service.maintain.looks import Look, LookTimes, RootNow
 from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import check_complete
-
-RootNow = Callable[[ReplicaAddress], int]
-"""Returns the time of a replica's root, ms: the modification time of a file that it writes there.
-Raises KafkaStorageError if the root does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +42,6 @@ class LookOrder:
     registered: RegisteredProducers | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookResult:
-    """What was seen; None: it could not be, for `error`, which `may_pass` by itself."""
-
-    look: LeaderLook | None = None
-    error: str | None = None
-    may_pass: bool = False
-
-
 def plan_look(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, times: LookTimes
 ) -> LookOrder:
@@ -76,7 +61,7 @@ def plan_look(
     )
 
 
-def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> LookResult:
+def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> Look[LeaderLook]:
     """Look at one leader's log; return what may be deleted of it, or why that can't be said.
 
     Only a table that is fenced at the leadership of the order, and that proves to have all that is
@@ -107,7 +92,7 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
             now_ms = too_old_by_ms(now_ms, root_now_ms(order.address), order.commit_ms)
             found = found_at(now_ms)
     except KafkaOnSparkError as error:
-        return LookResult(error=error.message, may_pass=isinstance(error, PASSING))
+        return Look.failed(error)
     look = LeaderLook(
         key=order.key,
         leader_epoch=partition.leader_epoch,
@@ -117,4 +102,4 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
         now_ms=now_ms,
         found=found,
     )
-    return LookResult(look=look)
+    return Look(report=look)

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.partitions.log_start import cause_of, retain
+from kafka_on_spark.controller.partitions.log_start import LeaderLook, cause_of, retain
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.upkeep.retention import RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.passes import Passes, Submit
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 from kafka_on_spark.service.maintain.upkeep_watch import RETENTION
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, plan_log_starts
-from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, plan_look
+from kafka_on_spark.service.retain.leader_looks import LookOrder, plan_look
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class _Seen:
     expires_in_ms: int | None
 
 
-class Retention(Passes[LookOrder, LookResult]):
+class Retention(Passes[LookOrder, LeaderLook]):
     """Retention as one process does it; `run_log_starts` has replicas apply what is decided."""
 
     kind = RETENTION
@@ -61,14 +62,14 @@ class Retention(Passes[LookOrder, LookResult]):
 
     _plan = staticmethod(plan_look)
 
-    def _seen_of(self, order: LookOrder, look: LookResult) -> _Seen:
+    def _seen_of(self, order: LookOrder, look: Look[LeaderLook]) -> _Seen:
         """Return what to remember of a look.
 
         One that failed, or that deletes, is due again after an interval: until its decision is
         committed, nothing else would make an idle partition due.
         """
         expires_in_ms: int | None = 0
-        found = look.look
+        found = look.report
         if found is not None and not found.deletes:
             at_ms = found.found.expires_at_ms
             expires_in_ms = None if at_ms is None else min(at_ms - found.now_ms, LOOK_AGAIN_MS_MAX)
@@ -89,12 +90,14 @@ class Retention(Passes[LookOrder, LookResult]):
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[LookOrder, LookResult]],
+        looked: Sequence[tuple[LookOrder, Look[LeaderLook]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
         """Commit the new log starts of all partitions, and have their replicas apply them."""
-        deleting = [look.look for _, look in looked if look.look is not None and look.look.deletes]
+        deleting = [
+            look.report for _, look in looked if look.report is not None and look.report.deletes
+        ]
         starts = {look.key: look.found.log_start_offset for look in deleting}
         if starts and not is_dry_run:
             starts = submit(lambda newest: retain(newest, deleting))
@@ -111,8 +114,8 @@ class Retention(Passes[LookOrder, LookResult]):
         return [_row(order, result, starts.get(order.key)) for order, result in looked]
 
 
-def _row(order: LookOrder, result: LookResult, start: Offset | None) -> UpkeepRow:
-    look = result.look
+def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> UpkeepRow:
+    look = result.report
     row = UpkeepRow(
         topic=order.address.topic,
         partition=order.key.partition,

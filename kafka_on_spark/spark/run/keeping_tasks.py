@@ -7,10 +7,11 @@ Apart from `tasks`: a process that appends and reads needs none of them.
 from typing import Final
 
 from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.controller.partitions.compaction import CompactionReport
+from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.compact.replica_looks import (
-    CompactionLook,
     CompactionLookOrder,
     run_compaction_look,
 )
@@ -22,6 +23,7 @@ from kafka_on_spark.service.describe.log_descriptions import (
 )
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
+from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.service.maintain.upkeep_work import (
@@ -41,7 +43,7 @@ from kafka_on_spark.service.replicate.inspecting_lost import (
     InspectLostOrder,
     inspect_lost,
 )
-from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
+from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.run.tasks import after_fetch
 from kafka_on_spark.storage.access.requests import operating
@@ -107,7 +109,7 @@ def _upkeep_ports(options: StorageOptions) -> UpkeepPorts:
     )
 
 
-def look_task(order: LookOrder, options: StorageOptions) -> LookResult:
+def look_task(order: LookOrder, options: StorageOptions) -> Look[LeaderLook]:
     """Say what retention may delete of one leader's log."""
 
     def now_ms(address: ReplicaAddress) -> int:
@@ -116,7 +118,9 @@ def look_task(order: LookOrder, options: StorageOptions) -> LookResult:
     return run_look(order, replica_store(options), now_ms)
 
 
-def compaction_look_task(order: CompactionLookOrder, options: StorageOptions) -> CompactionLook:
+def compaction_look_task(
+    order: CompactionLookOrder, options: StorageOptions
+) -> Look[CompactionReport]:
     """Say what of one partition may be compacted, and how far its replicas are."""
 
     def now_ms(address: ReplicaAddress) -> int:

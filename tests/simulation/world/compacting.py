@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafka_on_spark.controller.partitions.compaction import CompactionReport
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.compact.replica_looks import (
-    CompactionLook,
     CompactionLookOrder,
     run_compaction_look,
 )
+from kafka_on_spark.service.maintain.looks import Look
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
@@ -134,7 +135,7 @@ class SimulatedCompactor:
         return [row for part in parts for row in rows_of(part)]
 
 
-def compaction_look_task(worker: "Worker", order: CompactionLookOrder) -> CompactionLook:
+def compaction_look_task(worker: "Worker", order: CompactionLookOrder) -> Look[CompactionReport]:
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 

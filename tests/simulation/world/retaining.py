@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
-from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
+from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
 from kafka_on_spark.service.retain.retention import Retention
 from tests.simulation.world.scheduler import STARTED_AT_MS
 from tests.simulation.world.world import FAILED
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.workers import Worker
 
 
-def look_task(worker: "Worker", order: LookOrder) -> LookResult:
+def look_task(worker: "Worker", order: LookOrder) -> Look[LeaderLook]:
     """Say what retention may delete of one leader's log."""
     world = worker.world
 
@@ -30,8 +32,8 @@ def look_task(worker: "Worker", order: LookOrder) -> LookResult:
     result = run_look(order, worker.replicas, root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    world.seen["leader looked at"] += result.look is not None
-    world.seen["leader's log refused a look"] += result.look is None
+    world.seen["leader looked at"] += result.report is not None
+    world.seen["leader's log refused a look"] += result.report is None
     return result
 
 

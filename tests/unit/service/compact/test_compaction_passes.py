@@ -11,8 +11,8 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.compaction.dirt import Dirt
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.compact.replica_looks import CompactionLook
 from kafka_on_spark.service.maintain import passes
+from kafka_on_spark.service.maintain.looks import Look
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 from tests.fakes import FakeClock
@@ -76,7 +76,7 @@ class World:
         number = order.key.partition
         self.looked_at.append(number)
         if number in self.errors:
-            return CompactionLook(error=self.errors[number])
+            return Look(error=self.errors[number])
         now = order.partition.compaction
         end = Offset(self.dirty_to.get(number, 0))
         finished = CompactionProgress(
@@ -104,7 +104,7 @@ class World:
             now_ms=order.now_ms,
             latest_ms=order.now_ms,
         )
-        return CompactionLook(report=report)
+        return Look(report=report)
 
     def seen(self, **given):
         """Make a pass; return the partitions that were looked at."""

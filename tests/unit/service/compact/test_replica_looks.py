@@ -12,7 +12,7 @@ from kafka_on_spark.service.compact.replica_looks import (
     plan_compaction_look,
     run_compaction_look,
 )
-from kafka_on_spark.service.maintain.passes import LookTimes
+from kafka_on_spark.service.maintain.looks import LookTimes
 from tests.builders import KEY, NOW_MS, address, image_of, merged, partition
 from tests.unit.service.rounds import EPOCH, Rounds
 

@@ -9,8 +9,8 @@ from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.upkeep.retention import RetentionLimits
 from kafka_on_spark.service.control.leadership_commands import plan_command
+from kafka_on_spark.service.maintain.looks import LookTimes
 from kafka_on_spark.service.maintain.merging import ENTRY_BYTES, rules_of
-from kafka_on_spark.service.maintain.passes import LookTimes
 from kafka_on_spark.service.maintain.replica_upkeep import apply_log_start
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -96,7 +96,7 @@ def drop_by_look(cluster, registered):
         commit_ms=cluster.clock.now_ms(),
         registered=registered,
     )
-    assert run_look(order, cluster.replicas, None).look is not None
+    assert run_look(order, cluster.replicas, None).report is not None
 
 
 def compact(cluster, registered):

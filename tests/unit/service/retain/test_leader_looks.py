@@ -56,7 +56,7 @@ def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now
     """A host that is wrong as a whole, with the broker's root, and not alone."""
     wrong = replace(order(replicas), now_ms=NOW_MS + 10**12, commit_ms=NOW_MS + 500)
 
-    assert look(replicas, wrong, NOW_MS + 10**12).look.found.log_start_offset == 0
+    assert look(replicas, wrong, NOW_MS + 10**12).report.found.log_start_offset == 0
 
 
 def test_a_root_that_tells_no_time_deletes_nothing(replicas):
@@ -89,7 +89,7 @@ def test_only_the_leader_s_own_complete_log_says_anything(replicas, fields, word
 
     result = look(replicas, replace(asked, partition=changed))
 
-    assert result.look is None
+    assert result.report is None
     assert words in result.error
 
 
@@ -99,13 +99,13 @@ def test_a_table_that_a_later_leadership_has_fenced_says_nothing(replicas):
     state = log.load()
     log.commit(state, operations.adopt(state, leader_epoch=1, truncate_to=None, floor=0))
 
-    assert look(replicas, asked).look is None
+    assert look(replicas, asked).report is None
 
 
 def test_it_applies_the_log_start_that_was_decided_before(replicas):
     asked = order(replicas, start=2)
 
-    found = look(replicas, replace(asked, now_ms=NOW_MS)).look
+    found = look(replicas, replace(asked, now_ms=NOW_MS)).report
 
     assert replicas.open(address()).load().log_start_offset == 2
     assert found.found.log_start_offset == 2
@@ -114,7 +114,7 @@ def test_it_applies_the_log_start_that_was_decided_before(replicas):
 def test_a_log_start_that_cant_be_applied_yet_keeps_nobody_from_looking(replicas):
     replicas._roots["memory://1"].faults.append(Fault.OFFLINE)
 
-    found = look(replicas, order(replicas, start=2)).look
+    found = look(replicas, order(replicas, start=2)).report
 
     assert replicas.open(address()).load().log_start_offset == 0
     assert (found.log_start_offset, found.found.log_start_offset) == (2, 3)

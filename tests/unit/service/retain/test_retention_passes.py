@@ -9,7 +9,7 @@ from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.upkeep.retention import Retained
 from kafka_on_spark.service.maintain import passes
-from kafka_on_spark.service.retain.leader_looks import LookResult
+from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.retain.retention import LOOK_AGAIN_MS_MAX, Retention
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.committing import replay
@@ -65,7 +65,7 @@ class World:
             self.looked_at.append(number)
             self.clock.advance(self.look_ms)
             if number in self.errors:
-                results.append(LookResult(error=self.errors[number]))
+                results.append(Look(error=self.errors[number]))
                 continue
             expires_at_ms = None
             if self.expires_in_ms is not None:
@@ -80,8 +80,8 @@ class World:
                 expires_at_ms=expires_at_ms,
             )
             results.append(
-                LookResult(
-                    look=LeaderLook(
+                Look(
+                    report=LeaderLook(
                         key=order.key,
                         leader_epoch=order.partition.leader_epoch,
                         partition_epoch=order.partition.partition_epoch,
