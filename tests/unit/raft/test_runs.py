@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.raft.log.raft_log import BatchKind
+from kafka_on_spark.raft.log.lookups import has_write
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.log.runs import copied_together, merging_end, runs_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.tables.following import adopt, fetch
@@ -74,6 +75,14 @@ def test_a_voter_that_ends_within_its_leaders_run_takes_the_rest_of_it(end):
     assert [each.epoch for each in voter.log.batches] == sorted(
         each.epoch for each in voter.log.batches
     )
+
+
+def test_a_write_within_a_run_is_there_by_its_epoch():
+    found = merged(log(1, 1, 1, 2, 2))
+
+    assert has_write(found, RaftBatch(1, 2, 1, "whatever"))
+    assert not has_write(found, RaftBatch(1, 2, 2, "whatever"))
+    assert not has_write(found, RaftBatch(2, 4, 1, "not that which ends the run"))
 
 
 def test_what_became_of_a_write_that_was_merged_is_not_told():

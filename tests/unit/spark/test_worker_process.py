@@ -34,3 +34,13 @@ def test_a_process_freezes_so_often_and_no_more(freezes):
         run_task()
 
     assert len(freezes) == FREEZES_MAX
+
+
+def test_another_process_is_left_alone(freezes, monkeypatch):
+    monkeypatch.undo()
+    before = gc.get_freeze_count()
+
+    for _ in range(3):
+        run_task()
+
+    assert gc.get_freeze_count() <= before  # what was frozen before may go meanwhile

@@ -292,3 +292,14 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
     assert (first.error, second.error) == (None, None)
     assert (first.is_duplicate, second.is_duplicate) == (False, True)
     assert first.base_offset == second.base_offset == 0
+
+
+@ROOT_ERRORS
+@pytest.mark.parametrize("away", [1, 2, 3])
+def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away, error):
+    images = AwayImages(IN_SYNC, away=away, error=error)
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+
+    [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)

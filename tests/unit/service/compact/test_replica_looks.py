@@ -7,6 +7,8 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.compact.replica_looks import (
     appended_ranges,
     plan_compaction_look,
@@ -48,6 +50,28 @@ class Looking(Rounds):
         if self.root_lag_ms is None:
             raise KafkaStorageError("the root does not answer")
         return self.clock.now_ms() - self.root_lag_ms
+
+
+def test_all_replicas_say_how_far_they_are_and_the_leader_what_is_dirty():
+    cluster = Looking()
+    state = cluster.table(2).load()
+    progress = CompactionProgress(
+        compacted_below=Offset(2), tombstones_below=Offset(0), finished_below=Offset(2)
+    )
+    change = replacing.set_compaction(state, progress, leader_epoch=EPOCH)
+    cluster.table(2).commit(state, change)
+
+    report = cluster.look().report
+
+    assert {each: seen.progress.finished_below for each, seen in report.replicas.items()} == {
+        1: 0,
+        2: 2,
+        3: 0,
+    }
+    assert {seen.log_end_offset for seen in report.replicas.values()} == {5}
+    assert (report.dirt.first_dirty, report.dirt.cleanable_below) == (0, 5)
+    assert report.dirt.dirty_bytes == sum(each.size_bytes for each in state.batches)
+    assert report.leader_epoch == EPOCH
 
 
 def test_the_newest_batches_are_left_for_the_lag():

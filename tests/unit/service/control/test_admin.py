@@ -15,6 +15,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
+    KafkaOnSparkError,
     NotControllerError,
     TopicAlreadyExistsError,
 )
@@ -188,6 +189,24 @@ def test_a_request_that_is_none_is_refused(world, text):
 
     assert world.image.requests == ()
     assert '"code": 42' in world.log.batches[-1].records[-1].result
+
+
+def test_what_has_no_code_is_raised_as_an_error_of_the_package(world):
+    active = world.controller()
+
+    def answer():
+        [record] = world.image.requests
+        text = '{"code": -1, "error": "KeyError: 3"}'
+        active.submit(
+            lambda image: ControllerResult(
+                [AdminResultRecord(request=record.request, result=text)], None
+            )
+        )
+
+    world.while_waiting(answer)
+
+    with pytest.raises(KafkaOnSparkError, match="could not decide: KeyError: 3"):
+        run(world.process("me"), create("orders"))
 
 
 def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_written():

@@ -109,6 +109,19 @@ ALL = {1: None, 2: None, 3: None}
 TOPIC_ONLY = dict.fromkeys(ALL, frozenset({TOPIC_ID}))
 
 
+def test_what_was_seen_to_go_is_removed_once_its_time_is_over(world):
+    world.clean()
+    world.commit(GONE)
+
+    assert world.clean() == (0, [])
+    world.clock.advance(DELAY_MS - 1)
+    assert world.clean() == (0, [])
+    world.clock.advance(1)
+    assert world.clean() == (3, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+    assert world.tables == {1: [], 2: [], 3: []}
+
+
 def test_a_later_process_learns_from_the_log_since_when_a_table_is_unassigned(world):
     world.commit(GONE)
     world.clock.advance(DELAY_MS - 1000)

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
-from tests.unit.service.controlled import World, commit
+from tests.unit.service.controlled import World, commit, create, pending
 
 SESSION_MS = 9000
 DENIED = RootAccessDeniedError.code
@@ -102,6 +102,20 @@ def test_a_standby_says_how_long_it_has_waited(world):
     waited_ms = world.clock.monotonic_ms() - started_ms
     assert f"waited {waited_ms / 1000:.1f} s" in str(caught.value)
     assert 20_000 <= waited_ms <= 21_000  # two leases: the first tells whether it is alive
+
+
+@pytest.mark.parametrize("waited_ms, is_decided", [(900, True), (1100, False)])
+def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, waited_ms, is_decided):
+    world.clock.advance(5000)
+    term = world.controller()
+    term.answer_requests(world.id_source)
+    pending(world, create("payments"), timeout_ms=1000)
+    world.clock.advance(waited_ms)
+    term._metadata.catch_up()
+
+    assert term.answer_requests(world.id_source) == 1
+
+    assert ("payments" in world.image.topic_ids) is is_decided
 
 
 class Roots:

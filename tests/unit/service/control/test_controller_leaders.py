@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.commands.commands import DRAIN_BROKER
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.records import BrokerChangeRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.probing.probes import ProbeResult
@@ -53,6 +56,31 @@ def test_what_a_request_decides_is_commanded_too(world):
     led.loop.run(None)
 
     assert led.sent == [(2, 6)]
+
+
+def test_what_was_decided_in_vain_is_not_commanded(world):
+    """Another process has it decided first: only what was committed is."""
+    led = Led(world, fails={1})
+    submit = led.loop._metadata.submit
+
+    def after_another(decide, **arguments):
+        def decided(image):
+            result = decide(image)
+            if any(isinstance(each, BrokerChangeRecord) for each in result.records) and once:
+                once.clear()
+                world.metadata().submit(
+                    lambda newest: fence_broker(newest, BrokerId(2), "first"), timeout_ms=1000
+                )
+            return result
+
+        return submit(decided, **arguments)
+
+    once = [True]
+    led.loop._metadata.submit = after_another
+
+    led.loop.run(None)
+
+    assert led.sent == [(3, 6)]
 
 
 def led_elsewhere(share, of):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.controller.commands.commands import DELETE_TOPIC
+from kafka_on_spark.controller.commands.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
 from kafka_on_spark.controller.commands.lease import claim
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionError
@@ -14,7 +14,23 @@ from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import image_of, partition
-from tests.unit.service.controlled import LEASE_MS, commit, create, run
+from tests.unit.service.controlled import LEASE_MS, commit, create, pending, run
+
+
+def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
+    loop = world.loop("active")
+    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
+    world.while_waiting(lambda: pending(world, ALTER, asked_by="me"))
+    run(world.process("me"), create("orders"))
+
+    loop.run(None)
+
+    names = [type(record).__name__ for batch in world.log.batches for record in batch.records]
+    assert names.index("AdminResultRecord") < names.index("BrokerChangeRecord")
+    assert world.image.topic("orders").configs == {"retention.ms": "5"}
+
+
+ALTER = ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5})
 
 
 def renewals_of(world):

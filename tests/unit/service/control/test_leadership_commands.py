@@ -128,6 +128,18 @@ def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decide
     assert "the log does not have all committed records" in caplog.text
 
 
+def test_a_command_of_a_deleted_topic_is_not_sent():
+    world = World("5:a", "5:a", "5:a")
+    image = image_of(led_by(2, 5))
+    records, after = moved_back(image)
+    commands = world.commands()
+    commands.note(image, records)
+
+    assert commands.send(replace(after, topics={}, topic_ids={})) == 0
+
+    assert world.ordered == []
+
+
 LED = {6: (2, 1), 7: (3, 2), 8: (1, 3)}
 """By epoch: who leads, and who led before."""
 

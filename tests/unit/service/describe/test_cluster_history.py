@@ -1,6 +1,7 @@
 """The life of partitions and brokers, read off the log: of one, of a topic, of all there were."""
 
-from kafka_on_spark.metadata.records import RemovePartitionRecord
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import RemovePartitionRecord, UnregisterBrokerRecord
 from kafka_on_spark.service.describe.partition_history import broker_history, partition_history
 from tests.builders import TOPIC, TOPIC_ID
 from tests.unit.service.lives import life
@@ -40,6 +41,26 @@ def test_the_history_of_one_partition_leaves_out_all_others():
 
     assert {each.partition for each in partition_history(begun.batches, TOPIC_ID, 1)} == {1}
     assert partition_history(begun.batches, "another") == []
+
+
+def test_broker_events_come_in_order():
+    begun = life("1 2", ids="1 2 3").at(5).fail(3).at(6).come_back(3)
+    begun.at(7).drain(3).at(8).commit(
+        UnregisterBrokerRecord(broker_id=3, broker_epoch=0, cause="gone")
+    )
+
+    events = [each for each in broker_history(begun.batches) if each.broker_id == 3]
+
+    assert [(each.state, each.is_registration) for each in events] == [
+        (BrokerState.ACTIVE, True),
+        (BrokerState.FENCED, False),
+        (BrokerState.ACTIVE, False),
+        (BrokerState.DRAINING, False),
+        (None, False),
+    ]
+    assert [each.time.second for each in events] == [0, 5, 6, 7, 8]
+    offsets = [each.metadata_offset for each in events]
+    assert offsets == sorted(offsets)
 
 
 def test_entries_and_events_have_the_metadata_offsets_of_their_records():

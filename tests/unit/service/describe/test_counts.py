@@ -6,12 +6,14 @@ import pytest
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
+    PartitionRecord,
     Stamp,
     TopicRecord,
 )
@@ -24,6 +26,7 @@ from kafka_on_spark.ports.counting import (
     timed,
 )
 from kafka_on_spark.service.describe.counts import (
+    BEGUN,
     OTHERS,
     SERIES_MAX,
     CountedMetadata,
@@ -35,6 +38,8 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import ProbeResult, count_probes
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
+
+KEY = PartitionKey(TOPIC_ID, 0)
 
 
 @pytest.fixture
@@ -82,6 +87,29 @@ def test_each_commit_is_counted_by_its_outcome_and_timed(clock, counts, fault, o
     assert counted == outcomes
     [times] = [each for each in counts.metrics() if each.name == COMMIT_MS.name]
     assert times.value == sum(outcomes.values())
+
+
+def test_what_stood_in_the_log_before_this_process_is_not_counted(clock, counts):
+    log = MemoryMetadataLog()
+    other = MetadataService(log, clock, random=lambda: 0.0)
+    registered = PartitionRecord(
+        topic="t", topic_id="id of t", partition=0, registration=partition("1 2 3", hw=0)
+    )
+    other.submit(topic("t"), timeout_ms=1000)
+    other.submit(lambda image: ControllerResult([registered], None), timeout_ms=1000)
+    shrinks = ControllerResult([changed(isr="1 2", topic_id="id of t")], None)
+    grows = ControllerResult([changed(isr="1 2 3", topic_id="id of t")], None)
+    other.submit(lambda image: shrinks, timeout_ms=1000)
+
+    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+    service.catch_up()
+    assert found(counts) == {}
+
+    other.catch_up()
+    other.submit(lambda image: grows, timeout_ms=1000)
+    service.catch_up()
+    service.catch_up()
+    assert found(counts) == {("IsrExpands",): 1}
 
 
 def changed(topic_id=TOPIC_ID, isr=None, **fields):
@@ -179,6 +207,18 @@ def test_a_topic_without_records_yet_begins_at_0(counts, counted, begun):
     metrics = begun_topics(counts.metrics(), image_of(partition("1 2 3")))
 
     assert [(each.labels["topic"], each.value) for each in metrics] == [(each, 0) for each in begun]
+
+
+def test_counts_whose_labels_are_known_begin_at_0(clock):
+    counts = Counts(clock.monotonic_ms, BEGUN)
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, changed(leader=2, unclean_generation=1))
+
+    assert found(counts)["UncleanLeaderElections",] == 0
+    assert found(counts)["commits", "unknown"] == 0
+    count_decisions(counts, before, batches, before.replay(*batches))
+    assert found(counts)["UncleanLeaderElections",] == 1
+    assert found(counts)["IsrShrinks",] == 0
 
 
 def test_failures_of_probes_are_counted_from_the_first_answer_on(counts):

@@ -7,12 +7,14 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.ids import LOST, BrokerId, Offset
+from kafka_on_spark.log.upkeep.cleaning import STAGING_MS
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.log_descriptions import describe_log, describe_logs
 from kafka_on_spark.service.maintain.merging import merge_replica
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
-from tests.fakes import MemoryReplicaFolders
+from tests.builders import address
+from tests.fakes import MemoryReplicaFolders, folder
 from tests.unit.service.describe.changes import changed
 from tests.unit.service.rounds import Rounds
 
@@ -92,6 +94,19 @@ def test_retention_is_due_where_the_leaders_log_is_too_old_and_since_when():
     assert (due.count, due.size_bytes) == (3, 300)
     assert due.since_ms == told.began_ms + 1001
     assert told.due(2) == {}, "a leader's log tells"
+
+
+def test_files_that_may_go_are_due_since_they_may():
+    told = Told(1)
+    files = told.roots["memory://2"].files[folder(address(2, key=told.keys[0]))]
+    stale = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
+    files[stale] = b"staged once"
+    told.folders.written[stale] = told.folders.now - STAGING_MS - 4000
+
+    due = told.due(2)["clean"]
+
+    assert (due.count, due.size_bytes) == (1, len(b"staged once"))
+    assert due.since_ms == told.folders.now - 4000
 
 
 def test_how_far_a_log_is_compacted_is_told_in_kafkas_words_and_what_is_due():

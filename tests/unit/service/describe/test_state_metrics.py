@@ -1,5 +1,7 @@
 """Figures of the metadata: what each counts, and that none has a label of partitions."""
 
+import pytest
+
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
@@ -12,6 +14,27 @@ def figures(*partitions, is_controller=False, **fields):
     metrics = state_metrics(image_of(*partitions, **fields), is_controller=is_controller)
     assert {(each.type, each.name) for each in metrics} <= HELP.keys()
     return {(each.name, *each.labels.values()): each.value for each in metrics}
+
+
+@pytest.mark.parametrize(
+    "state, counted",
+    [
+        ("1 2 3", {}),
+        (("1 2 3", "1 2"), {"UnderReplicatedPartitions"}),
+        (("1 2 3", "1"), {"UnderReplicatedPartitions", "AtMinIsrPartitionCount"}),
+        (("1 2 3", "2 3", 2), {"UnderReplicatedPartitions", "PreferredReplicaImbalanceCount"}),
+    ],
+)
+def test_a_partition_counts_where_it_is_not_well(state, counted):
+    given = (state,) if isinstance(state, str) else state
+    found = figures(partition(*given))
+
+    names = {
+        *("UnderReplicatedPartitions", "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"),
+        *("OfflinePartitionsCount", "PreferredReplicaImbalanceCount", "OfflineReplicaCount"),
+        "ReassigningPartitions",
+    }
+    assert {name for name in names if found[(name,)]} == set(counted)
 
 
 def test_a_partition_without_a_leader_is_offline_and_below_its_minimum():

@@ -1,5 +1,7 @@
 """A process's time for what it commits: when the root is asked, and what is said of wrong clocks."""
 
+import pytest
+
 from kafka_on_spark.service.metadata.commit_clock import ASK_AGAIN_MS, CommitClock
 from tests.fakes import FakeClock
 
@@ -69,6 +71,26 @@ def test_a_process_whose_clock_is_wrong_asks_once_a_second_at_most():
     for _ in range(1000):
         process.clock.now_ms()
     assert process.asked == 1
+
+
+# fmt: off
+AGES = [  # its own is ahead by    the root's by        what is too old is so by
+    pytest.param(0,                 0,                   0,           id="both are right"),
+    pytest.param(2 * HOUR_MS,       0,                   0,           id="its own is ahead"),
+    pytest.param(0,                 2 * HOUR_MS,         0,           id="the root's is ahead"),
+    pytest.param(-2 * HOUR_MS,      0,        -2 * HOUR_MS,           id="its own is behind"),
+    pytest.param(0,                 -2 * HOUR_MS, -2 * HOUR_MS,       id="the root's is behind"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("own_ms, root_ms, expected", AGES)
+def test_nothing_is_too_old_by_one_clock_that_is_ahead(own_ms, root_ms, expected):
+    process = Process(ahead_ms=own_ms)
+    true_ms = process.true.now_ms()
+    process.true.advance(root_ms)
+
+    assert process.clock.too_old_by_ms() - true_ms == expected
 
 
 def test_nothing_is_too_old_where_the_root_tells_no_time():

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.metadata.commit_wait import CommitWait
+from kafka_on_spark.service.metadata.commit_wait import SLICE_MS, CommitWait
 from tests.fakes import FakeClock
 
 
@@ -47,6 +47,16 @@ def waiting():
     return make
 
 
+def test_on_a_disk_there_are_nine_looks_a_second(waiting):
+    case = waiting(is_local=True)
+
+    case.wait.wait(5, 60_000)
+
+    assert case.clock.monotonic_ms() == 60_000
+    assert 0.9 * 9 * 60 <= case.metadata.requests - 2 * case.metadata.reads <= 10 * 60
+    assert 58 <= case.metadata.reads <= 64, "once a second: another voter may lead the log"
+
+
 def test_a_store_gets_one_request_in_half_a_second(waiting):
     case = waiting(is_local=False)
 
@@ -54,6 +64,20 @@ def test_a_store_gets_one_request_in_half_a_second(waiting):
 
     assert case.metadata.requests <= 2 * 60 + 2
     assert case.metadata.reads >= 5, "a log that was cleaned or went back is noticed, too"
+
+
+def test_a_commit_of_this_process_needs_no_look(waiting):
+    case = waiting(is_local=False)
+    case.wait.newest()
+    asked = case.metadata.requests
+
+    def append():
+        case.metadata.image = MetadataImage(offset=7)
+
+    case.clock.on_sleep = append
+    assert case.wait.wait(5, 60_000).offset == 7
+    assert case.metadata.requests == asked
+    assert case.clock.monotonic_ms() <= SLICE_MS
 
 
 def test_a_root_that_is_away_for_a_while_is_no_error(waiting):

@@ -14,6 +14,16 @@ from tests.fakes import Fault
 from tests.unit.service.metadata.decisions import create_topic, submit
 
 
+def test_decision_is_committed_and_replayed_before_its_response(open_service, log):
+    service = open_service()
+
+    assert submit(service, create_topic("orders")) == "created"
+
+    assert set(service.image.topic_ids) == {"orders"}
+    assert submit(service, create_topic("orders")) == "already exists"
+    assert len(log.batches) == 1
+
+
 def test_the_loser_of_a_race_decides_again_on_what_the_winner_committed(open_service, log):
     rivals = [lambda: submit(open_service(), create_topic("orders"))]
 

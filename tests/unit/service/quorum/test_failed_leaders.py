@@ -4,6 +4,7 @@ import pytest
 
 from kafka_on_spark.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
@@ -118,6 +119,14 @@ def test_a_process_is_told_that_it_is_refused_once_others_commit_where_it_can_no
     assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
     assert process.names() == ["first", "b"]
     assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_decision_that_was_put_before_its_process_was_refused_is_unknown(quorum, process):
+    quorum.roots[0].faults.append(VoterFault.LATE)
+    deny(*quorum.roots)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="may be in the metadata log"):
+        process.decide("a")
 
 
 def test_a_decision_that_can_still_land_on_a_deposed_leader_is_lost(quorum, process):

@@ -32,6 +32,17 @@ def decide(*names):
     return lambda image: ControllerResult(settings_of(*names), "decided")
 
 
+def test_a_service_replays_a_new_leaders_no_op_and_decides_on_it(quorum):
+    _, service = service_over(quorum)
+    service.submit(decide("a"), timeout_ms=1000)
+    quorum.roots[0].is_offline = True
+
+    service.submit(decide("b"), timeout_ms=10_000)
+
+    assert set(service.image.configs) == {"a", "b"}
+    assert quorum.roots[1].table.leads
+
+
 def test_waiting_processes_notes_go_once_a_majority_holds_the_decision(quorum):
     lock = Lock(quorum)
     process, service = service_over(quorum, lock)

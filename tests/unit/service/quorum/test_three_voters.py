@@ -141,6 +141,20 @@ def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, pr
         process.names()
 
 
+def test_upkeep_asks_no_voter_again_that_fails_until_that_answers(quorum, process, monkeypatch):
+    asked = []
+    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: asked.append(log._key.node_id))
+    quorum.roots[2].is_offline = True
+    process.decide("a")
+
+    process.maintain()
+    assert asked == [0, 1]
+    quorum.roots[2].is_offline = False
+    process.decide("b")
+    process.maintain()
+    assert asked == [0, 1, 0, 1, 2]
+
+
 def test_a_voter_that_fails_in_upkeep_alone_is_left_out_of_the_next(quorum, process, monkeypatch):
     """A root that hangs costs one deadline, and not one each time."""
     asked = []

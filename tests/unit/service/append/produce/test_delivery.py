@@ -87,6 +87,16 @@ def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
     assert outcome.error.context["may_be_committed"]
 
 
+def test_an_error_that_says_already_that_the_append_may_be_committed_is_told_as_it_is():
+    error = ProducerFencedError("a newer run; an earlier try may stand", may_be_committed=True)
+    delivery = delivery_of([record()])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+
+    [outcome] = delivery.answer([failed(error)])
+
+    assert outcome.error is error
+
+
 def test_a_retry_leaves_out_what_expired_while_nothing_can_have_been_appended():
     old, new = record(deadline_ms=10), record(deadline_ms=20)
     delivery = delivery_of([old, new])

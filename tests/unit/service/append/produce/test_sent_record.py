@@ -99,3 +99,14 @@ def test_asyncio_awaits_a_future():
         return await asyncio.wrap_future(first)
 
     assert asyncio.run(awaited()) == 1
+
+
+def test_callbacks_of_a_future_run_once_before_and_after_its_end():
+    first, *_ = futures()
+    seen = []
+    first.add_done_callback(lambda each: seen.append(("before", each.result())))
+
+    first.set_result(1)
+    first.add_done_callback(lambda each: seen.append(("after", each.result())))
+
+    assert seen == [("before", 1), ("after", 1)]
