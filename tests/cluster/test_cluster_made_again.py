@@ -147,6 +147,27 @@ def test_a_table_whose_root_lost_the_file_that_names_it_is_no_empty_root(disks, 
     assert not disks.root(9).exists()
 
 
+def test_a_root_whose_table_is_gone_is_no_empty_root(disks):
+    shutil.rmtree(table_of(disks))
+
+    for act in (Cluster.open, lambda root: Cluster.create(root, {9: disks.root(9)})):
+        with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
+            act(disks.metadata_root)
+    with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
+        disks.cluster.append("t", records(b"x"))
+
+
+def test_the_table_of_another_metadata_root_is_refused(disks):
+    with quick_folder() as folder:
+        other = Disks(folder)
+        other.create().close()
+        shutil.rmtree(table_of(disks))
+        shutil.copytree(table_of(other), disks.cluster.metadata_table)
+
+    with pytest.raises(CorruptLogError, match="another metadata root's"):
+        Cluster.open(disks.metadata_root)
+
+
 def test_the_tables_path_tells_the_directory_id_and_is_told_to_people(disks):
     table = table_of(disks)
     properties = dict(

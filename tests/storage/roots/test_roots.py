@@ -179,6 +179,15 @@ def test_setting_that_switches_conditional_puts_off_is_refused(monkeypatch, name
         pickle.loads(pickle.dumps(before))
 
 
+@pytest.mark.parametrize("name, value", UNSAFE)
+def test_setting_that_switches_conditional_puts_off_later_is_refused_before_a_put(monkeypatch, name, value):
+    files = RootFiles("s3://bucket", StorageOptions({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}))
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidRootError, match=f"{name} switches conditional puts off"):
+        files.write_if_absent("s3://bucket/file", b"")
+
+
 
 
 @pytest.mark.parametrize("name, value", [
