@@ -5,65 +5,41 @@ Each group is one commit: another process can go on after any. Source: Cleaner.g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.merged_segment import LogPart
 
 OFFSETS_MAX: Final = 2**31
 """A segment covers fewer offsets, since the file counts them from its first as an int."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentExtent:
-    """A plain batch with all its segments, or a merged segment.
-
-    Attributes:
-        base_offset: Its first offset.
-        end_offset: Offset after its last.
-        size_bytes: Bytes of its files.
-        record_count: Its records.
-        leader_epoch: Leadership of its records: a segment has records of one.
-        has_append_time: Its timestamps are the append time; a segment has one kind.
-        file_count: Its files.
-    """
-
-    base_offset: Offset
-    end_offset: Offset
-    size_bytes: int
-    record_count: int
-    leader_epoch: LeaderEpoch
-    has_append_time: bool
-    file_count: int
-
-
 def next_group(
-    extents: Sequence[SegmentExtent],
+    parts: Sequence[LogPart],
     progress: CompactionProgress,
     *,
     bytes_max: int,
     records_max: int,
     files_max: int,
 ) -> range | None:
-    """Return the places of the extents that are looked at next; None: there are no more.
+    """Return the places of the parts that are looked at next; None: there are no more.
 
     Their bytes are at most `bytes_max`, their records `records_max` and their files `files_max`, or
-    they are one extent. The last one may reach above the target: its records from there on stay.
+    they are one part. The last one may reach above the target: its records from there on stay.
     """
     first = next(
-        (place for place, each in enumerate(extents) if each.end_offset > progress.compacted_to),
+        (place for place, each in enumerate(parts) if each.end_offset > progress.compacted_to),
         None,
     )
     is_done = progress.compacted_to >= progress.round_below
-    if first is None or is_done or extents[first].base_offset >= progress.round_below:
+    if first is None or is_done or parts[first].base_offset >= progress.round_below:
         return None
-    begin, end = extents[first], first + 1
-    size_bytes, record_count, file_count = begin.size_bytes, begin.record_count, begin.file_count
-    for each in extents[end:]:
+    begin, end = parts[first], first + 1
+    size_bytes, record_count, file_count = begin.size_bytes, begin.record_count, len(begin.segments)
+    for each in parts[end:]:
         size_bytes += each.size_bytes
         record_count += each.record_count
-        file_count += each.file_count
+        file_count += len(each.segments)
         if (
             size_bytes > bytes_max
             or record_count > records_max

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.compaction.groups import SegmentExtent, next_group
+from kafka_on_spark.log.compaction.groups import next_group
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.merging.merge_plan import RECORDS_MAX
@@ -160,21 +160,9 @@ class _Cleaner:
         )
 
     def _next_group(self, progress: CompactionProgress) -> range | None:
-        extents = [
-            SegmentExtent(
-                each.base_offset,
-                each.end_offset,
-                each.size_bytes,
-                each.record_count,
-                each.leader_epoch,
-                each.has_append_time,
-                len(each.segments),
-            )
-            for each in self.state.batches
-        ]
         bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
         return next_group(
-            extents,
+            self.state.batches,
             progress,
             bytes_max=bytes_max,
             records_max=RECORDS_MAX,

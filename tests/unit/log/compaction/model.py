@@ -16,7 +16,6 @@ from kafka_on_spark.log.compaction import dirt, groups
 from kafka_on_spark.log.compaction import progress as progresses
 from kafka_on_spark.log.compaction.dirt import AppendedRange
 from kafka_on_spark.log.compaction.flaws import KeyedRecord
-from kafka_on_spark.log.compaction.groups import SegmentExtent
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
@@ -32,6 +31,19 @@ CONFIGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A LogPart, by its sizes."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    record_count: int
+    leader_epoch: int
+    has_append_time: bool = False
+    segments: tuple[None, ...] = (None,)
+
+
 @dataclass(slots=True)
 class Replica:
     """One replica. `whole` is its log without compaction, `records` what its files have.
@@ -44,7 +56,7 @@ class Replica:
     whole: list[KeyedRecord] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
     records: list[KeyedRecord] = field(default_factory=list)
-    extents: list[SegmentExtent] = field(default_factory=list)
+    extents: list[Extent] = field(default_factory=list)
     progress: CompactionProgress = NO_PROGRESS
 
     @property
@@ -103,9 +115,7 @@ class Log:
         leader.epochs += [leader.epoch] * len(new)
         leader.records += new
         leader.extents.append(
-            SegmentExtent(
-                base, leader.end, len(new), len(new), self.partition.leader_epoch, False, 1
-            )
+            Extent(base, leader.end, len(new), len(new), self.partition.leader_epoch)
         )
         return True
 

@@ -3,9 +3,10 @@
 import pytest
 
 from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
-from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, SegmentExtent, next_group
+from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, next_group
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
+from tests.unit.log.compaction.model import Extent
 
 FIVE = [AppendedRange(at, at + 10, 100, 1000 + at, 1000 + at) for at in range(0, 50, 10)]
 
@@ -19,12 +20,18 @@ def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
     assert found.reached_ms(FIVE, ratio) == at_ms
 
 
-def extents(text: str) -> list[SegmentExtent]:
+def extents(text: str) -> list[Extent]:
     """Read "0:5 0:5 1:3" as batches of ten offsets and two files: leader epoch and bytes."""
     pairs = [word.split(":") for word in text.split()]
     return [
-        SegmentExtent(
-            at * 10, at * 10 + 10, int(size.rstrip("a")), 10, int(epoch), size.endswith("a"), 2
+        Extent(
+            at * 10,
+            at * 10 + 10,
+            int(size.rstrip("a")),
+            10,
+            int(epoch),
+            size.endswith("a"),
+            (None,) * 2,
         )
         for at, (epoch, size) in enumerate(pairs)
     ]
@@ -58,7 +65,7 @@ def test_groups(text, target, done, places):
 
 def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
     ends = ((0, 10), (10, OFFSETS_MAX))
-    long = [SegmentExtent(base, end, 1, 9, 0, False, 1) for base, end in ends]
+    long = [Extent(base, end, 1, 9, 0) for base, end in ends]
 
     assert list(next_group(long, TO_20, bytes_max=9, records_max=99, files_max=9)) == [0]
 

@@ -6,7 +6,6 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.upkeep.cleaning import CleaningTimes
 from kafka_on_spark.service.maintain.cleaning import FILES_AT_ONCE, clean_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -61,13 +60,6 @@ class Cleaned(Rounds):
         return sorted(before - after)
 
 
-def test_what_the_log_names_stays():
-    cluster = Cleaned()
-
-    assert cluster.clean().count == 0
-    assert cluster.names() == cluster.named
-
-
 def test_files_that_the_table_removed_go_after_the_delay():
     cluster = Cleaned()
     removed = cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS + 5)
@@ -79,14 +71,6 @@ def test_files_that_the_table_removed_go_after_the_delay():
     done = cluster.clean()
     assert (done.count, done.what, done.due_in_ms) == (2, "files deleted", None)
     assert cluster.names() == sorted({*cluster.named} - {*removed})
-
-
-def test_files_of_older_leaderships_go():
-    cluster = Cleaned()
-    old = cluster.put("old", epoch=EPOCH - 1)
-
-    assert cluster.clean().count == 1
-    assert old not in cluster.names()
 
 
 def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
@@ -238,17 +222,3 @@ def test_the_delay_is_a_setting(delay_ms):
     cluster.drop_below(2, at_ms=cluster.folders.now - 10)
 
     assert cluster.clean().count == 2
-
-
-@pytest.mark.parametrize("has_delay", [True, False], ids=["the-rule", "without-it"])
-def test_what_a_running_view_names_is_there_for_the_delay(has_delay, monkeypatch):
-    """Spark does not plan a view again. Without the rule its files are gone, and this test sees it."""
-    cluster = Cleaned()
-    planned = set(cluster.names())
-    cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS // 2)
-    if not has_delay:
-        monkeypatch.setattr(CleaningTimes, "left_ms", lambda times, since_ms, delay_ms: 0)
-
-    cluster.clean()
-
-    assert (planned <= set(cluster.names())) is has_delay
