@@ -49,19 +49,12 @@ def at(**offsets):
     return json.dumps({"orders": {name.removeprefix("p"): each for name, each in offsets.items()}})
 
 
-# What options and columns may be are tables without Spark, in tests/unit/query: here are some of each way
-# that they come, others with --long.
-IN_UNITS = pytest.mark.long
-
+# What options and columns may be are tables without Spark, in tests/unit/query.
 # fmt: off
 READS = [
     pytest.param({"cluster": "/no/such/folder"},                      ["no cluster at /no/such/folder", "check the path"],                   id="a cluster that isn't there"),
-    pytest.param({"subscribe": "order"},                              ["UnknownTopicOrPartitionError", "'order'"],                           id="unknown topic", marks=IN_UNITS),
     pytest.param({"startingOffset": "earliest"},                      ["unknown option 'startingoffset'", "'startingOffsets'?"],             id="unknown option"),
-    pytest.param({"startingOffsets": at(p0=0)},                       ["you must specify all TopicPartitions", "Assigned: ['orders-0', 'orders-1']"], id="a partition is missing", marks=IN_UNITS),
     pytest.param({"startingOffsets": at(p0=0, p1=9)},                 ["RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", "offset 9", "topic orders partition 1"], id="start after the end"),
-    pytest.param({"endingOffsets": at(p0=0, p1=9)},                   ["KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "orders-1"],          id="end behind what is committed", marks=IN_UNITS),
-    pytest.param({"startingTimestamp": "99999999999999"},             ["No offset matched from request of topic-partition orders-0 and timestamp 99999999999999."], id="nothing so young", marks=IN_UNITS),
     pytest.param({"asOfMetadataOffset": "99999"},                     ["'asOfMetadataOffset' can't be 99999", "has offsets 0 to"],                   id="a future"),
 ]
 # fmt: on
@@ -83,21 +76,13 @@ def test_a_schema_of_ones_own(spark, disks):
     )
 
 
-LARGE = "repeat('v', 2000)"
 # fmt: off
 WRITES = [
     pytest.param("'v' as valeu",                      {},                       ["Required attribute 'value' not found", "given: valeu"],           id="no value"),
-    pytest.param("'v' as value, 'k' as kye",          {},                       ["unknown column 'kye'", "did you mean 'key'?"],                   id="unknown column"),
-    pytest.param("'v' as value",                      {"topic": "order"},       ["UnknownTopicOrPartitionError", "'order'"],                       id="unknown topic"),
     pytest.param("'v' as value",                      {"topics": "orders"},     ["unknown option 'topics'", "did you mean 'topic'?"],              id="unknown option"),
-    pytest.param("'v' as value",                      {"acks": "most"},         ["acks can't be 'most'", "'all', 1 or 0"],                         id="acks"),
-    pytest.param("'v' as value",                      {"producer_id": "p"},     ["needs a sequence from 0 on"],                                    id="no sequence"),
     pytest.param("'v' as value",                      {"cluster": "/no/such/folder"}, ["no cluster at /no/such/folder", "check the path"],         id="a cluster that isn't there"),
     pytest.param("'v' as value, 2 as partition",      {},                       ["2 is not in the range [0, 2)"],                                  id="partition out of range"),
-    pytest.param("'v' as value, map('a', binary('b')) as headers", {},          ["headers attribute unsupported type map<string,binary>. headers must be a(n) array<struct<key:string,value:binary>>"], id="headers", marks=IN_UNITS),
     pytest.param("'v' as value, string(null) as topic", {"topic": None},        ["[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic."], id="null topic"),
-    pytest.param("'v' as value, 'order' as topic",    {"topic": None},          ["UnknownTopicOrPartitionError", "'order'"],                       id="a row's unknown topic", marks=IN_UNITS),
-    pytest.param(f"{LARGE} as value",                 {},                       ["2000 bytes", "max.message.bytes=1000"],                          id="too large", marks=IN_UNITS),
 ]
 # fmt: on
 

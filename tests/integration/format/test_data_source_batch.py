@@ -92,16 +92,11 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
 
 
 # Which positions mean what is a table without Spark, in tests/unit/query/offsets.
-IN_UNITS = pytest.mark.long
-
 # fmt: off
 RANGES = [
     pytest.param({},                                                              {0: (0, 3), 1: (0, 6)}, id="everything"),
-    pytest.param({"startingOffsets": "earliest", "endingOffsets": "latest"},      {0: (0, 3), 1: (0, 6)}, id="the same in words", marks=IN_UNITS),
     pytest.param({"startingOffsets": {"0": 1, "1": 5}},                           {0: (1, 3), 1: (5, 6)}, id="from offsets"),
     pytest.param({"endingOffsets": {"0": 2, "1": 0}},                             {0: (0, 2), 1: (0, 0)}, id="to offsets"),
-    pytest.param({"startingOffsets": {"0": -2, "1": 2}, "endingOffsets": {"0": -1, "1": 4}},
-                                                                                  {0: (0, 3), 1: (2, 4)}, id="-2 and -1", marks=IN_UNITS),
     pytest.param({"startingOffsets": {"0": 3, "1": 6}},                           {0: (3, 3), 1: (6, 6)}, id="nothing left"),
 ]
 # fmt: on
