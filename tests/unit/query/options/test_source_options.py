@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.query.offsets.next_offset import TriggerLimits
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
 from kafka_on_spark.query.options.source_options import AsOf, parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
@@ -202,3 +203,13 @@ def test_options_of_kafkas_client_are_named_once_without_what_they_say():
 
 def test_a_batch_may_end_where_it_begins():
     parse({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":5}}'})
+
+
+def test_the_defaults_are_sparks():
+    options = parse({}, is_stream=True)
+
+    assert options.is_data_loss_failed
+    assert not options.has_headers
+    assert options.limits == TriggerLimits(max_delay_ms=15 * 60_000)
+    assert options.tasks_min is options.records_max is options.as_of is options.group is None
+    assert options.warnings == ()

@@ -44,6 +44,15 @@ def test_an_append_is_tried_until_enough_replicas_are_in_sync(errors):
     assert len(caught_up) == len(clock.slept_ms) == len(errors)
 
 
+def test_an_append_ends_when_its_time_is_up():
+    clock = FakeClock()
+
+    with pytest.raises(NotEnoughReplicasError, match="refused"):
+        run(Appends(BEFORE, returns=False), clock=clock)
+
+    assert sum(clock.slept_ms) <= 5000
+
+
 @pytest.mark.parametrize("errors", [[BEFORE, AFTER, BEFORE], [AFTER, BEFORE]])
 def test_what_may_stand_is_not_called_refused_by_a_later_try(errors):
     with pytest.raises(NotEnoughReplicasAfterAppendError, match="may stand"):

@@ -17,7 +17,21 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault
-from tests.unit.service.controlled import TIMEOUT_MS, create, run
+from tests.unit.service.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
+
+
+def test_a_waiter_that_sees_no_renewal_for_a_lease_claims_and_runs_all_that_is_pending(world):
+    dead = world.controller("dead")
+    pending(world, create("first"))
+    pending(world, create("second"))
+    began_ms = world.clock.monotonic_ms()
+
+    run(world.process("me"), create("third"))
+
+    assert LEASE_MS <= world.clock.monotonic_ms() - began_ms < LEASE_MS + 1000
+    assert list(world.image.topic_ids) == ["first", "second", "third"]
+    assert world.image.controller.controller_id is None
+    assert world.image.controller.controller_epoch == dead.epoch + 1
 
 
 def conflicts_for_long(world, is_it, meanwhile=lambda: None):

@@ -118,6 +118,20 @@ def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, wai
     assert ("payments" in world.image.topic_ids) is is_decided
 
 
+def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(world):
+    world.clock.advance(5000)
+    term = world.controller()
+    term.answer_requests(world.id_source)
+    pending(world, create("payments"), timeout_ms=1000)
+    world.clock._started_at_ms += 3_600_000
+    world.clock.advance(900)
+    term._metadata.catch_up()
+
+    assert term.answer_requests(world.id_source) == 1
+
+    assert "payments" in world.image.topic_ids
+
+
 class Roots:
     """Roots of which some have little room: broker and bytes; each probe's size is kept."""
 

@@ -118,6 +118,19 @@ def test_a_new_leaders_table_and_the_old_ones_are_fenced_before_anybody_appends(
     assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
 
 
+def test_a_lost_command_costs_time_only(caplog):
+    """The next fetch does all of it."""
+    world = World("5:a", "5:ab", "5:a")
+    world.is_losing = True
+
+    assert send(world, image_of(led_by(2, 5))) == 0
+
+    assert world.tables() == {1: (5, "5:a"), 2: (5, "5:ab"), 3: (5, "5:a")}
+    assert "the commands of 1 partitions are lost" in caplog.text
+    world.do(replace(world.ordered[0], copy_bytes_max=None))
+    assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
+
+
 def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decided(caplog):
     """I2: it lacks what is committed. The next append or fetch calls it lost."""
     world = World("", "5:ab", "5:ab")

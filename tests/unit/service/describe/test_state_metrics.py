@@ -55,6 +55,13 @@ def test_a_minimum_above_the_number_of_replicas_is_that_number():
     assert found["AtMinIsrPartitionCount",] == 1
 
 
+def test_a_move_is_counted_and_does_not_count_as_a_lack_of_replicas():
+    found = figures(partition("1 2 3", "1 2", adding="3"))
+
+    assert found["ReassigningPartitions",] == 1
+    assert found["UnderReplicatedPartitions",] == 0
+
+
 def test_brokers_have_their_replicas_and_leaders():
     found = figures(partition("1 2"), partition("1 3"), partition("2 1"))
 

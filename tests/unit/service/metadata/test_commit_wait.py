@@ -80,6 +80,14 @@ def test_a_commit_of_this_process_needs_no_look(waiting):
     assert case.clock.monotonic_ms() <= SLICE_MS
 
 
+def test_a_wait_ends_when_it_is_told_to(waiting):
+    case = waiting(is_local=False)
+
+    case.wait.wait(5, 60_000, lambda: case.clock.monotonic_ms() >= 3_000)
+
+    assert case.clock.monotonic_ms() <= 3_100
+
+
 def test_a_root_that_is_away_for_a_while_is_no_error(waiting):
     case = waiting(is_local=True)
     case.metadata.error = KafkaStorageError("away")

@@ -9,7 +9,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from tests.unit.service.quorum.candidates import epochs
-from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault
+from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog, VoterFault
 
 
 def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, process):
@@ -88,6 +88,34 @@ def test_the_only_voter_that_denies_is_told_at_once():
         process.decide("a")
 
     assert quorum.clock.slept_ms == []
+
+
+def test_a_process_that_may_not_read_the_leader_is_told_once_others_commit_there(
+    quorum, process, monkeypatch
+):
+    other = quorum.process("q")
+    other.names()
+    check = MemoryVoterLog._check_answers
+
+    def refuse(log):
+        if log._process == "p" and log._key.node_id == 0:
+            raise RootAccessDeniedError("root 0 can't be read")
+        check(log)
+
+    monkeypatch.setattr(MemoryVoterLog, "_check_answers", refuse)
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.names()
+
+    quorum.clock.on_sleep = lambda: None
+    assert process.names() == ["first", "b"]  # nobody commits there any more
+    assert quorum.roots[1].table.leads
 
 
 def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):

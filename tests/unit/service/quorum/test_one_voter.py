@@ -16,6 +16,12 @@ def quorum():
     return MemoryQuorum(1)
 
 
+def test_an_append_above_or_below_the_end_is_a_conflict(quorum):
+    for at in (1, 3):
+        with pytest.raises(CommitConflictError):
+            quorum.process().decide("a", at=at)
+
+
 @pytest.mark.parametrize("fault", [VoterFault.LOST_ANSWER, VoterFault.TORN])
 def test_a_decision_whose_answer_was_lost_is_found_in_the_log(quorum, fault):
     process = quorum.process()

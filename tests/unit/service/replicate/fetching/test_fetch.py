@@ -1,12 +1,16 @@
 """One follower's fetch: what it takes, copies and cuts, and where it begins again."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.upkeep import replacing
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.builders import partition
-from tests.unit.service.replicate.fetching.two_replicas import FOLLOWER, LEADER, Two
+from tests.fakes import FakeClock
+from tests.unit.service.replicate.fetching.two_replicas import FOLLOWER, LEADER, ORDER, Two
 
 
 def test_a_follower_takes_what_it_lacks():
@@ -50,3 +54,28 @@ def test_a_follower_is_compacted_as_far_as_the_leader_of_which_it_has_all_at_one
     taken = two.replicas.open(FOLLOWER).load()
     assert taken.log_end_offset == 3
     assert taken.compaction == COMPACTED
+
+
+# fmt: off
+CUTS = [  # follower     cut  copied
+    pytest.param("4:ab",       0,   3,  id="behind, with nothing of its own"),
+    pytest.param("4:abx",      1,   3,  id="a record that its leader does not have"),
+    pytest.param("4:abxyz",    3,   3,  id="three"),
+    pytest.param("4:ab 5:xyzx", 4,  3,  id="four of a later epoch"),
+    pytest.param("4:ab 6:cde", 0,   0,  id="all there already"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, cut, copied", CUTS)
+def test_a_fetch_says_what_it_cut_and_copied(follower, cut, copied):
+    two = Two("4:ab 6:cde", follower, fence=6)
+    state = two.replicas.open(FOLLOWER).load()
+    registration = partition("1 2", isr="1", epoch=7)
+    order = replace(ORDER, partition=registration, fetch_bytes_max=10**6)
+
+    result = fetch(order, two.replicas, two.segments, FakeClock())
+
+    assert (result.truncated_records, result.copied_records) == (cut, copied)
+    assert state.log_end_offset - cut + copied == 5
+    assert result.report.followers[0].log_end_offset == 5
