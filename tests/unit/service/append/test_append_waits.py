@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from kafka_on_spark.controller.commands.lease import claim
 from kafka_on_spark.errors import (
     NO_ERROR,
     FencedLeaderEpochError,
@@ -12,6 +13,7 @@ from kafka_on_spark.errors import (
     RootFullError,
     RootReadOnlyError,
 )
+from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.append.waiting.append_watch import wait_of
 from tests.builders import KEY, image_of, partition, report, seen
@@ -125,6 +127,20 @@ def full(world, **codes):
     world.codes = {1: RootFullError.code, 2: NO_ERROR, 3: NO_ERROR, **codes}
     tried = world.metadata.catch_up().partition(KEY)
     return wait_of(KEY, tried, RootFullError("no space left"), 900_000)
+
+
+def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
+    world = World()
+    world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+    began_ms = world.clock.monotonic_ms()
+
+    world.watch.update([full(world)])
+
+    assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
+    assert world.image.brokers[1].refused == RefusedWrite(900_000, ("here",))
+    assert world.clock.monotonic_ms() == began_ms
+    assert refused(world) is None
+    assert world.watch.pause_ms(1000) == 1.0
 
 
 def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_full():

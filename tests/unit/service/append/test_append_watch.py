@@ -12,8 +12,15 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.builders import KEY, brokers
+from tests.builders import KEY, brokers, partition
 from tests.unit.service.append.waiting_appends import AWAY, DENIED, ENOUGH_MS, SESSION_MS, World
+
+
+def test_a_partition_without_a_leader_waits_for_no_session():
+    world = World(partition("1 2 3", leader=None))
+
+    assert world.wait(60_000) < 1000
+    assert (world.partition.leader, world.partition.isr) == (1, {1, 2, 3})
 
 
 def test_a_frozen_process_begins_the_session_again():
