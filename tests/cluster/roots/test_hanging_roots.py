@@ -340,13 +340,13 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
         """
         from kafka_on_spark.storage.metadata import voter_log
         # It goes when the newest commit was seen, and before its file is read.
-        whole = metadata_reading.decode_file
+        whole = voter_log.decode_file
         def away(content, path, **offsets):
             os.rename(f"{base}/meta", f"{base}/away")
             return whole(None, path, **offsets)
         other = Cluster.open(f"{base}/meta")
         append(b"c")
-        metadata_reading.decode_file = away
+        voter_log.decode_file = away
         try:
             other.read("orders")
         except KafkaOnSparkError as error:
