@@ -140,7 +140,8 @@ STRANGE = [
 def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     commit_times(log, 7)
     log.checkpoint_if_due()
-    commit_file(uri, 0).with_name(name).write_bytes(content)
+    strange = commit_file(uri, 0).with_name(name)
+    strange.write_bytes(content)
 
     after = opened(uri)
     commit_times(after, 10)
@@ -149,6 +150,7 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     assert after.counters() == {"count": after.version}
     assert not [each for each in steps_of(uri) if isinstance(each, TableDamage)]
     assert opened(uri).counters_of("count") == [after.version]
+    strange.unlink(missing_ok=True)  # Spark, which opens what is left, takes some for versions
 
 
 def test_an_open_table_whose_checkpoint_is_gone_goes_on(log, uri):
