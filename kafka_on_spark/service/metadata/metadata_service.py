@@ -281,6 +281,7 @@ class MetadataService:
             return
         start = MetadataImage(offset=snapshot.base_offset)
         self._image = start.replay(snapshot)
+        self._replayed_at_ms = self._clock.monotonic_ms()
         self._snapshot_offset = self._image.offset
         self._snapshot_record_count = len(snapshot.records)
 

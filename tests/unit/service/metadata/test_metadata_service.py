@@ -9,8 +9,11 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN
-from tests.fakes import Fault
+from kafka_on_spark.service.metadata.metadata_service import (
+    SNAPSHOT_RECORDS_MIN,
+    MetadataService,
+)
+from tests.fakes import FakeClock, Fault
 from tests.unit.service.metadata.decisions import create_topic, submit
 
 
@@ -72,6 +75,21 @@ def test_a_process_starts_from_the_snapshot_and_the_log_after_it(open_service, l
     del log.batches[0]  # so that nothing but the snapshot can know
 
     assert open_service().catch_up() == expected
+
+
+def test_the_time_before_a_process_reads_a_snapshot_is_not_added_to_its_time(log):
+    root, ahead = FakeClock(), FakeClock(FakeClock().now_ms() + 3_600_000)
+    log.ask_root_ms = root.now_ms
+    late = MetadataService(log, ahead, random=lambda: 1.0)
+    for clock in (root, ahead):
+        clock.advance(10_000)  # as it waits for its metadata root
+    service = MetadataService(log, ahead, random=lambda: 1.0)
+    fill(service, SNAPSHOT_RECORDS_MIN)
+    service.maintain()
+
+    late.catch_up()
+
+    assert late.clock.now_ms() == root.now_ms() + 60_000
 
 
 def test_a_snapshot_is_due_when_the_log_after_the_last_is_as_long_as_the_image(open_service, log):
