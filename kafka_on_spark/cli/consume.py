@@ -93,7 +93,7 @@ def consume(
     ] = None,
     timeout_ms: Annotated[
         int | None,
-        typer.Option("--timeout-ms", min=0, help="End if there is no record for so long."),
+        typer.Option("--timeout-ms", min=0, help="End if no record comes within this time."),
     ] = None,
     group: Annotated[
         str | None,

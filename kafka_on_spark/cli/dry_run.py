@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 class DryRun(Cluster):
     """A dry run of changes to an open cluster, which its owner closes. Each change ends by
-    DryRunEnd in place of its commit; what is no change of the metadata is refused.
+    DryRunEnd in place of its commit; other calls are refused.
 
     Attributes:
         decided: The records that would be committed.

@@ -155,7 +155,7 @@ def _records(session: Session, log: Log, *, start: int, is_whole: bool) -> Itera
 
 
 def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
-    """Return a topic's partitions; with a `broker`, those of which it has a replica."""
+    """Return a topic's partitions, or those of which a `broker` has a replica."""
     topic = image.topic(name)
     keys = [
         PartitionKey(topic.topic_id, number)

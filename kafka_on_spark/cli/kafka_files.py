@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 from kafka_on_spark.cli.options import numbers
+from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import TopicPartition, whole_number
 from kafka_on_spark.metadata.image import MetadataImage
@@ -37,8 +38,8 @@ def named_topics(
 
     Raises:
         InvalidRequestError: Both are given, or `include` is not a regular expression.
-        UnknownTopicOrPartitionError: There is no such topic, or no topic matches; not with
-            `if_exist`, which leaves out what is not there.
+        UnknownTopicOrPartitionError: There is no such topic, or no topic matches. With
+            `if_exist`, what is not there is left out.
     """
     known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
     if names is not None and include is not None:
@@ -240,22 +241,6 @@ def _text(path: str) -> str:
 
 def _is_number(value: object) -> TypeGuard[int]:
     return type(value) is int
-
-
-def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:
-    """Return a reassignment file's content."""
-    return {
-        "version": 1,
-        "partitions": [
-            {
-                "topic": name.topic,
-                "partition": name.partition,
-                "replicas": list(replicas),
-                "log_dirs": ["any"] * len(replicas),
-            }
-            for name, replicas in sorted(assignment.items())
-        ],
-    }
 
 
 def assignment_text(assignment: Assignment) -> str:

@@ -8,7 +8,6 @@ import typer
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     Assignment,
-    assignment_as_dict,
     assignment_text,
     named,
     read_assignment,
@@ -26,7 +25,7 @@ from kafka_on_spark.cli.output import (
 )
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, list_reassignments
-from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
+from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan, assignment_as_dict
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 

@@ -7,6 +7,7 @@ figures. The batch's Stamp says once which process committed it, and when.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from kafka_on_spark.ids import (
     BrokerEpoch,
@@ -30,7 +31,7 @@ from kafka_on_spark.metadata.group_records import (
     GroupTargetRecord,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange, PartitionRegistration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +312,28 @@ class OffsetCommitRecord:
     unclean_generation: int | None = None
     renewed_at_ms: int | None = None
     cause: str | None = None
+
+    @classmethod
+    def again(
+        cls,
+        group: str,
+        key: PartitionKey,
+        place: GroupOffset,
+        *,
+        renewed_at_ms: int | None = None,
+        cause: str | None = None,
+    ) -> Self:
+        """Return the record that saves a position once more."""
+        return cls(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=place.offset,
+            leader_epoch=place.leader_epoch,
+            unclean_generation=place.unclean_generation or None,
+            renewed_at_ms=renewed_at_ms,
+            cause=cause,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

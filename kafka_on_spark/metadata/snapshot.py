@@ -94,16 +94,8 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         epoch = ProducerEpoch(image.expired_epoch)
         records.append(RemoveProducerRecord(producer_id="", producer_epoch=epoch))
     records.extend(
-        OffsetCommitRecord(
-            group=group,
-            topic_id=key.topic_id,
-            partition=key.partition,
-            offset=position.offset,
-            leader_epoch=position.leader_epoch,
-            unclean_generation=position.unclean_generation or None,
-            renewed_at_ms=position.saved_at_ms,
-        )
-        for (group, key), position in image.groups.items()
+        OffsetCommitRecord.again(group, key, place, renewed_at_ms=place.saved_at_ms)
+        for (group, key), place in image.groups.items()
     )
     for name, group in image.consumer_groups.items():
         records.extend(rebuilding_records(name, group))

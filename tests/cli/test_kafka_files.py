@@ -6,13 +6,13 @@ import json
 import pytest
 
 from kafka_on_spark.cli.kafka_files import (
-    assignment_as_dict,
     assignment_text,
     read_assignment,
     read_offsets,
     read_partitions,
     read_topics,
 )
+from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition
 

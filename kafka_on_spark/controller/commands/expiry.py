@@ -115,16 +115,7 @@ def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]
         if at_ms > latest_ms
     ]
     offsets = [
-        OffsetCommitRecord(
-            group=group,
-            topic_id=key.topic_id,
-            partition=key.partition,
-            offset=place.offset,
-            leader_epoch=place.leader_epoch,
-            unclean_generation=place.unclean_generation or None,
-            renewed_at_ms=now_ms,
-            cause=cause,
-        )
+        OffsetCommitRecord.again(group, key, place, renewed_at_ms=now_ms, cause=cause)
         for (group, key), place in image.groups.items()
         if place.saved_at_ms > latest_ms and group not in image.consumer_groups
     ]

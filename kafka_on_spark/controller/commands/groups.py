@@ -171,13 +171,10 @@ def offsets_kept(
         if isinstance(each, OffsetCommitRecord)
     }
     again = [
-        OffsetCommitRecord(
-            group=group,
-            topic_id=key.topic_id,
-            partition=key.partition,
-            offset=place.offset,
-            leader_epoch=place.leader_epoch,
-            unclean_generation=place.unclean_generation or None,
+        OffsetCommitRecord.again(
+            group,
+            key,
+            place,
             cause=f"group {group!r} stands at {place.offset} of {image.name_of(key)} as its last"
             " member goes",
         )

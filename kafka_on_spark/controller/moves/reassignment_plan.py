@@ -1,6 +1,6 @@
 """A plan of moves: which replicas go where, how many bytes that is, and how long it takes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,14 +71,15 @@ class ReassignmentPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the proposal as kafka-reassign-partitions writes and reads it."""
-        return _json(self.proposed)
+        return assignment_as_dict(self.proposed)
 
     def current_as_dict(self) -> dict[str, Any]:
         """Return the present assignment in the same form, to go back to it."""
-        return _json(self.current)
+        return assignment_as_dict(self.current)
 
 
-def _json(assignment: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> dict[str, Any]:
+def assignment_as_dict(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
+    """Return replicas by partition as kafka-reassign-partitions writes them."""
     return {
         "version": 1,
         "partitions": [
@@ -88,7 +89,7 @@ def _json(assignment: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> dict[str
                 "replicas": list(replicas),
                 "log_dirs": ["any"] * len(replicas),
             }
-            for name, replicas in assignment.items()
+            for name, replicas in sorted(assignment.items())
         ],
     }
 
