@@ -430,7 +430,11 @@ def merge_files(
 
 def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
     """Return rows, whole batches at once, as the bytes of one file, and the number of rows. Many
-    are written as they come: a row group holds whole batches."""
+    are written as they come: a row group holds whole batches.
+
+    Raises:
+        CorruptLogError: There is no row.
+    """
     sink, writer = pa.BufferOutputStream(), None
     held: list[pa.Table] = []
     count = held_count = 0
@@ -441,6 +445,8 @@ def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
             writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
             _write_group(writer, held)
             held, held_count = [], 0
+    if not count:
+        raise CorruptLogError("rows of the metadata log are missing")
     if writer is None:
         return _write(pa.concat_tables(held, promote_options="default")), count
     if held:

@@ -154,9 +154,10 @@ class NewestFiles:
             for each in self._files
             if from_offset <= each.base_offset and each.end_offset <= to_offset
         ]
-        if not found or (found[0].base_offset, found[-1].end_offset) != (from_offset, to_offset):
-            return None
-        return found
+        # What this process has committed itself was not noted, and leaves a gap.
+        ends = [from_offset, *(each.end_offset for each in found)]
+        is_whole = [each.base_offset for each in found] == ends[:-1] and ends[-1] == to_offset
+        return found if found and is_whole else None
 
 
 class DeltaVoterLog:

@@ -86,6 +86,26 @@ def test_few_commits_of_others_are_read_without_opening_the_table(log, follower,
     assert follower.read(from_offset=SEEN + 4) == []
 
 
+@pytest.mark.parametrize("way", ["read", "copied"])
+def test_what_a_process_has_committed_between_two_of_others_is_no_gap(log, follower, opened, way):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    append(follower, SEEN + 1, 1)
+    log.read(from_offset=SEEN)
+    append(log, SEEN + 2, 1)
+    follower.read(from_offset=SEEN + 2)
+    voter_log = follower.voter_log
+    opened.clear()
+
+    if way == "read":
+        found = voter_log.read(from_offset=SEEN, to_offset=SEEN + 3)
+    else:
+        found = voter_log.copy(voter_log.load().log.batches[-3:])
+
+    assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2]
+    assert opened == []
+
+
 def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
     append(log, SEEN, 1)
     follower.read(from_offset=SEEN)
