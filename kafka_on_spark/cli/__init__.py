@@ -1,7 +1,7 @@
 """The command line `kafka-on-spark`: Kafka's verbs and options, thin over the library.
 
 In: Kafka's options and files.
-Out: tables, JSON, progress, exit codes. Nothing is decided here. Begin with `application` (where
+Out: tables, JSON, exit codes. Nothing is decided here. Begin with `application` (where
 each verb is, errors, exit codes) and `session` (a cluster opened for one call).
 """
 

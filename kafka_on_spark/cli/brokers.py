@@ -61,9 +61,7 @@ def register(
 ) -> None:
     """Add a broker, or give a fenced one another disk."""
     _confirm_another_disk(session, broker, root)
-    session.do(
-        lambda: session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
-    )
+    session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
     session.conclude(
         f"Registered broker {broker} with the root {normalize(root)}.",
         {"broker": broker, "root": normalize(root), "rack": rack},
@@ -85,7 +83,7 @@ def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
 
 def drain(session: Session, broker: Broker) -> None:
     """Move a broker's leaderships to others."""
-    moved = session.do(lambda: session.cluster.drain_broker(broker))
+    moved = session.cluster.drain_broker(broker)
     [left] = [each["leaders"] for each in _rows(session, broker)]
     rest = f"; it leads {plural(left, 'partition')} until others can" if left else ""
     session.conclude(
@@ -101,7 +99,7 @@ def drain(session: Session, broker: Broker) -> None:
 
 def resume(session: Session, broker: Broker) -> None:
     """Let a draining broker lead again."""
-    session.do(lambda: session.cluster.resume_broker(broker))
+    session.cluster.resume_broker(broker)
     session.conclude(
         f"Broker {broker} may lead and be in sync again.", {"broker": broker, "state": "active"}
     )
@@ -109,7 +107,7 @@ def resume(session: Session, broker: Broker) -> None:
 
 def unregister(session: Session, broker: Broker) -> None:
     """Remove a broker that has no replicas."""
-    session.do(lambda: session.cluster.unregister_broker(broker))
+    session.cluster.unregister_broker(broker)
     session.conclude(f"Unregistered broker {broker}.", {"broker": broker, "state": "unregistered"})
 
 

@@ -7,7 +7,7 @@ import typer
 
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import RootMode, pairs
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, plural, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
@@ -31,15 +31,14 @@ def create(
 ) -> None:
     """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
     roots, racks = brokers_of(broker)
-    with progress("creating the cluster"):
-        created = Cluster.create(
-            session.url,
-            roots,
-            racks=racks or None,
-            configs=pairs(config, "--config"),
-            storage_options=session.storage_options,
-            root_mode=root_mode,
-        )
+    created = Cluster.create(
+        session.url,
+        roots,
+        racks=racks or None,
+        configs=pairs(config, "--config"),
+        storage_options=session.storage_options,
+        root_mode=root_mode,
+    )
     with created:
         answer = _answer(created)
     if session.output is Output.JSON:

@@ -138,7 +138,7 @@ def alter(
         )
     names = [] if is_of_cluster else named_topics(session.cluster.image, topic, include)
     if is_of_cluster:
-        session.do(lambda: session.cluster.alter_cluster_configs(changes))
+        session.cluster.alter_cluster_configs(changes)
     else:
         session.do_all([_alteration_of(name, changes) for name in names])
     session.conclude(

@@ -26,7 +26,7 @@ from kafka_on_spark.cli.lines import (
     properties_of,
 )
 from kafka_on_spark.cli.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
-from kafka_on_spark.cli.output import is_into_file, note, plural, progress
+from kafka_on_spark.cli.output import note, plural
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumed import records_of
@@ -280,7 +280,6 @@ class Printing:
         self._records_max = records_max
         self._timeout_ms = timeout_ms
         self._stops: Mapping[TopicPartition, int] | None = None
-        self._total = records_max
         self._open: set[TopicPartition] = set()
         self._failing_since_ms: float | None = None
         self.record_count = 0
@@ -296,8 +295,6 @@ class Printing:
             self._consumer.seek(name, place)
         if has_end:
             self._stops = ends
-            count = sum(max(ends[name] - place, 0) for name, place in places.items())
-            self._total = count if self._total is None else min(count, self._total)
 
     def end_at(self, names: Sequence[TopicPartition]) -> None:
         """End at what is committed now in some partitions, as far as they are this consumer's."""
@@ -314,28 +311,26 @@ class Printing:
             And what `Consumer.poll` raises.
         """
         clock = SystemClock()
-        has_end = self._stops is not None or self._records_max is not None
         idle_since_ms = clock.monotonic_ms()
-        with progress("printing", self._total, is_shown=has_end and is_into_file()) as steps:
-            while not (self._is_full() or self._is_at_end()):
-                left_ms = float(SLICE_MS)
-                if self._timeout_ms is not None and not self._consumer.is_waiting:
-                    left_ms = idle_since_ms + self._timeout_ms - clock.monotonic_ms()
-                try:
-                    with self._interrupts.waiting():
-                        table = self._consumer.poll(max(min(left_ms, SLICE_MS), 0))
-                except KeyboardInterrupt:
-                    return True
-                steps.advance(self._print(table))
-                if table.num_rows or self._consumer.is_waiting:
-                    idle_since_ms = clock.monotonic_ms()
-                else:
-                    self._open.clear()
-                    is_over = left_ms <= 0
-                    self._check_readable(clock.monotonic_ms(), is_over=is_over)
-                    if is_over:
-                        break
-                _check_reader()
+        while not (self._is_full() or self._is_at_end()):
+            left_ms = float(SLICE_MS)
+            if self._timeout_ms is not None and not self._consumer.is_waiting:
+                left_ms = idle_since_ms + self._timeout_ms - clock.monotonic_ms()
+            try:
+                with self._interrupts.waiting():
+                    table = self._consumer.poll(max(min(left_ms, SLICE_MS), 0))
+            except KeyboardInterrupt:
+                return True
+            self._print(table)
+            if table.num_rows or self._consumer.is_waiting:
+                idle_since_ms = clock.monotonic_ms()
+            else:
+                self._open.clear()
+                is_over = left_ms <= 0
+                self._check_readable(clock.monotonic_ms(), is_over=is_over)
+                if is_over:
+                    break
+            _check_reader()
         return False
 
     def _check_readable(self, now_ms: float, *, is_over: bool) -> None:
@@ -373,9 +368,8 @@ class Printing:
             self._consumer.pause([name])
             self._open.discard(name)
 
-    def _print(self, table: pa.Table) -> int:
-        """Print rows below their stops, and no more than are asked for; return how many."""
-        before = self.record_count
+    def _print(self, table: pa.Table) -> None:
+        """Print rows below their stops, and no more than are asked for."""
         names: set[TopicPartition] = set()
         left: dict[TopicPartition, int] = {}
         for record in chain.from_iterable(map(records_of, table.to_batches())):
@@ -392,7 +386,6 @@ class Printing:
             self._consumer.seek(name, offset)
         for name in names:
             self._close_at_stop(name)
-        return self.record_count - before
 
 
 def _for_a_terminal(form: Form) -> Form:

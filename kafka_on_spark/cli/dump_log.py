@@ -14,7 +14,7 @@ import typer
 
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.lines import Content, content_as_json
-from kafka_on_spark.cli.metadata import READING_LOG, log_rows
+from kafka_on_spark.cli.metadata import log_rows
 from kafka_on_spark.cli.options import FAILED, FOUND
 from kafka_on_spark.cli.output import Output, Shown, note, write_rows
 from kafka_on_spark.cli.record_rows import BATCH_COLUMNS, time_text
@@ -53,7 +53,7 @@ Limit = Annotated[int, typer.Option(min=0, help="At most so many rows.")]
 def cluster_metadata(session: Session, offset: Begin = 0, limit: Limit | None = None) -> None:
     """Show the metadata log instead."""
     rows = islice(log_rows(session, offset), limit)
-    write_rows(session.output, BATCH_COLUMNS, rows, words=READING_LOG)
+    write_rows(session.output, BATCH_COLUMNS, rows)
 
 
 def _dump_log(
@@ -80,13 +80,13 @@ def _dump_log(
         keys = _partitions_on(image, topic, broker)
     else:
         keys = [partition_key(image, topic, partition)]
-    columns, words = COLUMNS, "reading logs"
+    columns = COLUMNS
     rows_of = partial(_batches, codes=codes, is_verified=verify)
     if print_data_log:
-        columns, words = RECORD_COLUMNS, "reading records"
+        columns = RECORD_COLUMNS
         rows_of = partial(_records, start=offset, is_whole=full)
     elif verify:
-        columns, words = f"{COLUMNS} flaw", "checking batches"
+        columns = f"{COLUMNS} flaw"
 
     def found() -> Iterator[dict[str, Any]]:
         for key in keys:
@@ -98,7 +98,7 @@ def _dump_log(
                 note(f"partition {key.partition}: {error}")
                 codes.add(FAILED)
 
-    write_rows(session.output, columns, islice(found(), limit), words=words)
+    write_rows(session.output, columns, islice(found(), limit))
     raise typer.Exit(max(codes))
 
 

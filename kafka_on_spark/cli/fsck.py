@@ -7,7 +7,7 @@ import typer
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.options import FOUND
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_table
+from kafka_on_spark.cli.output import Output, plural, say, write_json, write_table
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 
@@ -31,13 +31,11 @@ def fsck(
     Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
     could not be checked.
     """
-    with progress("reading replicas") as steps:
-        report = check_cluster(
-            session.url,
-            deep=not quick,
-            storage_options=session.storage_options,
-            after_replica=steps.advance,
-        )
+    report = check_cluster(
+        session.url,
+        deep=not quick,
+        storage_options=session.storage_options,
+    )
     if session.output is Output.JSON:
         write_json(report.as_dict())
     else:

@@ -21,7 +21,6 @@ from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     write_json,
     write_rows,
@@ -231,7 +230,7 @@ def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
         f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}",
         lambda cluster: cluster.delete_group(name, names),
     )
-    left = session.do(lambda: session.cluster.delete_group(name, names))
+    left = session.cluster.delete_group(name, names)
     session.conclude(
         f"{plural(len(left), 'offset')} of group {name} deleted.",
         {"group": name, "deleted": [each._asdict() for each in left]},
@@ -254,7 +253,7 @@ def remove_members(
         f"removing {plural(count, 'member')} of group {name}",
         lambda cluster: cluster.remove_group_members(name, member),
     )
-    removed = session.do(lambda: session.cluster.remove_group_members(name, member))
+    removed = session.cluster.remove_group_members(name, member)
     session.conclude(
         f"{plural(len(removed), 'member')} of group {name} removed.",
         {"group": name, "removed": removed},
@@ -401,17 +400,15 @@ def _offsets_in(
 
 def _planned(session: Session, wanted: Mapping[str, Wanted]) -> dict[str, list[Reset]]:
     image = session.cluster.image
-    with progress("looking for times", sum(map(len, wanted.values()))) as steps:
 
-        def find(key: PartitionKey, timestamp_us: int) -> Offset | None:
-            found = find_offset(image, key, timestamp_us, session.options)
-            steps.advance()
-            return None if found is None else found.offset
+    def find(key: PartitionKey, timestamp_us: int) -> Offset | None:
+        found = find_offset(image, key, timestamp_us, session.options)
+        return None if found is None else found.offset
 
-        resets = {
-            group: [plan_reset(image, group, key, target, find) for key, target in of_group]
-            for group, of_group in wanted.items()
-        }
+    resets = {
+        group: [plan_reset(image, group, key, target, find) for key, target in of_group]
+        for group, of_group in wanted.items()
+    }
     for group, planned in resets.items():
         for each in planned:
             if each.asked is not None:

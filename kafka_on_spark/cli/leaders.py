@@ -66,7 +66,7 @@ def leader_election(
         names = [TopicPartition(topic, partition)]
     if kind == "unclean":
         _confirm_loss(session, names)
-    moved = session.do(lambda: session.cluster.elect_leaders(kind, names))
+    moved = session.cluster.elect_leaders(kind, names)
     image = session.cluster.image
     answer = [
         {**name._asdict(), "leader": image.topic(name.topic).partitions[name.partition].leader}

@@ -26,8 +26,6 @@ from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
-READING_LOG: Final = "reading the metadata log"
-
 FILTERS: Final[Mapping[str, Any]] = {
     "topic": Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")],
     "partition": Annotated[int, typer.Option(help="Only records of this partition.")],
@@ -48,7 +46,7 @@ def log(
     rows = log_rows(session, offset)
     if end_offset is not None:
         rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
-    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters), words=READING_LOG)
+    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters))
 
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:

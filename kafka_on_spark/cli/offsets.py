@@ -15,7 +15,7 @@ from kafka_on_spark.cli.kafka_files import (
     read_offsets,
 )
 from kafka_on_spark.cli.options import Include, micros, numbers
-from kafka_on_spark.cli.output import plural, progress, write_rows
+from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
@@ -107,16 +107,14 @@ def _by_time(
 ) -> Iterator[dict[str, Any]]:
     """Yield the first offsets that are not older than a time; None: with the largest timestamp."""
     image = session.cluster.image
-    with progress("looking for times", len(names)) as steps:
-        for name in names:
-            found = find_offset(image, partition_key(image, *name), timestamp_us, session.options)
-            steps.advance()
-            at_us = None if found is None else found.timestamp_us
-            yield {
-                **name._asdict(),
-                "offset": None if found is None else found.offset,
-                "timestamp": None if at_us is None else time_text(at_us // 1000),
-            }
+    for name in names:
+        found = find_offset(image, partition_key(image, *name), timestamp_us, session.options)
+        at_us = None if found is None else found.timestamp_us
+        yield {
+            **name._asdict(),
+            "offset": None if found is None else found.offset,
+            "timestamp": None if at_us is None else time_text(at_us // 1000),
+        }
 
 
 @alone(*CHANGING)
@@ -142,7 +140,7 @@ def delete_records(
         f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}",
         lambda cluster: cluster.delete_records(named(given)),
     )
-    starts = session.do(lambda: session.cluster.delete_records(named(given)))
+    starts = session.cluster.delete_records(named(given))
     session.conclude(
         [f"{name} begins at offset {start} now." for name, start in starts.items()],
         {

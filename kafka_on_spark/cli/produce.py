@@ -9,9 +9,8 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ from kafka_on_spark.cli.lines import (
     properties_of,
 )
 from kafka_on_spark.cli.options import INTERRUPTED, Quiet, micros
-from kafka_on_spark.cli.output import Output, Steps, note, plural, progress, say, write_json
+from kafka_on_spark.cli.output import Output, note, plural, say, write_json
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.config import check_acks
@@ -221,10 +220,8 @@ def produce(
         )
         ending: BaseException | None = None
         try:
-            with _progress(paths) as steps:
-                for chunk in source.lines(paths) if are_lines else source.whole_files(paths):
-                    appends.append_chunk(chunk)
-                    steps.advance(sum(map(len, chunk.parts)) + len(chunk.parts))
+            for chunk in source.lines(paths) if are_lines else source.whole_files(paths):
+                appends.append_chunk(chunk)
         except (KafkaOnSparkError, KeyboardInterrupt) as error:
             ending = error
     _conclude(session.output, topic, appends, ending, is_quiet=quiet)
@@ -251,16 +248,6 @@ def _conclude(
         is_unknown = isinstance(ending, CommitOutcomeUnknownError)
         kind = CommitOutcomeUnknownError if is_unknown else InvalidRequestError
         raise kind(f"{ending}; {before}")
-
-
-def _progress(paths: Sequence[str]) -> AbstractContextManager[Steps]:
-    """Show how much is appended, of how much unless a pipe is read; nothing where somebody types
-    at a terminal."""
-    sources = [Path("/dev/stdin" if path == "-" else path) for path in paths]
-    are_files = all(each.is_file() for each in sources)
-    total = sum(each.stat().st_size for each in sources) if are_files else None
-    is_typed = any(each.is_char_device() for each in sources)
-    return progress("appending bytes", total, is_shown=not is_typed)
 
 
 def _number(

@@ -7,7 +7,7 @@ import typer
 
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, plural, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
@@ -35,8 +35,7 @@ def describe(
     """Show who leads and who votes, or how far each voter is."""
     if status == replication:
         raise InvalidRequestError("describe shows one thing: choose one of --status, --replication")
-    with progress("asking voters"):
-        found = session.cluster.describe_quorum()
+    found = session.cluster.describe_quorum()
     if status:
         rows = _status_rows(found, session.cluster.image.cluster_id)
         write_rows(session.output, "name value", rows)
@@ -73,10 +72,7 @@ def _status_rows(found: QuorumDescription, cluster_id: str | None) -> Iterator[d
 
 def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
     """Add a voter at a root."""
-    done = session.do(
-        lambda: session.cluster.add_controller(name, root_mode=root_mode),
-        "copying the metadata log",
-    )
+    done = session.cluster.add_controller(name, root_mode=root_mode)
     session.conclude(
         [f"Added voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)],
         {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
@@ -89,7 +85,7 @@ def remove_controller(session: Session, name: Name) -> None:
         f"removing voter {name} from the metadata quorum",
         lambda cluster: cluster.remove_controller(name),
     )
-    done = session.do(lambda: session.cluster.remove_controller(name))
+    done = session.cluster.remove_controller(name)
     lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
     if not done.is_marked:
         lines.append(
@@ -115,7 +111,7 @@ def elect(
     | None = None,
 ) -> None:
     """Have a voter lead."""
-    leader = session.do(lambda: session.cluster.elect_controller(to), "electing")
+    leader = session.cluster.elect_controller(to)
     session.conclude(
         f"Voter {leader.key.node_id} leads the metadata quorum, at {leader.root}.",
         {"leader": _voter(leader)},
@@ -134,8 +130,7 @@ def force(
 ) -> None:
     """Go on from one voter, where a majority is lost for ever."""
     url = cluster_url(session.url)
-    with progress("asking voters"):
-        found = check_forcing(url, from_, session.options)
+    found = check_forcing(url, from_, session.options)
     standing = {
         "voter": from_,
         "answering": sorted(each.key.node_id for each in found.answering),
@@ -156,8 +151,7 @@ def force(
         f"giving up what the other voters may have known alone ({words}; others may still reach"
         " more of them: stop all other processes first)"
     )
-    with progress("forcing the cluster on"):
-        done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
+    done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
     report = done.elections
     session.conclude(
         list(_forced_lines(done)),

@@ -18,7 +18,6 @@ from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     write_json,
     write_rows,
@@ -65,12 +64,11 @@ def generate(
     """Propose a balanced assignment; change nothing."""
     file = topics_to_move_json_file
     topics = None if file is None else read_topics(file)
-    with progress("asking replicas for their sizes"):
-        plan = session.cluster.plan_reassignment(
-            topics,
-            brokers=None if broker_list is None else numbers(broker_list, "--broker-list"),
-            throttle_bytes_per_s=throttle,
-        )
+    plan = session.cluster.plan_reassignment(
+        topics,
+        brokers=None if broker_list is None else numbers(broker_list, "--broker-list"),
+        throttle_bytes_per_s=throttle,
+    )
     moves = [
         {
             **move.name._asdict(),
@@ -119,9 +117,7 @@ def execute(session: Session, moves: Moves, throttle: Throttle | None = None) ->
     """Begin to move replicas."""
     targets = read_assignment(moves)
     current = _current(session.cluster.image, targets)
-    started = session.do(
-        lambda: session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
-    )
+    started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
     session.conclude(
         [
             "Current partition replica assignment",
@@ -157,7 +153,7 @@ def verify(session: Session, moves: Moves) -> None:
 def cancel(session: Session, moves: Moves | None = None) -> None:
     """Move replicas back to where they were."""
     names = None if moves is None else list(read_assignment(moves))
-    cancelled = session.do(lambda: session.cluster.cancel_reassignment(names))
+    cancelled = session.cluster.cancel_reassignment(names)
     session.conclude(
         f"{plural(len(cancelled), 'reassignment')} cancelled:"
         f" {', '.join(map(str, cancelled)) or 'nothing moves'}.",

@@ -12,7 +12,6 @@ from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     write_json,
     write_rows,
@@ -61,10 +60,8 @@ def log_dirs(
     topics = None if is_all else named_topics(image, topic, include)
     addresses = created_replicas(image, topics, brokers)
     sizes = lost_sizes(image, topics, brokers)
-    with progress("opening replicas", len(addresses)) as steps:
-        for address, found in load_replicas(addresses, session.options):
-            steps.advance()
-            sizes.append(replica_size(image, address, found))
+    for address, found in load_replicas(addresses, session.options):
+        sizes.append(replica_size(image, address, found))
     rows = [
         {
             "broker": each.broker_id,
@@ -125,26 +122,24 @@ def _compared(
 ) -> list[dict[str, Any]]:
     """Compare partitions' replicas, each by a fresh image: the cluster goes on meanwhile."""
     rows = []
-    with progress("comparing replicas", len(names)) as steps:
-        for name in names:
-            image = session.cluster.image
-            try:
-                key = partition_key(image, name.topic, name.partition)
-            except UnknownTopicOrPartitionError as error:
-                note(f"{name} was deleted meanwhile: {error}.")
-            else:
-                found = compare_partition(image, key, session.options, is_deep=is_deep)
-                rows.append(
-                    {
-                        "topic": name.topic,
-                        "partition": found.partition,
-                        "replica_count": found.replica_count,
-                        "batch_count": found.batch_count,
-                        "read_bytes": found.read_bytes,
-                        "differences": list(found.differences),
-                    }
-                )
-            steps.advance()
+    for name in names:
+        image = session.cluster.image
+        try:
+            key = partition_key(image, name.topic, name.partition)
+        except UnknownTopicOrPartitionError as error:
+            note(f"{name} was deleted meanwhile: {error}.")
+        else:
+            found = compare_partition(image, key, session.options, is_deep=is_deep)
+            rows.append(
+                {
+                    "topic": name.topic,
+                    "partition": found.partition,
+                    "replica_count": found.replica_count,
+                    "batch_count": found.batch_count,
+                    "read_bytes": found.read_bytes,
+                    "differences": list(found.differences),
+                }
+            )
     return rows
 
 
@@ -167,7 +162,7 @@ def replicas(
         f"giving up the replica of {name} on broker {broker}",
         lambda cluster: cluster.lose_replica(topic, partition, broker),
     )
-    session.do(lambda: session.cluster.lose_replica(topic, partition, broker))
+    session.cluster.lose_replica(topic, partition, broker)
     session.conclude(
         f"The replica of {name} on broker {broker} is lost: a round of replication creates it"
         " again.",

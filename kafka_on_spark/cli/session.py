@@ -12,7 +12,6 @@ from kafka_on_spark.cli.options import DryRunEnd, moment, pairs
 from kafka_on_spark.cli.output import (
     Output,
     plural,
-    progress,
     say,
     write_json,
     write_table,
@@ -72,8 +71,7 @@ class Session:
             ClusterNotFoundError: There is no cluster at the URL.
             InvalidRequestError: The moment is none of it.
         """
-        with progress("opening the cluster"):  # a long metadata log takes a while
-            handle = Cluster.open(self.url, as_of=self._as_of, storage_options=self.storage_options)
+        handle = Cluster.open(self.url, as_of=self._as_of, storage_options=self.storage_options)
         with handle:
             self.cluster = handle
             if self.is_dry_run:
@@ -102,8 +100,7 @@ class Session:
             Also each error that a change raises.
         """
         if not self.is_dry_run:
-            with progress("checking the change"):
-                self.decide(changes)
+            self.decide(changes)
         if self.is_dry_run or self.is_yes:
             return
         if not sys.stdin.isatty():
@@ -119,15 +116,6 @@ class Session:
             with suppress(DryRunEnd):
                 change(self.dry_run)
 
-    def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T:
-        """Make a change and return its answer; `words` say what is done, should it last.
-
-        Raises:
-            DryRunEnd: This is a dry run, and the change was decided.
-        """
-        with progress(words):
-            return change()
-
     def do_all(self, changes: Sequence[Change]) -> None:
         """Make several changes. All are decided before the first is made: if one is refused, none
         is made.
@@ -135,13 +123,11 @@ class Session:
         Raises:
             DryRunEnd: This is a dry run, and the changes were decided.
         """
-        with progress("changing the cluster", len(changes)) as steps:
-            self.decide(changes)
-            if self.is_dry_run:
-                raise DryRunEnd
-            for change in changes:
-                change(self.cluster)
-                steps.advance()
+        self.decide(changes)
+        if self.is_dry_run:
+            raise DryRunEnd
+        for change in changes:
+            change(self.cluster)
 
     def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
         """Say what was done, in one line or several; a dry run shows the records instead."""

@@ -14,7 +14,6 @@ from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     text_of,
     write_json,
@@ -93,14 +92,12 @@ def create(
     # Another process may be quicker.
     with suppress(*[TopicAlreadyExistsError] * if_not_exists):
         if not is_there:
-            topic_id = session.do(
-                lambda: session.cluster.create_topic(
-                    topic,
-                    partitions=partitions,
-                    replication_factor=replication_factor,
-                    replica_assignment=_assignment(replica_assignment),
-                    configs=pairs(config, "--config"),
-                )
+            topic_id = session.cluster.create_topic(
+                topic,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                replica_assignment=_assignment(replica_assignment),
+                configs=pairs(config, "--config"),
             )
             session.conclude(
                 f"Created topic {topic} (id {topic_id}).",
@@ -361,8 +358,7 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
             "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
             " out"
         )
-    with progress("reading logs"):
-        partitions = session.cluster.describe_logs(topics) if topics else []
+    partitions = session.cluster.describe_logs(topics) if topics else []
     answer = [
         {
             **asdict(each),

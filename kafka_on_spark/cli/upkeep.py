@@ -12,7 +12,6 @@ from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     write_json,
     write_rows,
@@ -63,8 +62,7 @@ def run(
     """Be the controller: probe brokers, elect leaders, move replicas."""
     if session.is_dry_run and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
-    words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
-    report = session.do(lambda: session.cluster.run_controller(seconds), words)
+    report = session.cluster.run_controller(seconds)
     if session.output is Output.JSON:
         write_json(asdict(report))
         return
@@ -111,8 +109,7 @@ def replicate(
     while a follower is behind or out of sync, or a partition was not inspected in time: run it
     again, and a controller; and while upkeep fails, which each call says.
     """
-    with progress("copying"):
-        report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
+    report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
     if session.output is Output.JSON:
         write_json(asdict(report))
     else:
@@ -164,8 +161,7 @@ def maintain(
     leader.
     """
     topics = _topics(session, topic, include)
-    with progress("looking for work" if dry_run else "maintaining") as steps:
-        report = session.cluster.maintain(topics, is_dry_run=dry_run, after_part=steps.show)
+    report = session.cluster.maintain(topics, is_dry_run=dry_run)
     rows = [
         {
             "topic": row.topic,

@@ -1280,21 +1280,19 @@ class Cluster:
         topics: str | Iterable[str] | None = None,
         *,
         is_dry_run: bool = False,
-        after_part: Callable[[int, int], None] | None = None,
     ) -> UpkeepReport:
         """Do all upkeep of replicas that is due now, and return what was done, a row a kind of
         work and replica.
 
         Rounds of replication and passes of the controller do a share of it by themselves
-        (log.cleaner.share). `is_dry_run`: say what is due, and change nothing. `after_part` is told
-        how many partitions of how many are done.
+        (log.cleaner.share). `is_dry_run`: say what is due, and change nothing.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         self._now.metadata.check_open()
-        return self._now.keeping.maintain(topics, is_dry_run=is_dry_run, after_part=after_part)
+        return self._now.keeping.maintain(topics, is_dry_run=is_dry_run)
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:

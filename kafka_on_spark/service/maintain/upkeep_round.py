@@ -312,11 +312,8 @@ class ReplicaUpkeep:
         topics: str | Iterable[str] | None = None,
         *,
         is_dry_run: bool = False,
-        after_part: Callable[[int, int], None] = lambda done, total: None,
     ) -> UpkeepReport:
         """Do all upkeep that is due now, as fast as the throttle lets it; or say what is due.
-
-        `after_part` is told how many partitions of how many are done.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -326,14 +323,11 @@ class ReplicaUpkeep:
         self._forget_deleted(image)
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
-        report, done = UpkeepReport(), 0
-        after_part(0, len(keys))
+        report = UpkeepReport()
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
                 report = report.plus(self._run_until_done(part, is_dry_run=is_dry_run))
-            done += len(part)
-            after_part(done, len(keys))
         if self._roots is None or scope is not None or is_dry_run:
             return report
         with self._lock:

@@ -5,14 +5,13 @@ that can't be opened.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.ports.process import Order, Result, TaskRunner
+from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.service.fsck.cluster_audit import Fsck
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 from kafka_on_spark.spark.run.keeping_tasks import audit_task
@@ -53,11 +52,8 @@ def check_cluster(
     *,
     deep: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    after_replica: Callable[[], None] | None = None,
 ) -> FsckReport:
     """Check a cluster without opening it; tasks run on `spark`, or in threads without.
-
-    In threads, `after_replica` is called after each replica that was read.
 
     Raises:
         ClusterNotFoundError: There is no cluster.
@@ -69,23 +65,4 @@ def check_cluster(
     if spark is not None:
         return check_tables(root, options, SparkTaskRunner(spark), is_deep=deep)
     with DaemonThreads(THREADS, "fsck") as threads:
-        runner = _CountedRunner(threads, after_replica or (lambda: None))
-        return check_tables(root, options, runner, is_deep=deep)
-
-
-class _CountedRunner(ThreadTaskRunner):
-    """A TaskRunner in threads that calls back after each task."""
-
-    def __init__(self, threads: Executor, after_task: Callable[[], None]) -> None:
-        super().__init__(threads)
-        self._after_task = after_task
-
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        """Return one result an order, in order."""
-
-        def counted(order: Order) -> Result:
-            result = task(order)
-            self._after_task()
-            return result
-
-        return super().run(counted, orders)
+        return check_tables(root, options, ThreadTaskRunner(threads), is_deep=deep)

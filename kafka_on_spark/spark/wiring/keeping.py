@@ -216,7 +216,6 @@ class Keeping:
         topics: str | Iterable[str] | None,
         *,
         is_dry_run: bool,
-        after_part: Callable[[int, int], None] | None,
     ) -> UpkeepReport:
         """Do all upkeep that is due, as documented at `Cluster.maintain`."""
         # What is deleted need not be merged before.
@@ -224,9 +223,7 @@ class Keeping:
             retained = self.retention.run_all(topics, is_dry_run=is_dry_run)
         with operating(COMPACT):
             decided = self.compaction.run_all(topics, is_dry_run=is_dry_run)
-        done = self.upkeep.run_all(
-            topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
-        )
+        done = self.upkeep.run_all(topics, is_dry_run=is_dry_run)
         report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins

@@ -1,6 +1,5 @@
 """Passes of the controller, rounds of replication, and checks: what they do and what they say."""
 
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from tests.cluster.disks import records
 
 
@@ -62,20 +61,6 @@ def test_the_controller_is_shown_and_runs_a_pass(call, disks, cluster):
     assert during["controller"] is None
     assert during["controller_epoch"] > before["controller_epoch"]
     assert "came back broker 4" in back
-
-
-def test_check_tells_of_each_replica_that_it_has_read(new_topic, disks):
-    new_topic(b"a")
-    made = sum(
-        partition.is_created(each)
-        for _, partition in disks.cluster.image.partitions()
-        for each in partition.replicas
-    )
-    read = []
-
-    check_cluster(disks.metadata_root, deep=False, after_replica=lambda: read.append(1))
-
-    assert len(read) == made > 0
 
 
 def test_whole_cluster_is_checked(call):

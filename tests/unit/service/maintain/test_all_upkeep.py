@@ -18,11 +18,9 @@ def test_maintain_waits_for_the_throttle_and_does_all_that_is_left():
         return WorkDone(count=1, what="pieces", size_bytes=5, is_left=left[number] > 0)
 
     worked.work, worked.moved_bytes = work, 1000
-    steps = []
 
-    report = worked.upkeep.run_all(after_part=lambda done, total: steps.append((done, total)))
+    report = worked.upkeep.run_all()
 
-    assert steps == [(0, 3), (3, 3)]
     assert report.visited >= 9
     assert worked.clock.slept_ms
 
