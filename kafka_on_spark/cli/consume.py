@@ -17,10 +17,10 @@ import typer
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     FLAGS,
+    NULL,
     SEPARATORS,
     Form,
     form_of,
-    format_string,
     json_form,
     parsed_flag,
     properties_of,
@@ -108,25 +108,14 @@ def consume(
         bool,
         typer.Option("--json", help="Print each record whole, as a line of JSON."),
     ] = False,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=r"Such as '%t [%p] at %o: %k = %s\n': %t topic, %p partition, %o offset, %T"
-            r" timestamp in ms, %k key, %s value, %h headers, %% a percent sign; \n, \t, \xNN as in"
-            r" C.",
-        ),
-    ] = None,
     formatter_property: Annotated[
         list[str] | None,
         typer.Option(
             "--property",
             "--formatter-property",
             metavar="NAME=VALUE",
-            help=f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)};"
-            " may be given more than once.",
+            help=f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)},"
+            f" {NULL}; may be given more than once.",
         ),
     ] = None,
     consumer_property: Annotated[
@@ -147,7 +136,7 @@ def consume(
     are printed as the bytes they are; at a terminal, control characters as escapes.
     """
     _check(topic, include, partition, group=group, offset=offset, from_beginning=from_beginning)
-    form = _form(json, format_, formatter_property)
+    form = _form(json, formatter_property)
     client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
     # Kafka's tool begins with what comes. A call with --exit means the records that are there.
@@ -214,18 +203,14 @@ def _check(
         raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
 
 
-def _form(json: bool, format_: str | None, formatter_property: Sequence[str] | None) -> Form:
-    ways = {"--json": json, "--format": format_ is not None, "--property": formatter_property}
-    asked = [option for option, is_given in ways.items() if is_given]
-    if len(asked) > 1:
+def _form(json: bool, formatter_property: Sequence[str] | None) -> Form:
+    if json and formatter_property:
         raise InvalidRequestError(
-            f"{' and '.join(asked)} both say how a record is printed: give one of them"
+            "--json and --property both say how a record is printed: give one of them"
         )
     if json:
         return json_form
-    if format_ is not None:
-        return format_string(format_)
-    return form_of(properties_of(formatter_property, "--property", [*FLAGS, *SEPARATORS]))
+    return form_of(properties_of(formatter_property, "--property", [*FLAGS, *SEPARATORS, NULL]))
 
 
 def _start(text: str) -> str | int:

@@ -6,9 +6,10 @@ script SIGINT by what it starts with &. Source: HotSpot's shutdown signals. SIGH
 one: the end of one terminal may send it twice, from the shell and from the system.
 """
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
@@ -19,12 +20,16 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """Takes these signals while it is entered; in another thread than the main one it does nothing.
 
+    `then` is called by the first one, in place of an interrupt, and a second one ends the process
+    at once, whatever hangs. It may not take a lock, which the main thread may hold.
+
     Attributes:
         code: The exit code of a process that the signal ends; None: none has come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[[], object] | None = None) -> None:
         self.code: int | None = None
+        self._then = then
         self._is_waiting = False
         self._before: dict[signal.Signals, Any] = {}
 
@@ -63,5 +68,9 @@ class Interrupts:
         if is_second and number == signal.SIGHUP:
             return
         self.code = 128 + number
-        if self._is_waiting or is_second:
+        if self._then is not None:
+            if is_second:
+                os._exit(self.code)
+            self._then()
+        elif self._is_waiting or is_second:
             raise KeyboardInterrupt

@@ -65,19 +65,18 @@ _ESCAPE: Final = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
 
 
-def unescaped(text: str, *, keeps_unknown: bool = False) -> bytes:
-    r"""Return the bytes that a separator or a marker means: \t, \n, \r, \0, \\ and \xNN.
+def unescaped(text: str) -> bytes:
+    r"""Return the bytes that a separator means: \t, \n, \r, \0, \\ and \xNN.
 
     A shell passes them on only with quoting of its own. Any other character behind a backslash is
-    itself; if unknown escapes are kept, its backslash stays: for null, MySQL and PostgreSQL write
-    \N.
+    itself.
     """
 
     def meaning(match: re.Match[bytes]) -> bytes:
         given = match[1]
         if given[:1] == b"x" and len(given) > 1:
             return bytes([int(given[1:], 16)])
-        return _NAMED.get(given, match[0] if keeps_unknown else given)
+        return _NAMED.get(given, given)
 
     return _ESCAPE.sub(meaning, text.encode(errors="surrogateescape"))
 
@@ -112,8 +111,8 @@ def line_parser(properties: Mapping[str, str]) -> Parse:
         InvalidRequestError: One has a value that is not allowed.
     """
     separator = unescaped(properties.get("key.separator", r"\t"))
-    has_marker = "null.marker" in properties
-    marker = unescaped(properties["null.marker"], keeps_unknown=True) if has_marker else None
+    text = properties.get("null.marker")
+    marker = None if text is None else text.encode(errors="surrogateescape")
     if separator in (b"", marker):
         raise InvalidRequestError(
             "property key.separator can't be empty or equal to null.marker: give another"
@@ -262,12 +261,8 @@ FLAGS: Final = (
 )
 """What stands in a line, in this order."""
 
-SEPARATORS: Final = {
-    "key.separator": b"\t",
-    "line.separator": b"\n",
-    "headers.separator": b",",
-    "null.literal": b"null",
-}
+SEPARATORS: Final = {"key.separator": r"\t", "line.separator": r"\n", "headers.separator": ","}
+NULL: Final = "null.literal"
 Content = str | dict[str, str] | None
 """A key or value as JSON has it."""
 
@@ -307,16 +302,14 @@ def form_of(properties: Mapping[str, str]) -> Form:
     Raises:
         InvalidRequestError: One has a value that is not allowed.
     """
-    parts = dict(SEPARATORS)
-    for name in parts.keys() & properties.keys():
-        parts[name] = unescaped(properties[name], keeps_unknown=name == "null.literal")
-    separator, end, between, null = parts.values()
+    separator, end, between = (unescaped(properties.get(*each)) for each in SEPARATORS.items())
+    null = properties.get(NULL, "null").encode(errors="surrogateescape")
     pieces: dict[str, Form] = {
         "print.timestamp": _timestamp,
         "print.partition": lambda record: b"Partition:%d" % record.partition,
         "print.offset": lambda record: b"Offset:%d" % record.offset,
         "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
-        "print.headers": lambda record: _header_list(record, b":", between, null) or b"NO_HEADERS",
+        "print.headers": lambda record: _header_list(record, between, null) or b"NO_HEADERS",
         "print.key": lambda record: null if record.key is None else record.key,
         "print.value": lambda record: null if record.value is None else record.value,
     }
@@ -331,45 +324,10 @@ def _timestamp(record: "ConsumerRecord") -> bytes:
     return b"%s:%d" % (_TIMESTAMP_TYPES[record.timestamp_type], record.timestamp_us // 1000)
 
 
-def _header_list(record: "ConsumerRecord", equals: bytes, between: bytes, null: bytes) -> bytes:
+def _header_list(record: "ConsumerRecord", between: bytes, null: bytes) -> bytes:
     return between.join(
         [
-            name.encode() + equals + (null if value is None else value)
+            name.encode() + b":" + (null if value is None else value)
             for name, value in record.headers
         ]
     )
-
-
-def format_string(text: str) -> Form:
-    r"""Return the form that a format string describes, such as '%t [%p] %o: %k=%s\n'.
-
-    Raises:
-        InvalidRequestError: A letter behind % is unknown.
-    """
-    pieces: dict[str, Form] = {
-        "t": lambda record: record.topic.encode(),
-        "p": lambda record: b"%d" % record.partition,
-        "o": lambda record: b"%d" % record.offset,
-        "T": lambda record: b"%d" % (record.timestamp_us // 1000),
-        "k": lambda record: record.key or b"",
-        "s": lambda record: record.value or b"",
-        "h": lambda record: _header_list(record, b"=", b",", b"NULL"),
-        "%": lambda record: b"%",
-    }
-    chosen: list[Form] = []
-    for number, part in enumerate(re.split("%(.?)", text, flags=re.DOTALL)):
-        if number % 2 == 0:
-            chosen.append(_literal(part))
-        elif part in pieces:
-            chosen.append(pieces[part])
-        else:
-            raise InvalidRequestError(
-                f"%{part} in the format {text!r} is unknown: give one of"
-                f" {', '.join(f'%{each}' for each in pieces)}"
-            )
-    return lambda record: b"".join([piece(record) for piece in chosen])
-
-
-def _literal(text: str) -> Form:
-    meant = unescaped(text)
-    return lambda record: meant

@@ -41,7 +41,7 @@ KEEPING = {
 OTHER_VERBS = {
     "kafka_on_spark.cli.dry_run",
     "kafka_on_spark.cli.fsck",
-    "kafka_on_spark.cli.serve.serve",
+    "kafka_on_spark.cli.serve",
     "kafka_on_spark.cli.reassignment",
 }
 APPENDING = {"kafka_on_spark.storage.staging.staging"}

@@ -193,8 +193,8 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
         "consume.py",
         "kafka_files.py",
         "produce.py",
-        "serve/console.py",
-        "serve/serve.py",
+        "console.py",
+        "serve.py",
     }
 
 

@@ -125,19 +125,18 @@ def test_only_partitions_that_are_asked_for_are_printed(printed, new_topic, clus
 def test_topics_of_an_expression_are_read_together(call, new_topic):
     first, second = new_topic(b"a"), new_topic(b"b")
 
-    said = call("consume", "--include", f"{first}|{second}", "-e", "-f", r"%t:%s\n")
+    said = call("consume", "--include", f"{first}|{second}", "-e")
 
-    assert sorted(said.splitlines()) == sorted([f"{first}:a", f"{second}:b"])
+    assert sorted(said.splitlines()) == ["a", "b"]
 
 
-def test_a_record_is_printed_by_kafkas_properties_or_a_format(printed, new_topic):
+def test_a_record_is_printed_by_kafkas_properties(printed, new_topic):
     topic = new_topic(b"a")
 
     keyed = ("--property", "print.key=true", "--property", "key.separator= ")
     assert printed(topic, "-e", *keyed) == "key a\n"
     assert printed(topic, "-e", "--property", "print.offset=true") == "Offset:0\ta\n"
     assert printed(topic, "-e", "--property", "print.epoch=true") == "Epoch:0\ta\n"
-    assert printed(topic, "-e", "-f", "%k %s %p") == "key a 0"
 
 
 def test_a_quiet_call_says_nothing_beside_the_records(call, new_topic, tmp_path):
@@ -246,9 +245,7 @@ REFUSED = [
     (("--offset", "1", "--from-beginning"), "both say where to begin"),
     (("--group", "g", "--offset", "1"), "the offsets of --group say"),
     (("--group", "g", "-p", "0"), "the offsets of --group say"),
-    (("--json", "-f", "%s"), "--json and --format both say"),
-    (("-f", "%s", "--property", "print.key=true"), "--format and --property both say"),
-    (("-f", "%q"), "%q in the format '%q' is unknown"),
+    (("--json", "--property", "print.key=true"), "--json and --property both say"),
     (("--value-deserializer", "x"), "No such option: --value-deserializer"),
     (("--consumer-property", "fetch.min.bytes=1"), "unknown property 'fetch.min.bytes'"),
     (("--consumer-property", "auto.offset.reset=none"), "can't begin at 'none'"),

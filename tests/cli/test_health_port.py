@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from kafka_on_spark.cli.serve.health_port import HealthPort
+from kafka_on_spark.cli.health_port import HealthPort
 from kafka_on_spark.service.describe.metric import Metric
 
 WAIT_S = 60

@@ -23,7 +23,7 @@ REFUSED = [
     pytest.param({"parse.keys": "true"},                        "did you mean 'parse.key'",                         id="an unknown name"),
     pytest.param({"parse.key": "yes"},                          "give true or false",                               id="neither true nor false"),
     pytest.param({"key.separator": ""},                         "can't be empty",                                   id="no separator"),
-    pytest.param({"null.marker": "\\t"},                        "or equal to null.marker",   id="the marker separates"),
+    pytest.param({"null.marker": "\t"},                         "or equal to null.marker",   id="the marker separates"),
 ]
 # fmt: on
 
@@ -85,20 +85,6 @@ def test_records_that_were_written_as_lines_are_read_back(rows):
 )
 def test_escapes_are_those_of_c(text, meant):
     assert unescaped(text) == meant
-
-
-@pytest.mark.parametrize(
-    "text, meant",
-    [
-        (r"\N", rb"\N"),
-        (r"\x", rb"\x"),
-        (r"\\N", rb"\N"),
-        (r"\t\x00", b"\t\0"),
-        ("\\", b"\\"),
-    ],
-)
-def test_unknown_escape_that_is_kept_has_its_backslash(text, meant):
-    assert unescaped(text, keeps_unknown=True) == meant
 
 
 def test_marker_of_databases_is_null_and_its_letter_is_not():

@@ -1,11 +1,9 @@
-"""A record as it is printed, by Kafka's properties or a format string; and where to begin."""
+"""A record as it is printed, by Kafka's properties; and where to begin."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_on_spark.cli.consume import start_offset
-from kafka_on_spark.cli.lines import FLAGS, form_of, format_string, properties_of
+from kafka_on_spark.cli.lines import FLAGS, form_of, properties_of
 from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.errors import InvalidRequestError
 
@@ -29,40 +27,12 @@ PROPERTIES = [
     pytest.param({f"print.{each}": "true" for each in ALL},      RECORD, b"CreateTime:1700000000123\tPartition:3\tOffset:7\tEpoch:58\th:1,i:null\tk\tv\xff\n", id="all"),
     pytest.param({"print.timestamp": "true"},                    BARE,   b"LogAppendTime:0\tnull\n", id="the time of the append"),
 ]
-FORMATS = [
-    pytest.param(r"%t [%p] at %o: %k=%s\n", RECORD, b"t [3] at 7: k=v\xff\n", id="all of it"),
-    pytest.param("%T|%h",                   RECORD, b"1700000000123|h=1,i=NULL", id="time and headers"),
-    pytest.param("%k%s%h|",                 BARE,   b"|", id="null is nothing"),
-    pytest.param(r"100%%%p%%s\x41\t",       RECORD, b"100%3%sA\t", id="percent signs and escapes"),
-    pytest.param("",                        RECORD, b"", id="nothing"),
-]
 # fmt: on
 
 
 @pytest.mark.parametrize("properties, record, written", PROPERTIES)
 def test_properties_say_what_is_printed(properties, record, written):
     assert form_of(properties)(record) == written
-
-
-@pytest.mark.parametrize("text, record, written", FORMATS)
-def test_format_string_says_what_is_printed(text, record, written):
-    assert format_string(text)(record) == written
-
-
-@pytest.mark.parametrize("text", ["%", "%q", "a%", "%%%"])
-def test_format_string_with_an_unknown_letter_is_refused(text):
-    with pytest.raises(InvalidRequestError, match="give one of %t"):
-        format_string(text)
-
-
-@given(text=st.text("ab%\\nt7 "))
-def test_format_string_is_a_form_or_is_refused(text):
-    try:
-        form = format_string(text)
-    except InvalidRequestError:
-        assert "%" in text
-    else:
-        assert isinstance(form(BARE), bytes)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.log_lines import LOG
-from kafka_on_spark.cli.serve.signals import Signals
 
 FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"
 
@@ -24,7 +23,6 @@ REFUSALS = [
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
     """Calls `serve` where there is no cluster: what is not refused ends, too."""
-    monkeypatch.setattr(Signals, "take", lambda self: None)
     monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
     handlers, level = LOG.handlers, LOG.level
 
@@ -69,13 +67,13 @@ def handlers():
 
 def test_a_terminal_that_is_closed_ends_it_like_any_other_signal(handlers):
     signal.signal(signal.SIGHUP, lambda *given: None)
-    told = Signals()
-    told.take()
+    called = []
 
-    for _ in range(2):  # from its shell, and from the system
-        signal.raise_signal(signal.SIGHUP)
+    with Interrupts(lambda: called.append(1)) as told:
+        for _ in range(2):  # from its shell, and from the system
+            signal.raise_signal(signal.SIGHUP)
 
-    assert told.name == "SIGHUP"
+    assert (told.code, called) == (129, [1])
 
 
 def test_what_is_under_way_goes_on_where_a_terminal_is_closed_which_sends_the_signal_twice(
@@ -93,9 +91,8 @@ def test_what_is_under_way_goes_on_where_a_terminal_is_closed_which_sends_the_si
 
 def test_under_nohup_a_terminal_that_is_closed_ends_nothing(handlers):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    told = Signals()
-    told.take()
 
-    signal.raise_signal(signal.SIGHUP)
+    with Interrupts() as told:
+        signal.raise_signal(signal.SIGHUP)
 
-    assert told.name == ""
+    assert told.code is None

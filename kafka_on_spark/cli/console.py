@@ -2,15 +2,14 @@
 
 import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
 
+from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.options import ClusterUrl, StorageOption
 from kafka_on_spark.cli.output import say
-from kafka_on_spark.cli.serve.browsing import opened_in_browser
-from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
@@ -27,9 +26,6 @@ def console(
         int,
         typer.Option("--port", min=0, max=65535, help="The port of the page; 0: any that is free."),
     ] = 0,
-    open_browser: Annotated[
-        bool, typer.Option("--open", help="Open the page in this machine's browser.")
-    ] = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
@@ -42,13 +38,11 @@ def console(
 
     with Session(cluster, storage_option).opened() as session:
         page = Console(session.cluster, port=port)
-        Signals().take(page.end)
-        say(page.address)
-        sys.stdout.flush()  # a script that reads it goes on
-        # It waits for the server, which listens by now.
-        with opened_in_browser(page.address) if open_browser else nullcontext():
+        with Interrupts(page.end):
+            say(page.address)
+            sys.stdout.flush()  # a script that reads it goes on
             page.run()
-        _close(session.cluster)
+            _close(session.cluster)
 
 
 def _close(cluster: Cluster) -> None:

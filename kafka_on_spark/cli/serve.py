@@ -2,16 +2,17 @@
 
 import logging
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from kafka_on_spark.cli import log_lines
+from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.log_lines import LogFormat
 from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.output import note
-from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.storage.roots.root_lists import cluster_url
@@ -92,12 +93,11 @@ def serve(
     try:
         root = cluster_url(cluster)
         options = StorageOptions(pairs(storage_option, "--storage-option"))
-        told = Signals()
         served = ServedCluster(root, options, _session() if on_spark else None)
         port = None
         if health_port is not None:
             # In the function: without a port, the server's modules are not needed.
-            from kafka_on_spark.cli.serve.health_port import HealthPort
+            from kafka_on_spark.cli.health_port import HealthPort
 
             port = HealthPort(
                 health_host, health_port, served, stalled_ms=int(stalled_seconds * 1000)
@@ -105,16 +105,18 @@ def serve(
             log.info("answers /healthz, /readyz and /metrics at %s", port.address)
     except KafkaOnSparkError as error:
         _exit(str(error), is_clean=True)
-    told.take()  # after Spark's session, which takes one of them for itself
-    log.info("serves the cluster at %s", root)
-    served.begin()
-    while not served.ended.wait(WAIT_S) and not told.name:
-        pass
-    log.info("ends: %s", served.failure or f"told to by {told.name}")
-    is_clean = served.end(int(stop_seconds * 1000))
-    if port is not None:
-        port.close(PORT_S)
-    _exit(served.failure, is_clean=is_clean)
+    # After Spark's session, which takes one of the signals for itself.
+    with Interrupts(lambda: None) as told:
+        log.info("serves the cluster at %s", root)
+        served.begin()
+        while not served.ended.wait(WAIT_S) and told.code is None:
+            pass
+        by = "" if told.code is None else signal.Signals(told.code - 128).name
+        log.info("ends: %s", served.failure or f"told to by {by}")
+        is_clean = served.end(int(stop_seconds * 1000))
+        if port is not None:
+            port.close(PORT_S)
+        _exit(served.failure, is_clean=is_clean)
 
 
 def _session() -> "SparkSession":
