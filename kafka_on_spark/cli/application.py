@@ -143,6 +143,11 @@ def _drop_output() -> None:
 
 
 def _failed(sentence: str) -> int:
+    """Say why a call failed: as a line of the log where that is JSON, since who collects its lines
+    takes no others."""
+    if log_lines.is_json():
+        log_lines.LOG.critical("%s", sentence)
+        return FAILED
     sys.stderr.write(f"{NAME}: {visible(' '.join(sentence.split()))}\n")
     return FAILED
 

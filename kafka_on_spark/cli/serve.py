@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import Annotated, Final
 
 import typer
 
@@ -12,22 +12,14 @@ from kafka_on_spark.cli import log_lines
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.log_lines import LogFormat
 from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
-from kafka_on_spark.cli.output import note
-from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.cluster.serving import ServedCluster, ServingFailedError
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
 WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent."""
-
-PORT_S: Final = 1.0
-"""For so long the end waits for the health port."""
 
 SECONDS_MAX: Final = 366 * 86_400
 """A limit of time that is longer than a year is none; and infinity is no number of milliseconds."""
@@ -72,15 +64,6 @@ def serve(
             help="It ends within that time of SIGTERM, come what may.",
         ),
     ] = 20.0,
-    stalled_seconds: Annotated[
-        float,
-        typer.Option(
-            "--stalled-seconds",
-            min=1,
-            max=SECONDS_MAX,
-            help="/healthz: its loop has moved within that time.",
-        ),
-    ] = 600.0,
     storage_option: StorageOption = None,
 ) -> None:
     """Keep a cluster going: control it, replicate, do all upkeep, until SIGTERM, SIGINT or SIGHUP.
@@ -90,21 +73,21 @@ def serve(
     read-only are waited for. The exit code is 0 when it was told to end.
     """
     log_lines.set_up(log_format, "INFO")
-    try:
-        root = cluster_url(cluster)
-        options = StorageOptions(pairs(storage_option, "--storage-option"))
-        served = ServedCluster(root, options, _session() if on_spark else None)
-        port = None
-        if health_port is not None:
-            # In the function: without a port, the server's modules are not needed.
-            from kafka_on_spark.cli.health_port import HealthPort
+    root = cluster_url(cluster)
+    options = StorageOptions(pairs(storage_option, "--storage-option"))
+    spark = None
+    if on_spark:
+        # In the function: without Spark, its session's modules are not needed.
+        from kafka_on_spark.spark.session import build_session
 
-            port = HealthPort(
-                health_host, health_port, served, stalled_ms=int(stalled_seconds * 1000)
-            )
-            log.info("answers /healthz, /readyz and /metrics at %s", port.address)
-    except KafkaOnSparkError as error:
-        _exit(str(error), is_clean=True)
+        spark = build_session("kafka-on-spark serve")
+    served = ServedCluster(root, options, spark)
+    if health_port is not None:
+        # In the function: without a port, the server's modules are not needed.
+        from kafka_on_spark.cli.health_port import answer_probes
+
+        address = answer_probes(health_host, health_port, served)
+        log.info("answers /healthz, /readyz and /metrics at %s", address)
     # After Spark's session, which takes one of the signals for itself.
     with Interrupts(lambda: None) as told:
         log.info("serves the cluster at %s", root)
@@ -114,29 +97,12 @@ def serve(
         by = "" if told.code is None else signal.Signals(told.code - 128).name
         log.info("ends: %s", served.failure or f"told to by {by}")
         is_clean = served.end(int(stop_seconds * 1000))
-        if port is not None:
-            port.close(PORT_S)
-        _exit(served.failure, is_clean=is_clean)
-
-
-def _session() -> "SparkSession":
-    # In the function: without Spark, its session's modules are not needed.
-    from kafka_on_spark.spark.session import build_session
-
-    return build_session("kafka-on-spark serve")
-
-
-def _exit(failure: str | None, *, is_clean: bool) -> NoReturn:
-    """End the process. The sentence that it ends with is a line of the log, where that is JSON: who
-    collects its lines takes no others."""
-    code = 0 if failure is None else FAILED
-    if failure is not None and log_lines.is_json():
-        log.critical("%s", failure)
-    elif failure is not None:
-        note(f"kafka-on-spark: {failure}")
-    if not is_clean:
-        # A thread that hangs at a root would keep Python from ending.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    raise typer.Exit(code)
+        if not is_clean:
+            # A thread that hangs at a root would keep Python from ending.
+            if served.failure is not None:
+                log.critical("%s", served.failure)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0 if served.failure is None else FAILED)
+    if served.failure is not None:
+        raise ServingFailedError(served.failure)

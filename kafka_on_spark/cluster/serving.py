@@ -8,7 +8,7 @@ session of Spark that runs its tasks has ended.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.cluster.figures import metrics_of
@@ -39,11 +39,8 @@ log = logging.getLogger(__name__)
 METADATA: Final = "metadata"
 PASS: Final = "pass"
 ROUND: Final = "round"
-"""What may fail: reading the metadata, a pass of the controller, a round of replication."""
-
-CONTROL: Final = "control"
-ROUNDS: Final = "rounds"
-"""The loops, a thread each."""
+"""What may fail: reading the metadata, a pass of the controller, a round of replication. The loops
+of the latter two have a thread each."""
 
 FOR_EVER_MS: Final = 2**62
 RETRY_MS_MIN: Final = 500.0
@@ -54,18 +51,16 @@ COPY_MS_MAX: Final = 20_000.0
 """For how long a round goes on copying. Inspections and upkeep follow, which must not wait for
 hours; and what has failed is tried again by the next round, within replica.lag.time.max.ms."""
 
+STALLED_MS: Final = 600_000
 ROUNDS_STALLED_MS: Final = 86_400_000
-"""A round may take that long: it copies an append as a whole, for hours if it must."""
+"""A loop is healthy that has moved within that time. A round may take that long: it copies an
+append as a whole, for hours if it must."""
 
 TAKING_OVER_MS: Final = 100.0
 """How often the loop of rounds looks whether this process is the controller."""
 
 TOLD_MAX: Final = 20
 """Failures of one round that are logged one by one, and shown."""
-
-PASS_PART: Final = 0.6
-"""Of the time that the end may take: for the loops to end by themselves. The rest is for resigning
-in place of one that does not, and for closing."""
 
 
 class ServingFailedError(KafkaOnSparkError):
@@ -116,18 +111,20 @@ class ServedCluster:
         self.failure: str | None = None
         self.round_count = 0
         self._clock = _EndingClock(self.ended)
-        self._started_at_ms = self._clock.monotonic_ms()
-        self._moved_at_ms = {CONTROL: self._started_at_ms}
+        self._moved_at_ms = dict.fromkeys((PASS, ROUND), self._clock.monotonic_ms())
         self._threads: list[threading.Thread] = []
         self._services: Services | None = None
         self._controlling: ControllerLoop | None = None
         self._failing: dict[str, str] = {}
+        self._pauses: dict[str, Iterator[float]] = {}
         self._last_round = ReplicationReport()
 
     def begin(self) -> None:
         """Begin to serve, in threads."""
         control = charged(self._control, accounts.CONTROL)
-        self._start(lambda: self._keep(lambda: self._repeat(PASS, control)), "serve")
+        replicate = charged(self._replicate, accounts.REPLICATE)
+        self._start("serve", lambda: self._repeat(PASS, control))
+        self._start("rounds", lambda: self._repeat(ROUND, replicate))
 
     def end(self, within_ms: int) -> bool:
         """Have the loops end, resign and close; return whether all of it was done in time.
@@ -136,36 +133,37 @@ class ServedCluster:
         """
         until_ms = self._clock.monotonic_ms() + within_ms
         self.ended.set()
-        is_quiet = self._join(int(until_ms - (1 - PASS_PART) * within_ms))
-        if not is_quiet:
-            log.info("a pass or a round is abandoned: it does not end in time")
-        self._start(lambda: self._leave(is_quiet=is_quiet), "leave")
+        if not self._join(until_ms):
+            log.info("a pass or a round is abandoned, which costs a standby a lease")
+            return False
+        if self._services is not None:
+            self._start("leave", self._services.close)
         return self._join(until_ms)
 
-    def _leave(self, *, is_quiet: bool) -> None:
-        try:
-            if self._controlling is not None and not is_quiet:
-                self._controlling.resign()
-            if self._services is not None:
-                self._services.close()
-        except KafkaOnSparkError as error:
-            log.info("the end is not a clean one, which costs a standby a lease: %s", error)
-
-    def _join(self, until_ms: int) -> bool:
-        for each in tuple(self._threads):
-            each.join(max(until_ms - self._clock.monotonic_ms(), 0) / 1000)
-        return not any(each.is_alive() for each in self._threads)
-
-    def _start(self, work: Callable[[], object], name: str) -> None:
+    def _start(self, name: str, work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _keep(self, loop: Callable[[], object]) -> None:
-        """Run a loop. Without it the process would do half of its work, and nobody would see that:
-        once it ends, by whatever, the process is to end."""
+    def _join(self, until_ms: int) -> bool:
+        for each in self._threads:
+            each.join(max(until_ms - self._clock.monotonic_ms(), 0) / 1000)
+        return not any(each.is_alive() for each in self._threads)
+
+    def _repeat(self, what: str, work: Callable[[], None]) -> None:
+        """Do it again and again; a failure that stays is logged once. Without one loop the process
+        would do half of its work, and nobody would see that: once it ends, by whatever, the process
+        is to end."""
         try:
-            loop()
+            while not self.ended.is_set():
+                try:
+                    work()
+                except NotControllerError as error:
+                    log.info("%s", error)
+                except FINAL:
+                    raise
+                except Exception as error:
+                    self._wait_out(what, error)
         except _EndOfServing:
             pass
         except KafkaOnSparkError as error:
@@ -176,14 +174,39 @@ class ServedCluster:
         finally:
             self.ended.set()
 
-    def _opened(self) -> Services:
-        """Return the cluster, opened if it was not yet; then rounds begin.
+    def _wait_out(self, what: str, error: Exception) -> None:
+        """Wait before the next try.
+
+        Raises:
+            ServingFailedError: Tasks can't run any more.
+        """
+        if self._spark is not None:
+            from kafka_on_spark.spark.jvm import has_ended  # imports pyspark
+
+            if has_ended(self._spark):
+                raise ServingFailedError("the Spark session has ended: start this process again")
+        if what not in self._failing:
+            self._pauses[what] = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
+        text = str(error) or type(error).__name__
+        if self._failing.get(what) != text:
+            is_bug = not isinstance(error, KafkaOnSparkError | OSError)
+            log.warning("%s: has failed, and is tried again: %s", what, error, exc_info=is_bug)
+        self._failing[what] = text
+        self._clock.sleep_ms(next(self._pauses[what]))
+
+    def _note_success(self, what: str) -> None:
+        if self._failing.pop(what, None) is not None:
+            log.info("%s: has come to its end again", what)
+
+    def _control(self) -> None:
+        """Open the cluster, stand by, and control once that can be done.
 
         Raises:
             ClusterNotFoundError: There is no cluster.
             ServingFailedError: It can't be opened, and waiting does not help.
             KafkaOnSparkError: Its root does not answer.
         """
+        self._moved_at_ms[PASS] = self._clock.monotonic_ms()
         if self._services is None:
             try:
                 services = Services.open(self._root, self._options, self._spark)
@@ -193,111 +216,58 @@ class ServedCluster:
                     raise
                 raise ServingFailedError(str(error)) from None
             self._services = services
-            rounds = charged(self._replicate, accounts.REPLICATE)
-            self._start(lambda: self._keep(lambda: self._repeat(ROUND, rounds)), "rounds")
-        return self._services
-
-    def _repeat(self, what: str, work: Callable[[], None]) -> None:
-        pauses = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
-        while not self.ended.is_set():
-            try:
-                work()
-            except NotControllerError as error:
-                log.info("%s", error)
-            except FINAL:
-                raise
-            except Exception as error:
-                self._check_spark()
-                if what not in self._failing:
-                    pauses = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
-                self._note_failure(what, error)
-                self._clock.sleep_ms(next(pauses))
-
-    def _control(self) -> None:
-        """Open the cluster, stand by, and control once that can be done."""
-        self._moved_at_ms[CONTROL] = self._clock.monotonic_ms()
-        services = self._opened()
+        opened = self._services
 
         def note_pass(took_ms: int) -> None:
-            services.counts.observe(PASS_MS, took_ms)
+            opened.counts.observe(PASS_MS, took_ms)
             self._note_success(PASS)
 
-        self._controlling = services.keeping.controller_loop(
-            clock=self._clock, after_pass=note_pass
-        )
+        self._controlling = opened.keeping.controller_loop(clock=self._clock, after_pass=note_pass)
         self._controlling.run(FOR_EVER_MS)
 
     def _replicate(self) -> None:
         """Run a round if this process is the controller, and wait for the next one."""
-        services = self._opened()
-        self._moved_at_ms[ROUNDS] = self._clock.monotonic_ms()
-        if not is_held_by(services.metadata.image, services.controller_id):
+        self._moved_at_ms[ROUND] = self._clock.monotonic_ms()
+        services = self._services
+        if services is None or not is_held_by(services.metadata.image, services.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
-        before = self._last_round
+        before = _failures_of(self._last_round)
         report = services.keeping.replicate(copy_ms_max=COPY_MS_MAX)
         self._last_round = report
         self.round_count += 1
         self._note_success(ROUND)
-        self._tell(_failures_of(before), _failures_of(report))
+        now = _failures_of(report)
+        for each in sorted(now - before)[:TOLD_MAX]:
+            log.warning("%s", each)
+        if before - now:
+            log.info("%d of %d failures are over", len(before - now), len(before))
         settings = services.metadata.image.settings()
         pause_ms = float(settings.integer("broker.heartbeat.interval.ms"))
         if report.resume_after_ms is not None:
             pause_ms = min(pause_ms, max(report.resume_after_ms, RETRY_MS_MIN))
         self._clock.sleep_ms(pause_ms)
 
-    def _tell(self, before: frozenset[str], now: frozenset[str]) -> None:
-        """Log what has begun to fail, and what fails no more; a thing that stays is told once."""
-        for each in sorted(now - before)[:TOLD_MAX]:
-            log.warning("%s", each)
-        ended = len(before - now)
-        if ended:
-            log.info("%d of %d failures are over", ended, len(before))
-
-    def _note_failure(self, what: str, error: Exception) -> None:
-        text = str(error) or type(error).__name__
-        if self._failing.get(what) != text:
-            is_bug = not isinstance(error, KafkaOnSparkError | OSError)
-            log.warning("%s: has failed, and is tried again: %s", what, error, exc_info=is_bug)
-        self._failing[what] = text
-
-    def _note_success(self, what: str) -> None:
-        if self._failing.pop(what, None) is not None:
-            log.info("%s: has come to its end again", what)
-
-    def _check_spark(self) -> None:
-        """Check that tasks can run.
-
-        Raises:
-            ServingFailedError: They can't any more.
-        """
-        if self._spark is None:
-            return
-        from kafka_on_spark.spark.jvm import has_ended  # imports pyspark
-
-        if has_ended(self._spark):
-            raise ServingFailedError("the Spark session has ended: start this process again")
-
-    def health(self, stalled_ms: int) -> dict[str, Any]:
+    def health(self) -> dict[str, Any]:
         """Return whether the loops move; only a restart helps one that does not. A root that is
         away stops no loop: each of its calls ends by a timeout."""
         now_ms = self._clock.monotonic_ms()
-        ages_ms = {loop: now_ms - at_ms for loop, at_ms in self._moved_at_ms.items()}
+        moved_at_ms = dict(self._moved_at_ms)
         if self._controlling is not None:
-            ages_ms[CONTROL] = now_ms - self._controlling.moved_at_ms
+            moved_at_ms[PASS] = self._controlling.moved_at_ms
+        most_ms = {PASS: STALLED_MS, ROUND: ROUNDS_STALLED_MS}
         reasons = [
-            f"the loop of {loop} has not moved for {age_ms / 1000:.1f} s"
-            for loop, age_ms in ages_ms.items()
-            if age_ms > (stalled_ms if loop == CONTROL else ROUNDS_STALLED_MS)
+            f"the loop of {loop}s has not moved for {(now_ms - at_ms) / 1000:.1f} s"
+            for loop, at_ms in moved_at_ms.items()
+            if now_ms - at_ms > most_ms[loop]
         ]
         return {"ok": not reasons, "reasons": reasons}
 
     def readiness(self) -> dict[str, Any]:
         """Return whether this process has read the metadata within a lease, and its last pass and
         round have not failed; with what it is, and what its last round has left to do."""
-        failing = self._failures()
+        failing, services = self._failures(), self._services
         reasons = [f"{what}: {why}" for what, why in failing.items()]
-        services = self._services
         held = None if services is None else services.metadata.image.controller
         if self.ended.is_set() or services is None:
             role = "ending" if self.ended.is_set() else "starting"
@@ -340,13 +310,10 @@ class ServedCluster:
     def metrics(self) -> list[Metric]:
         """Return what is known, from memory; local disks are asked for their room."""
         failing = self._failures()
-        up_ms = self._clock.monotonic_ms() - self._started_at_ms
-        figures = [Metric(type="Serving", name="up-ms", value=up_ms)]
-        for what in (METADATA, PASS, ROUND):
-            value = int(what in failing)
-            figures.append(
-                Metric(type="Serving", name="failing", labels={"look": what}, value=value)
-            )
+        figures = [
+            Metric("Serving", "failing", labels={"look": what}, value=int(what in failing))
+            for what in (METADATA, PASS, ROUND)
+        ]
         if self._services is not None:
             figures += metrics_of(self._services, is_cut_off=METADATA in failing)
         return figures

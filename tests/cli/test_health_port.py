@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from kafka_on_spark.cli.health_port import HealthPort
+from kafka_on_spark.cli.health_port import answer_probes
 from kafka_on_spark.service.describe.metric import Metric
 
 WAIT_S = 60
@@ -18,25 +18,23 @@ WAIT_S = 60
 class Served:
     """A cluster that is away, asked by a probe that has a bug."""
 
-    def health(self, stalled_ms):
+    def health(self):
         raise ZeroDivisionError("a bug")
 
     def readiness(self):
         return {"ok": False, "reasons": ["away"]}
 
     def metrics(self):
-        return [Metric(type="Serving", name="up-ms", value=1)]
+        return [Metric(type="KafkaController", name="GlobalTopicCount", value=1)]
 
 
-def opened(host="127.0.0.1", served=None):
-    return HealthPort(host, 0, served or Served(), stalled_ms=1)
+def opened(served):
+    return int(answer_probes("127.0.0.1", 0, served).rpartition(":")[2])
 
 
 @pytest.fixture
 def port():
-    port = opened()
-    yield port.port
-    port.close(WAIT_S)
+    return opened(Served())
 
 
 def asked(port, path):
@@ -52,7 +50,7 @@ def test_a_page_that_fails_is_an_answer_and_stands_in_the_log_with_its_place(por
     assert asked(port, "/healthz") == (500, "this page has failed: the log says why\n")
     status, text = asked(port, "/metrics")
     assert status == 200
-    assert "kafka_on_spark_serving_up_ms 1.0" in text
+    assert "kafka_controller_kafkacontroller_globaltopiccount 1.0" in text
     assert asked(port, "/nothing") == (404, "Not Found")
 
     [told] = caplog.records
@@ -70,15 +68,14 @@ def test_figures_that_wait_for_a_disk_hold_up_no_probe():
             thawed.wait(WAIT_S)
             return []
 
-    port = opened(served=Hanging())
-    asker = threading.Thread(target=asked, args=(port.port, "/metrics"), daemon=True)
+    port = opened(Hanging())
+    asker = threading.Thread(target=asked, args=(port, "/metrics"), daemon=True)
     asker.start()
     assert hung.wait(WAIT_S)
 
-    status, body = asked(port.port, "/readyz")
+    status, body = asked(port, "/readyz")
     thawed.set()
     asker.join(WAIT_S)
-    port.close(WAIT_S)
 
     assert (status, json.loads(body)) == (503, {"ok": False, "reasons": ["away"]})
 
@@ -107,10 +104,8 @@ def test_an_address_of_ipv6_is_one_too():
             tried.bind(("::1", 0))
         except OSError as error:
             pytest.skip(f"this machine has no address of IPv6: {error}")
-    port = opened("::1")
-    try:
-        with urllib.request.urlopen(f"{port.address}/metrics", timeout=WAIT_S) as answer:
-            assert answer.status == 200
-        assert port.address == f"http://[::1]:{port.port}"
-    finally:
-        port.close(WAIT_S)
+    address = answer_probes("::1", 0, Served())
+
+    assert address.startswith("http://[::1]:")
+    with urllib.request.urlopen(f"{address}/metrics", timeout=WAIT_S) as answer:
+        assert answer.status == 200

@@ -15,7 +15,6 @@ FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"
 # fmt: off
 REFUSALS = [
     (("--stop-seconds", "inf"), "Invalid value for '--stop-seconds'"),
-    (("--stalled-seconds", "1e300"), "Invalid value for '--stalled-seconds'"),
 ]
 # fmt: on
 

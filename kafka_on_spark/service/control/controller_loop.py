@@ -174,11 +174,6 @@ class ControllerLoop:
             self._term.resign()
         return self._tally.report()
 
-    def resign(self) -> None:
-        """Resign, unless another controller has claimed: for a loop that can't be waited for."""
-        if self._claimed is not None:
-            self._claimed.resign()
-
     def _pass_and_tell(self) -> None:
         if self._after_pass is None:
             self._pass()

@@ -60,7 +60,6 @@ GAUGES: Final[Mapping[tuple[str, str], str]] = {
     ("Root", "free-bytes"): "Bytes that users may still write to the disk of a root, on this host.",
     ("Root", "free-inodes"): "Files that they may still make there.",
     ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
-    ("Serving", "up-ms"): "How long this process has served, ms.",
     ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure that rises and falls says, by its type and name. These are those of Kafka's

@@ -21,7 +21,6 @@ QUICK = {
     # A test's own appends and what is served conflict, and a busy machine takes its time for both.
     "delivery.timeout.ms": 120_000,
 }
-STALLED_MS = 60_000
 END_MS = 30_000
 
 
@@ -40,8 +39,8 @@ class InProcess:
         self.served = ServedCluster(str(root), StorageOptions(), None)
         self.served.begin()
 
-    def is_healthy(self, stalled_ms=STALLED_MS):
-        return self.served.health(stalled_ms)["ok"]
+    def is_healthy(self):
+        return self.served.health()["ok"]
 
     def becomes_ready(self):
         def is_it():
@@ -192,26 +191,24 @@ def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
     assert "by an error of its own: SystemExit" in serving.served.failure
 
 
-def test_a_pass_that_hangs_is_not_healthy_and_the_end_resigns_in_its_place(
-    disks, serve, monkeypatch
-):
-    serving = serve()
-    serving.becomes_ready()
+def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, serve, monkeypatch):
+    process = serve()
+    process.becomes_ready()
     hung, thawed = threading.Event(), threading.Event()
 
     def hang(**_):
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(serving.served._services.keeping.retention, "run", hang)
+    monkeypatch.setattr(process.served._services.keeping.retention, "run", hang)
     assert hung.wait(WAIT_S_MAX)
-    wait_for(lambda: not serving.is_healthy(stalled_ms=1000))
-    assert serving.is_healthy()
-    is_clean = serving.served.end(3000)
+    assert process.is_healthy()
+    monkeypatch.setattr(serving, "STALLED_MS", 100)
+    wait_for(lambda: not process.is_healthy())
+    is_clean = process.served.end(100)
     thawed.set()
 
     assert not is_clean
-    assert disks.cluster.image.controller.controller_id is None
 
 
 @pytest.mark.parametrize("error", [OSError("the disk is full"), ZeroDivisionError("a bug")])
@@ -248,7 +245,7 @@ def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve,
     first.says("division by zero")
 
     wait_for(lambda: disks.cluster.image.controller.controller_id is not None)
-    first.served._controlling.resign()
+    first.served._controlling._term.resign()
     second = serve()
     wait_for(lambda: second.served.readiness()["role"] == "controller")
 
