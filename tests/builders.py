@@ -179,7 +179,7 @@ def elect_unclean(
 
     Return it, and whether the election was unclean.
     """
-    clean = elect_leader(state, eligible=eligible, election=Election.ONLINE)
+    clean = elect_leader(state, eligible=eligible, election=Election.ONLINE, suspects=frozenset())
     if clean is not None:
         return clean, False
     alike = [inspection(state, each) for each in state.replicas]

@@ -23,6 +23,7 @@ from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
     ProducerEpoch,
+    ReplicaUuid,
     TopicId,
     TopicPartition,
     check_text,
@@ -191,6 +192,8 @@ class MetadataImage:
         groups: Saved positions, by group and partition.
         consumer_groups: The groups that have members, by name.
         requests: Admin requests without a result, in order.
+        suspects: Replicas that the process that decides has found bad once, and not inspected again
+            yet: it elects and counts none of them. Not of the log.
     """
 
     offset: Offset = Offset(0)
@@ -212,6 +215,7 @@ class MetadataImage:
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
     consumer_groups: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()
+    suspects: frozenset[ReplicaUuid] = field(default=frozenset(), compare=False)
 
     def newest_ms(self) -> int:
         """Return the newest time in it: of the newest commit, or of what a client said last."""

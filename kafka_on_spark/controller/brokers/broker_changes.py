@@ -15,10 +15,9 @@ from kafka_on_spark.controller.partitions.partition_change import (
     lost_change,
 )
 from kafka_on_spark.controller.partitions.recovery import elect_where_none
-from kafka_on_spark.controller.partitions.reports import Suspects
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
-from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Keep, PartitionKey
+from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Keep, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -105,11 +104,9 @@ def fence_broker(
     broker_id: BrokerId,
     cause: str,
     refused: RefusedWrite | None = None,
-    suspects: Suspects = frozenset(),
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide a broker's failure: it leads nothing and is in no ISR. Answer: the partitions it led.
 
-    None of `suspects` leads where another member of the ISR may: what it lacks is not known yet.
     The last member of an ISR stays in it, without a leader: no other replica has its records. So a
     broker that answers, and only refuses writes (`refused`), is not fenced while it is that
     anywhere: its records can be read, and retention may give it room.
@@ -131,10 +128,10 @@ def fence_broker(
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            doubted = _doubted(suspects, PartitionKey(topic.topic_id, number), partition)
+            suspects = image.suspects.intersection(partition.replica_uuids)
             # All that `_leave_isr` reads.
             shape = (
-                doubted,
+                suspects,
                 minimum,
                 partition.replicas,
                 partition.directories,
@@ -143,7 +140,7 @@ def fence_broker(
                 partition.leader,
             )
             if shape not in decided:
-                decided[shape] = _leave_isr(partition, broker_id, minimum, eligible, doubted)
+                decided[shape] = _leave_isr(partition, broker_id, minimum, eligible, suspects)
             change = decided[shape]
             if change is not None:
                 changed.append((number, partition, change))
@@ -186,15 +183,13 @@ def leave_isrs(
     only: Mapping[PartitionKey, PartitionRegistration],
     answering: frozenset[BrokerId],
     why: str,
-    suspects: Suspects = frozenset(),
 ) -> ControllerResult[GoneOn]:
     """Decide that failing brokers (each with its reason) leave ISRs and others lead: what a
     controller decides by a fence, for the partitions `only` and so that nothing is given up.
 
     No broker is fenced, no ISR falls below its minimum, nobody leads uncleanly, and whoever stays
-    in an ISR is `answering`. A fenced one of these returns if it is to lead; `suspects` as in
-    `fence_broker`. A partition that has changed since it was tried, as `only` has it, is left
-    alone.
+    in an ISR is `answering`. A fenced one of these returns if it is to lead. A partition that has
+    changed since it was tried, as `only` has it, is left alone.
     """
     records: list[Record] = []
     moved: list[PartitionKey] = []
@@ -207,7 +202,7 @@ def leave_isrs(
         gone = partition.isr & failing.keys()
         if not gone and partition.leader is not None:
             continue
-        change = _without(image, key, partition, gone, answering, suspects)
+        change = _without(image, key, partition, gone, answering)
         if isinstance(change, str):
             kept[key] = change
             continue
@@ -231,7 +226,6 @@ def _without(
     partition: PartitionRegistration,
     gone: frozenset[BrokerId],
     answering: frozenset[BrokerId],
-    suspects: Suspects,
 ) -> PartitionChange | str:
     """Return the change by which some leave an ISR and another leads; or why not, in words."""
     left, needed = partition.isr - gone, max(min_isr(image, key.topic_id, partition), 1)
@@ -251,24 +245,11 @@ def _without(
         eligible=frozenset(
             each for each in left if image.brokers[each].state is not BrokerState.DRAINING
         ),
-        doubted=_doubted(suspects, key, partition),
+        suspects=image.suspects,
     )
     if change is None or partition.merge(change).leader is None:
         return f"none of brokers {sorted(left)} may lead: let one lead again that drains"
     return change
-
-
-def _doubted(
-    suspects: Suspects, key: PartitionKey, partition: PartitionRegistration
-) -> frozenset[BrokerId]:
-    """Return the brokers whose replica of a partition is a suspect."""
-    return frozenset(
-        broker_id
-        for of, broker_id, replica_uuid in suspects
-        if of == key
-        and broker_id in partition.replicas
-        and partition.uuid_of(broker_id) == replica_uuid
-    )
 
 
 def reached_by_others(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
@@ -331,7 +312,6 @@ def note_refused(
     refused: Mapping[BrokerId, RefusedWrite],
     only: Mapping[PartitionKey, PartitionRegistration],
     met_by: str,
-    suspects: Suspects = frozenset(),
 ) -> ControllerResult[GoneOn]:
     """Decide what an append does whose writes roots refuse, or a round, which waits for nothing.
 
@@ -349,7 +329,7 @@ def note_refused(
     led = {key: each for key, each in only.items() if not each.isr.isdisjoint(refused)}
     words = {each: f"its root is {met}" for each, met in refused.items()}
     everyone = frozenset(image.brokers)
-    gone_on = leave_isrs(image, words, led, everyone, f"met by {met_by}", suspects)
+    gone_on = leave_isrs(image, words, led, everyone, f"met by {met_by}")
     return ControllerResult([*records, *gone_on.records], gone_on.response)
 
 
@@ -401,7 +381,7 @@ def _leave_isr(
     broker_id: BrokerId,
     min_isr: int,
     eligible: frozenset[BrokerId],
-    doubted: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid],
 ) -> PartitionChange | None:
     change = change_of_isr(
         partition,
@@ -409,7 +389,7 @@ def _leave_isr(
         leader=None if partition.leader == broker_id else partition.leader,
         min_isr=min_isr,
         eligible=eligible,
-        doubted=doubted,
+        suspects=suspects,
     )
     if change is not None:
         partition.merge(change)

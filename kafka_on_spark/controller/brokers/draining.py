@@ -161,7 +161,12 @@ def _hand_over_leaderships(
             continue
         # Not elect_leader: if the ISR has no other member, the leader leads on.
         successor = next(
-            (each for each in partition.replicas if each in partition.isr and each in eligible),
+            (
+                each
+                for each in partition.replicas
+                if each in partition.isr & eligible
+                and partition.uuid_of(each) not in image.suspects
+            ),
             None,
         )
         if successor is None:

@@ -26,7 +26,9 @@ def elect_preferred(
     changed: dict[TopicId, list[tuple[int, PartitionRegistration, PartitionChange]]] = {}
     moved = []
     for key, partition in image.partitions() if keys is None else _existing(image, keys):
-        leader = elect_leader(partition, eligible=eligible, election=Election.PREFERRED)
+        leader = elect_leader(
+            partition, eligible=eligible, election=Election.PREFERRED, suspects=image.suspects
+        )
         # The leader is in the ISR, so the changed registration is valid without a merge.
         if leader is not None and leader != partition.leader and leader in partition.isr:
             one = (key.partition, partition, changes[leader])

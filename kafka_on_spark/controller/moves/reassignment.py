@@ -149,7 +149,7 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
     records: list[Record] = []
     moved = []
     for key, partition in image.partitions_needing_work():
-        step = next_step(partition, eligible)
+        step = next_step(partition, eligible, image.suspects)
         if step is not None:
             change, cause = step
             records.append(change_record(image, key, partition, change, cause))
@@ -158,7 +158,9 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
 
 
 def next_step(
-    partition: PartitionRegistration, eligible: frozenset[BrokerId]
+    partition: PartitionRegistration,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid] = frozenset(),
 ) -> tuple[PartitionChange, str] | None:
     """Return the next step of a reassignment, and why; None while it must wait.
 
@@ -171,7 +173,10 @@ def next_step(
     words = " ".join(map(str, target))
     if partition.leader not in target:  # B3
         leader = elect_leader(
-            _within(partition, target), eligible=eligible, election=Election.ONLINE
+            _within(partition, target),
+            eligible=eligible,
+            election=Election.ONLINE,
+            suspects=suspects,
         )
         if leader is None:
             return None
@@ -240,7 +245,7 @@ def cancel_reassignments(
             raise NoReassignmentInProgressError(
                 f"{image.name_of(key)} is not being reassigned: there is nothing to cancel"
             )
-        change = _cancellation(partition, eligible)
+        change = _cancellation(partition, eligible, image.suspects)
         if change is None:
             raise InvalidReplicaAssignmentError(
                 f"{image.name_of(key)} can't stay on {list(partition.original_replicas)}: nobody of"
@@ -252,7 +257,9 @@ def cancel_reassignments(
 
 
 def _cancellation(
-    partition: PartitionRegistration, eligible: frozenset[BrokerId]
+    partition: PartitionRegistration,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid],
 ) -> PartitionChange | None:
     """Return the change back; None if no replica in sync would be left."""
     original = partition.original_replicas
@@ -261,7 +268,9 @@ def _cancellation(
     leader = partition.leader
     if leader not in original:
         without = _within(partition, original)
-        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE)
+        leader = elect_leader(
+            without, eligible=eligible, election=Election.ONLINE, suspects=suspects
+        )
     if leader is not None and leader not in partition.isr:
         leader = None  # from the ELR: the ISR has members that only must come back
     return _only(partition, original, leader=leader)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.ids import LOST, BrokerId, TopicId
+from kafka_on_spark.ids import LOST, BrokerId, ReplicaUuid, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -44,24 +44,27 @@ def elect_leader(
     *,
     eligible: frozenset[BrokerId],
     election: Election,
-    doubted: frozenset[BrokerId] = frozenset(),
+    suspects: frozenset[ReplicaUuid],
 ) -> BrokerId | None:
     """Choose a leader that has every committed record; None if no replica of ISR or ELR may lead.
 
-    A replica that was lost never leads. One that was found bad once (`doubted`) leads if no other
-    of its pool may.
+    A replica that was lost never leads. None of `suspects`, which this process has found bad once,
+    is chosen: what it lacks is not known yet. One that leads leads on.
     """
     candidates = eligible.intersection(partition.replicas)
     if LOST in partition.directories:
         candidates = frozenset(each for each in candidates if partition.directory_of(each) != LOST)
-    in_sync = partition.isr & candidates
+    trusted = candidates
+    if not suspects.isdisjoint(partition.replica_uuids):
+        trusted = frozenset(each for each in candidates if partition.uuid_of(each) not in suspects)
+    in_sync = partition.isr & trusted
     if election is Election.PREFERRED and partition.replicas[0] in in_sync:
         return partition.replicas[0]
-    if partition.leader in in_sync:
+    if partition.leader in partition.isr & candidates:
         return partition.leader
-    for pool in (in_sync, partition.elr & candidates):
+    for pool in (in_sync, partition.elr & trusted):
         if pool:
-            return min(pool - doubted or pool, key=partition.replicas.index)
+            return min(pool, key=partition.replicas.index)
     return None
 
 

@@ -59,6 +59,7 @@ def alter_isr(
         leader=partition.leader,
         min_isr=min_isr(image, report.key.topic_id, partition),
         eligible=image.eligible_brokers(),
+        suspects=image.suspects,
     )
     assert altered is not None, "a replica leaves or joins"
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import repeat
 
 from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
-from kafka_on_spark.ids import KEEP, LOST, BrokerId, Keep, PartitionKey
+from kafka_on_spark.ids import KEEP, LOST, BrokerId, Keep, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -85,7 +85,8 @@ def lost_change(
         elr=partition.elr - {broker_id},
         leader=None if partition.leader == broker_id else partition.leader,
     )
-    change = change_between(partition, without, image.eligible_brokers() - {broker_id})
+    eligible = image.eligible_brokers() - {broker_id}
+    change = change_between(partition, without, eligible, image.suspects)
     return replace(change, directories=directories)
 
 
@@ -96,19 +97,18 @@ def change_of_isr(
     leader: BrokerId | None,
     min_isr: int,
     eligible: frozenset[BrokerId],
-    doubted: frozenset[BrokerId] = frozenset(),
+    suspects: frozenset[ReplicaUuid],
 ) -> PartitionChange | None:
     """Return the change after which `isr` is in sync; None if nothing changes.
 
-    `leader` leads on; without one, a broker of `eligible` that does not leave is elected, one of
-    `doubted` only if no other may be (`elect_leader`). If nobody would be in sync, the present
-    members stay, since no other replica has their records, and the ELR may lead meanwhile. Source:
-    PartitionChangeBuilder.
+    `leader` leads on; without one, a broker of `eligible` that does not leave is elected
+    (`elect_leader`). If nobody would be in sync, the present members stay, since no other replica
+    has their records, and the ELR may lead meanwhile. Source: PartitionChangeBuilder.
     """
     kept = isr or partition.isr
     elr = eligible_replicas(partition, kept, min_isr)
     without = replace(partition, isr=kept, elr=elr, leader=leader)
-    change = change_between(partition, without, eligible - (partition.isr - isr), doubted)
+    change = change_between(partition, without, eligible - (partition.isr - isr), suspects)
     return None if change == PartitionChange() else change
 
 
@@ -116,7 +116,7 @@ def change_between(
     before: PartitionRegistration,
     after: PartitionRegistration,
     eligible: frozenset[BrokerId],
-    doubted: frozenset[BrokerId] = frozenset(),
+    suspects: frozenset[ReplicaUuid],
 ) -> PartitionChange:
     """Return the change of ISR, ELR and leader from `before` to `after`.
 
@@ -127,7 +127,9 @@ def change_between(
     leader: BrokerId | Keep | None = KEEP
     isr, elr = after.isr, after.elr
     if after.leader is None:
-        elected = elect_leader(after, eligible=eligible, election=Election.ONLINE, doubted=doubted)
+        elected = elect_leader(
+            after, eligible=eligible, election=Election.ONLINE, suspects=suspects
+        )
         leader = KEEP if elected == before.leader else elected
     if isinstance(leader, int) and leader not in isr:
         others = (isr | elr) - {leader}

@@ -47,7 +47,7 @@ def elect_where_none(
     for key, partition in image.partitions_needing_work():
         if partition.leader is not None:
             continue
-        change = change_between(partition, partition, eligible)
+        change = change_between(partition, partition, eligible, image.suspects)
         if change.leader is KEEP:
             continue
         records.append(change_record(image, key, partition, change, cause))
@@ -58,7 +58,10 @@ def elect_where_none(
 def leaderless(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
 ) -> list[PartitionKey]:
-    """Return the partitions, of `keys` or of all, for which ISR and ELR have no leader."""
+    """Return the partitions, of `keys` or of all, for which ISR and ELR have no leader.
+
+    A suspect counts as one: as long as it may be whole, nobody else leads by proof or uncleanly.
+    """
     eligible = image.eligible_brokers()
     wanted = None if keys is None else set(keys)
     return [
@@ -66,7 +69,10 @@ def leaderless(
         for key, partition in image.partitions_needing_work()
         if partition.leader is None
         and (wanted is None or key in wanted)
-        and elect_leader(partition, eligible=eligible, election=Election.ONLINE) is None
+        and elect_leader(
+            partition, eligible=eligible, election=Election.ONLINE, suspects=frozenset()
+        )
+        is None
     ]
 
 
@@ -91,7 +97,9 @@ def recover(
     for key in sorted(helpless):
         partition = image.partition(key)
         assert partition is not None, "it has no leader, so it is there"
-        current = [each for each in inspections if each.key == key and _is_current(partition, each)]
+        current = [
+            each for each in inspections if each.key == key and _counts(image, partition, each)
+        ]
         if not partition.isr and key not in forced:
             continue
         decided = None
@@ -115,10 +123,14 @@ def _have_all_answered(
     return created <= {each.broker_id for each in inspections}
 
 
-def _is_current(partition: PartitionRegistration, inspection: ReplicaInspection) -> bool:
+def _counts(
+    image: MetadataImage, partition: PartitionRegistration, inspection: ReplicaInspection
+) -> bool:
     return (
-        inspection.partition_epoch == partition.partition_epoch
+        inspection.broker_id in partition.replicas
+        and inspection.partition_epoch == partition.partition_epoch
         and inspection.high_watermark == partition.high_watermark
+        and partition.uuid_of(inspection.broker_id) not in image.suspects
     )
 
 

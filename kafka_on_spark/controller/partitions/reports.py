@@ -4,7 +4,6 @@ A report names the epochs of the image that was read *before* the tables were op
 are not current any more at the decision, the report does not count.
 """
 
-from collections.abc import Set
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import NO_ERROR
@@ -19,9 +18,6 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
-
-Suspects = Set[tuple[PartitionKey, BrokerId, ReplicaUuid]]
-"""Replicas that a process has found bad once, and not inspected again yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.lost_replica_restore import release_former
+from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ids import KEEP
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -81,6 +82,21 @@ def _without_diverged(
     )
 
 
+def _without_suspects(image: MetadataImage, report: PartitionReport) -> PartitionReport:
+    """Return the report in which no suspect counts, whatever was seen of it."""
+
+    def counted(seen: ReplicaReport) -> ReplicaReport:
+        if seen.replica_uuid not in image.suspects or seen.error_code != NO_ERROR:
+            return seen
+        error = "it was found bad, and is to be inspected again"
+        return replace(seen, error_code=KafkaStorageError.code, error=error)
+
+    if not image.suspects:
+        return report
+    followers = tuple(map(counted, report.followers))
+    return replace(report, leader=counted(report.leader), followers=followers)
+
+
 def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> ControllerResult[int]:
     """Decide what `reports` lead to. Answer: how many ISRs change.
 
@@ -88,7 +104,8 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
     replica that joins the ISR has all that is committed afterwards (I1).
     """
     records: list[Record] = []
-    for report in reports:
+    for seen in reports:
+        report = _without_suspects(image, seen)
         watermark = advance_high_watermark(image, report)
         if watermark is not None:
             records.append(watermark)

@@ -40,6 +40,7 @@ def leave_unreadable(
         leader=None,
         min_isr=min_isr(image, key.topic_id, partition),
         eligible=readable & partition.isr & image.eligible_brokers(),
+        suspects=image.suspects,
     )
     if change is None or partition.merge(change).leader is None:
         return nothing

@@ -8,12 +8,12 @@ Between high watermark and log end a request gets nothing, and no error.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.controller.partitions.reports import Suspects
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.ids import (
     BrokerId,
     Offset,
     PartitionKey,
+    ReplicaUuid,
     TopicPartition,
     check_mapping,
     check_whole_number,
@@ -125,11 +125,11 @@ def plan_reads(
     return orders
 
 
-def after_others(order: ReadOrder, suspects: Suspects) -> ReadOrder:
+def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrder:
     """Return an order that reads from suspects after all others."""
 
     def is_suspect(replica: ReplicaAddress) -> bool:
-        return (replica.key, replica.broker_id, replica.replica_uuid) in suspects
+        return replica.replica_uuid in suspects
 
     return replace(order, candidates=tuple(sorted(order.candidates, key=is_suspect)))
 

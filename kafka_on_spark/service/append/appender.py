@@ -500,7 +500,7 @@ class Appender:
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and which replicas leave the ISR, at once."""
         self._metadata.conclude(
-            self._second_inspections.counted(reports),
+            reports,
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )
 

@@ -25,7 +25,6 @@ from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
-from kafka_on_spark.controller.partitions.reports import Suspects
 from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
@@ -101,7 +100,6 @@ class ControllerLoop:
         run_inspections: RunInspections,
         id_source: IdSource,
         timeout_ms: int,
-        suspects: Callable[[], Suspects] = frozenset,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
         maintain: Maintain | None = None,
@@ -120,7 +118,6 @@ class ControllerLoop:
         self._id_source = id_source
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
-        self._found_bad = suspects
         self._lost_inspector = lost_inspector
         self._chores = Chores(
             retention=retention,
@@ -423,9 +420,7 @@ class ControllerLoop:
 
     def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
         cause = f"broker {broker_id}: {why}"
-        moved = self._submit(
-            lambda image: fence_broker(image, broker_id, cause, refused, self._found_bad())
-        )
+        moved = self._submit(lambda image: fence_broker(image, broker_id, cause, refused))
         self._tally.fenced.append(broker_id)
         self._tally.moved.update(moved)
         self._failed.forget(broker_id)

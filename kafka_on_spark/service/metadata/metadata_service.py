@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     RequestTimedOutError,
 )
-from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.ids import ControllerEpoch, Offset, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -107,6 +107,7 @@ class MetadataService:
 
     Attributes:
         clock: Says the time of what this process commits and appends.
+        suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
     """
@@ -145,6 +146,7 @@ class MetadataService:
         self._awaited_results = AwaitedResults()
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
+        self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
 
     def close(self) -> None:
         """Refuse all later calls: nothing is read or committed any more."""
@@ -347,7 +349,8 @@ class MetadataService:
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
                 image = self._image
-                result = decide(image, lock)
+                suspects = self.suspects()
+                result = decide(replace(image, suspects=suspects) if suspects else image, lock)
                 if not result.records:
                     return result.response
                 try:

@@ -367,8 +367,7 @@ class ReplicationRound:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
         if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
             return 0
-        counted = self._second_inspections.counted(reports)
-        return self._submit(lambda image: conclude(image, counted))
+        return self._submit(lambda image: conclude(image, reports))
 
     def _submit(self, decide: Decide[T]) -> T:
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)

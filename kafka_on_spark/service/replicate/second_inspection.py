@@ -23,15 +23,11 @@ from typing import Final
 from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.reports import (
     PartitionReport,
-    ReplicaInspection,
     ReplicaReport,
-    Suspects,
 )
 from kafka_on_spark.errors import (
-    NO_ERROR,
     ClusterClosedError,
     KafkaOnSparkError,
-    KafkaStorageError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
@@ -39,7 +35,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports
 from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
@@ -73,11 +69,6 @@ class Finding:
         file = None if segment is None else segment.file_name
         return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
 
-    @property
-    def replica(self) -> tuple[PartitionKey, BrokerId, ReplicaUuid]:
-        """The replica that is suspected."""
-        return self.key, self.broker_id, self.replica_uuid
-
 
 class SecondInspections:
     """The findings of one process. Threads may share it.
@@ -88,7 +79,7 @@ class SecondInspections:
 
     def __init__(
         self,
-        metadata: MetadataDecider,
+        metadata: MetadataService,
         clock: Clock,
         *,
         run: RunFetches,
@@ -103,6 +94,7 @@ class SecondInspections:
         self._lock = threading.Lock()
         self._found: dict[Finding, float] = {}
         self._under_way: list[Finding] = []
+        metadata.suspects = self.suspects
 
     def now_ms(self) -> float:
         """Return the time by which inspections are due."""
@@ -136,49 +128,10 @@ class SecondInspections:
                 self._found.pop(finding, None)
             self._found.setdefault(finding, since_ms)
 
-    def suspects(self) -> Suspects:
+    def suspects(self) -> frozenset[ReplicaUuid]:
         """Return the replicas that were found bad once, and not inspected again yet."""
         with self._lock:
-            return {each.replica for each in (*self._found, *self._under_way)}
-
-    def counted(self, reports: Sequence[PartitionReport]) -> list[PartitionReport]:
-        """Return reports in which no suspect counts, whatever they have seen of it."""
-        return self._without(self.suspects(), reports)
-
-    def _without(
-        self,
-        suspects: Suspects,
-        reports: Sequence[PartitionReport],
-    ) -> list[PartitionReport]:
-        def counted(report: PartitionReport, seen: ReplicaReport) -> ReplicaReport:
-            is_suspect = (report.key, seen.broker_id, seen.replica_uuid) in suspects
-            if not is_suspect or seen.error_code != NO_ERROR:
-                return seen
-            error = "it was found bad, and is to be inspected again"
-            return replace(seen, error_code=KafkaStorageError.code, error=error)
-
-        return [
-            replace(
-                report,
-                leader=counted(report, report.leader),
-                followers=tuple(counted(report, seen) for seen in report.followers),
-            )
-            for report in reports
-        ]
-
-    def proposed(
-        self, inspections: Iterable[ReplicaInspection | None]
-    ) -> list[ReplicaInspection | None]:
-        """Return inspections of replicas that may lead, without those of suspects."""
-        suspects, image = self.suspects(), self._metadata.image
-
-        def is_suspect(seen: ReplicaInspection) -> bool:
-            partition = image.partition(seen.key)
-            if partition is None or seen.broker_id not in partition.replicas:
-                return False
-            return (seen.key, seen.broker_id, partition.uuid_of(seen.broker_id)) in suspects
-
-        return [None if each is None or is_suspect(each) else each for each in inspections]
+            return frozenset(each.replica_uuid for each in (*self._found, *self._under_way))
 
     def wait_ms(self, found_by_ms: float = inf) -> float | None:
         """Return how long until a second inspection is due; None: there is no finding, or none that
@@ -197,7 +150,7 @@ class SecondInspections:
         With a deadline, only those of what was found by now: inspections that each find something
         anew would hold a round up until then.
 
-        Raises: as `MetadataDecider.conclude`. The findings stay.
+        Raises: as `MetadataService.conclude`. The findings stay.
         """
         changes, began_ms = 0, self._clock.monotonic_ms()
         found_by_ms = inf if deadline_ms is None else began_ms
@@ -223,7 +176,7 @@ class SecondInspections:
         """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
         that are bad again are lost; return how many ISRs changed.
 
-        Raises: as `MetadataDecider.conclude`. The findings stay.
+        Raises: as `MetadataService.conclude`. The findings stay.
         """
         due = self._take_due()
         if not due:
@@ -269,16 +222,15 @@ class SecondInspections:
             return 0
         found = [result.report for result in run(orders)]
         reports = [_confirmed(report, set(due)) for report in merge_reports(found)]
-        with self._lock:
-            others = {each.replica for each in self._found}
-        reports = self._without(others, reports)
-        changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
         bad = {
             Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
             for report in reports
             for seen in (report.leader, *report.followers)
             if seen.is_bad_twice
         }
+        with self._lock:  # what was found whole counts again, at once
+            self._under_way = [each for each in self._under_way if each not in due or each in bad]
+        changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
         # What was confirmed, but not decided on as the partition had changed, is looked at again.
         self._requeue(
             each for each in due if each in bad and is_assigned(self._metadata.image, each)

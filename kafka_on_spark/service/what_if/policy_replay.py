@@ -310,7 +310,9 @@ class _Replay:
         wanted = [now.leader] * is_moved + [before.leader]
         leader = next((each for each in wanted if each in isr & eligible), None)
         if leader is None:
-            leader = elect_leader(state, eligible=eligible, election=Election.ONLINE)
+            leader = elect_leader(
+                state, eligible=eligible, election=Election.ONLINE, suspects=frozenset()
+            )
             isr = isr if leader is None or leader in isr else frozenset({leader})
         high_watermark, raised = before.high_watermark, now.high_watermark - was.high_watermark
         if raised > 0:

@@ -245,9 +245,7 @@ class Keeping:
             clock or self._services.clock,
             controller_id=self._services.controller_id,
             run_probes=self._probe,
-            run_inspections=lambda orders: self._services.second_inspections.proposed(
-                self._services.tasks.of(inspect_task)(orders)
-            ),
+            run_inspections=self._services.tasks.of(inspect_task),
             id_source=ID_SOURCE,
             timeout_ms=self._services.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,

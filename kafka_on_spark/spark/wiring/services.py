@@ -16,7 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock, TaskRunner
 from kafka_on_spark.service.describe.counts import BEGUN, CountedMetadata, Counts
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.partitions.reports import (
         PartitionReport,
         ReplicaInspection,
-        Suspects,
     )
     from kafka_on_spark.log.addresses import ReplicaAddress
     from kafka_on_spark.log.batch import Segment
@@ -228,7 +227,6 @@ class Services:
                 controller_id=self.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",
                 host=socket.gethostname(),
-                suspects=self.second_inspections.suspects,
             ),
         )
 
@@ -289,7 +287,7 @@ class Services:
         orders = plan_reads(self.metadata.catch_up(), topic, start, end)
         return [after_others(each, suspects) for each in orders]
 
-    def suspects(self) -> "Suspects":
+    def suspects(self) -> frozenset[ReplicaUuid]:
         """Return the replicas that this process has found bad once."""
         return self.second_inspections.suspects() if self._inspects_again else frozenset()
 
@@ -326,8 +324,6 @@ class Services:
 
         orders = plan_inspections(self.metadata.catch_up(), keys)
         found = self.tasks.of(inspect_task)(orders)
-        if self._inspects_again:
-            found = self.second_inspections.proposed(found)
         return [inspection for inspection in found if inspection is not None]
 
     def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:

@@ -24,20 +24,16 @@ def _over(self: Any, image: Any) -> bool:
     return True
 
 
-def _for_all(image: Any, failing: Any, only: Any, answering: Any, why: str, *suspects: Any) -> Any:
+def _for_all(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
     return leave_isrs(image, failing, dict(image.partitions()), answering, why)
 
 
-def _without_a_filter(
-    image: Any, failing: Any, only: Any, answering: Any, why: str, *suspects: Any
-) -> Any:
+def _without_a_filter(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
     fenced = [fence_broker(image, each, words) for each, words in failing.items()]
     return ControllerResult([record for each in fenced for record in each.records], GoneOn())
 
 
-def _any_broker_answers(
-    image: Any, failing: Any, only: Any, answering: Any, why: str, *suspects: Any
-) -> Any:
+def _any_broker_answers(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
     return leave_isrs(image, failing, only, frozenset(image.brokers), why)
 
 

@@ -127,7 +127,6 @@ class Driver:
                 find_whole=lambda image, keys: [],
                 controller_id=node.name,
                 caller=node.name,
-                suspects=self.second_inspections.suspects,
                 host=node.name,
             ),
         )
@@ -177,12 +176,9 @@ class Driver:
             self.clock,
             controller_id=self.node.name,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
-            run_inspections=lambda orders: self.second_inspections.proposed(
-                self.executors.run(inspect_task, orders)
-            ),
+            run_inspections=lambda orders: self.executors.run(inspect_task, orders),
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
-            suspects=self.second_inspections.suspects,
             lost_inspector=self.lost_inspector,
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),

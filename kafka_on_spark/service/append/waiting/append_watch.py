@@ -25,7 +25,7 @@ from kafka_on_spark.controller.brokers.broker_changes import (
 )
 from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.commands.lease import alone, is_held
-from kafka_on_spark.controller.partitions.reports import PartitionReport, Suspects
+from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica, restore
 from kafka_on_spark.errors import (
@@ -130,7 +130,6 @@ class WatchPorts:
         controller_id: The name under which it claims control.
         caller: Host and process, for people.
         host: The host.
-        suspects: Returns the replicas that this process has found bad once.
     """
 
     metadata: MetadataService
@@ -140,7 +139,6 @@ class WatchPorts:
     controller_id: str
     caller: str
     host: str = "here"
-    suspects: Callable[[], Suspects] = frozenset
 
 
 def _refusing(refused: Mapping[BrokerId, RefusedWrite]) -> str:
@@ -214,9 +212,7 @@ class AppendWatch:
             return
         tried = {each.key: each.partition for each in self._waits.values()}
         gone_on = self._metadata.submit(
-            lambda image: note_refused(
-                image, refused, tried, f"an append of {self._ports.caller}", self._ports.suspects()
-            ),
+            lambda image: note_refused(image, refused, tried, f"an append of {self._ports.caller}"),
             timeout_ms=self._session_ms(),
         )
         self._may_retry_now = bool(gone_on.moved)
@@ -383,7 +379,7 @@ class AppendWatch:
             }
             failing = {each: why for each, why in silent.items() if doubts[each] is None}
             why = f"decided by an append of {self._ports.caller}: nobody controls"
-            result = leave_isrs(image, failing, only, answering, why, self._ports.suspects())
+            result = leave_isrs(image, failing, only, answering, why)
         decided = alone(image, result, self._ports.controller_id, OF_APPEND)
         return ControllerResult(decided.records, decided.response)
 

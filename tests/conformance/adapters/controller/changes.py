@@ -170,6 +170,7 @@ class PartitionChanges(Adapter):
             leader=leader if stays else None,
             min_isr=self.min_isr,
             eligible=self.eligible,
+            suspects=frozenset(),
         )
         self.commit(change)
         if isr and self.one.leader not in (None, *isr):
@@ -294,6 +295,7 @@ class LeaderEpochBumps(Adapter):
             leader=one.leader,
             min_isr=1,
             eligible=frozenset(),
+            suspects=frozenset(),
         )
         self.leaderships += change is not None and change.leader is not KEEP
 

@@ -48,7 +48,10 @@ class ElectionAlgorithms(Adapter):
         if algorithm not in ALGORITHMS and self.is_unclean_allowed:
             leader, is_unclean = elect_unclean(one, self.live)
         else:
-            leader, is_unclean = elect_leader(one, eligible=self.live, election=kind), False
+            leader, is_unclean = (
+                elect_leader(one, eligible=self.live, election=kind, suspects=frozenset()),
+                False,
+            )
         has_moved = one.leader is None or leader == one.replicas[0]
         self.answer = {"leader": leader if has_moved else None, "unclean": is_unclean}
 

@@ -124,7 +124,10 @@ class Elections(Adapter):
             self.result = elect_unclean(one, self.eligible)
         else:
             kind = Election(election.lower())
-            self.result = elect_leader(one, eligible=self.eligible, election=kind), False
+            self.result = (
+                elect_leader(one, eligible=self.eligible, election=kind, suspects=frozenset()),
+                False,
+            )
 
     def expected(self):
         leader, is_unclean = self.result

@@ -1,5 +1,6 @@
 """Registration, failure and return of a broker, for it and all its partitions."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,16 +13,23 @@ from kafka_on_spark.controller.brokers.broker_changes import (
     register_broker,
     unfence_broker,
 )
+from kafka_on_spark.controller.brokers.draining import drain_broker
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
+from kafka_on_spark.controller.moves.reassignment import (
+    advance_reassignments,
+    cancel_reassignments,
+)
 from kafka_on_spark.controller.partitions.partition_change import (
     change_record,
     lost_change,
 )
-from kafka_on_spark.controller.partitions.recovery import elect_where_none
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.unreadable_replicas import lose_replica
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.records import BrokerRecord
+from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
 from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
 from tests.committing import replay
 
@@ -61,32 +69,57 @@ FENCED = [  # partition before                                   min, draining  
 
 
 # fmt: off
-DOUBTED = [
-    pytest.param(partition("1 2 3"),                          {(0, 2)},         3,    id="another member leads"),
-    pytest.param(partition("1 2 3"),                          {(0, 2), (0, 3)}, 2,    id="all are suspects"),
-    pytest.param(partition("1 2 3", isr="1 2"),               {(0, 2)},         2,    id="the last that is in sync leads"),
-    pytest.param(partition("1 2 3"),                          {(1, 2)},         2,    id="a suspect of another partition"),
-    pytest.param(partition("2 1 3"),                          {(0, 2)},         KEEP, id="who leads leads on"),
+SUSPECTS = [  # partition before                    suspects  the leader that is chosen
+    pytest.param(partition("1 2 3"),                      [2],      3,    id="another member leads"),
+    pytest.param(partition("1 2 3", isr="1", elr="2 3"),  [2],      3,    id="an eligible replica leads"),
+    pytest.param(partition("1 2 3"),                      [2, 3],   None, id="nobody leads until it was inspected again"),
+    pytest.param(partition("2 1 3"),                      [2],      KEEP, id="who leads leads on"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("before, suspects, leader", DOUBTED)
-def test_a_suspect_leads_only_where_no_other_member_may(before, suspects, leader):
+@pytest.mark.parametrize("before, suspects, leader", SUSPECTS)
+def test_no_failure_has_a_suspect_elected(before, suspects, leader):
+    found = frozenset(map(uuid_on, suspects))
+    image = image_of(before, configs={"min.insync.replicas": "2"}, suspects=found)
+
+    fenced = fence_broker(image, BrokerId(1), "away")
+    gone = leave_isrs(image, {1: "away"}, {KEY: before}, frozenset({2, 3}), "by me")
+
+    assert fenced.records[-1].change.leader == leader
+    assert [each.change.leader for each in gone.records] in ([leader], [])
+
+
+# fmt: off
+CHOICES = [  # partition before, where broker 2 is the first choice      decision
+    pytest.param(partition("2 1 3", leader=1),                             lambda image: elect_preferred(image, "why"),                        id="preferred leaders"),
+    pytest.param(partition("2 3 1", leader=1, removing="1"),                advance_reassignments,                                              id="a reassignment"),
+    pytest.param(partition("2 3 1", leader=1, removing="2 3", adding="1"),  lambda image: cancel_reassignments(image, [KEY], cause="why"),      id="a cancelled reassignment"),
+    pytest.param(partition("1 2 3", isr="2 3", leader=None),                lambda image: elect_where_none(image, frozenset({2, 3}), "why"),    id="nobody leads"),
+    pytest.param(partition("1 2 3"),                                       lambda image: lose_replica(image, KEY, BrokerId(1), "why"),         id="the leader is lost"),
+    pytest.param(partition("1 2 3"),                                       lambda image: drain_broker(image, BrokerId(1), "why"),            id="the leader drains"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, decide", CHOICES)
+def test_no_decision_chooses_a_suspect(before, decide):
     image = image_of(before)
-    found = {
-        (PartitionKey(TOPIC_ID, number), BrokerId(each), uuid_on(each)) for number, each in suspects
-    }
 
-    for result in (
-        fence_broker(image, BrokerId(1), "away", None, found),
-        leave_isrs(image, {1: "away"}, {KEY: before}, frozenset({2, 3}), "by me", found),
-    ):
-        assert result.records[-1].change.leader == leader
+    def chosen(image):
+        changes = [
+            each for each in decide(image).records if isinstance(each, PartitionChangeRecord)
+        ]
+        return [each.change.leader for each in changes]
 
-    before_it_was_lost = {(KEY, BrokerId(2), "an earlier one")}
-    result = fence_broker(image, BrokerId(1), "away", None, before_it_was_lost)
-    assert result.records == fence_broker(image, BrokerId(1), "away").records
+    assert chosen(image) == [2]
+    assert 2 not in chosen(replace(image, suspects=frozenset({uuid_on(2)})))
+
+
+def test_a_suspect_that_could_lead_leaves_no_room_for_an_unclean_election():
+    image = image_of(partition("1 2", isr="1", leader=None))
+
+    assert leaderless(replace(image, suspects=frozenset({uuid_on(1)}))) == []
 
 
 def test_fencing_twice_and_unfencing_the_active_do_nothing():

@@ -17,7 +17,7 @@ def elected(before, eligible, election):
     """Return the leader and whether the election was unclean; all logs are alike."""
     if election == UNCLEAN:
         return elect_unclean(before, eligible)
-    return elect_leader(before, eligible=eligible, election=election), False
+    return elect_leader(before, eligible=eligible, election=election, suspects=frozenset()), False
 
 
 # fmt: off

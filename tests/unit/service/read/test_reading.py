@@ -30,7 +30,7 @@ def test_a_suspect_is_read_after_all_others():
     orders = planned()
     assert [each.broker_id for each in orders[0].candidates] == [1, 2]
 
-    order = after_others(orders[0], {(KEY, 1, uuid_on(1)), (KEY, 2, "an earlier one")})
+    order = after_others(orders[0], frozenset({uuid_on(1), "an earlier one"}))
 
     assert [each.broker_id for each in order.candidates] == [2, 1]
 

@@ -12,7 +12,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.replicate import second_inspection
 from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
 from kafka_on_spark.service.replicate.second_inspection import (
@@ -303,13 +302,11 @@ def test_what_is_found_must_be_the_same_twice(rounds):
 
 def test_a_replica_would_be_lost_by_two_findings_if_they_might_differ(rounds, monkeypatch):
     def any_of_the_replica(report, findings):
-        of = {each.replica for each in findings}
+        of = {each.replica_uuid for each in findings}
         return replace(
             report,
             followers=tuple(
-                replace(each, is_bad_twice=each.is_bad)
-                if (report.key, each.broker_id, each.replica_uuid) in of
-                else each
+                replace(each, is_bad_twice=each.is_bad) if each.replica_uuid in of else each
                 for each in report.followers
             ),
         )
@@ -342,27 +339,12 @@ def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, m
     assert not any(seen.bad_file for seen in result.report.followers)
 
 
-def test_from_the_first_finding_on_a_replica_neither_counts_nor_is_proposed(rounds):
+def test_from_the_first_finding_on_a_replica_counts_no_more(rounds):
     rounds.append(0, "b")
     rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(THIRD)))
     seen = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
 
-    counted = rounds.second_inspections.counted([each.report for each in seen])
+    reports = [each.report for each in seen]
+    rounds.metadata.conclude(reports, timeout_ms=1)
 
-    epoch = registration(rounds).leader_epoch
-    counts = {
-        each.broker_id: each.counts_in(epoch) for report in counted for each in report.followers
-    }
-    assert counts == {2: True, 3: False}
-    now = registration(rounds)
-    orders = [
-        InspectionOrder(
-            address=address(each, key=rounds.keys[0]),
-            partition_epoch=now.partition_epoch,
-            high_watermark=now.high_watermark,
-        )
-        for each in (1, 2, 3)
-    ]
-    found = [inspect_replica(each, rounds.replicas) for each in orders]
-    proposed = rounds.second_inspections.proposed(found)
-    assert [each and each.broker_id for each in proposed] == [1, 2, None]
+    assert registration(rounds).high_watermark < reports[0].leader.log_end_offset
