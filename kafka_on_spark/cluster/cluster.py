@@ -1501,8 +1501,8 @@ class Cluster:
     def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
         """Decide the recorded history again under other settings; return what differs.
 
-        `policy` may set "unclean.leader.election.enable", "min.insync.replicas" and
-        "broker.session.timeout.ms", for all topics. Nothing is changed.
+        `policy` may set "unclean.leader.election.enable" and "min.insync.replicas", for all topics.
+        Nothing is changed.
 
         Raises:
             InvalidConfigError: The log can't say what another setting would have done, or the

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
+from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, UNCLEAN, replay
 from kafka_on_spark.service.what_if.what_if import forecast
 from tests.simulation import simulation
 from tests.simulation.faults.swarm_plans import plan_of
@@ -57,9 +57,7 @@ def test_any_policy_can_be_asked_for_any_history(seed):
         {UNCLEAN: False},
         {MIN_ISR: 1},
         {MIN_ISR: 3},
-        {SESSION: 1},
-        {SESSION: 60_000},
-        {UNCLEAN: True, MIN_ISR: 3, SESSION: 5_000},
+        {UNCLEAN: True, MIN_ISR: 3},
     ):
         found = replay(batches, policy)
         assert found.recorded.elections == recorded.elections

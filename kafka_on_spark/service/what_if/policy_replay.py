@@ -5,12 +5,16 @@ behind and catch up, appends come. Leaders, ISRs and high watermarks are decided
 other settings or an earlier difference could change them; a partition that does not differ is as
 recorded. Only settings whose effect the log can tell are allowed: the log does not say how far a
 replica lagged, and holds no outage that was too short to be noticed. Left out are assignments,
-balance and log starts, which are taken as recorded.
+balance and log starts, which are taken as recorded. What the log can't say: when replicas would
+have caught up with other leaders, which is taken to be when they did; how far replicas out of sync
+had come, so that an unclean election loses at most what was committed since they were last in sync;
+and appends that were refused, and that a lower minimum would have let in.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from kafka_on_spark.config import check_settings
@@ -23,7 +27,6 @@ from kafka_on_spark.controller.partitions.election import (
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr_setting
 from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -40,31 +43,18 @@ from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.visible import visible
 
 UNCLEAN: Final = "unclean.leader.election.enable"
-SESSION: Final = "broker.session.timeout.ms"
-DECIDABLE: Final = (UNCLEAN, MIN_ISR, SESSION)
-CAVEATS: Final = {
-    "": "when replicas would have caught up with other leaders; it is taken that they would have"
-    " when they did",
-    UNCLEAN: "how far replicas out of sync had come: an unclean election loses at most what was"
-    " committed since they were last in sync",
-    MIN_ISR: "appends that were refused, and that a lower minimum would have let in",
-    SESSION: "outages that were too short to be noticed: with a shorter session there may have been"
-    " more",
-}
-"""What the log can't say, of every replay and by the setting."""
+DECIDABLE: Final = frozenset({UNCLEAN, MIN_ISR})
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderDifference:
-    """A time in which another broker, or none, would have led a partition; it would not have
-    answered, if its session would not have ended yet."""
+    """A time in which another broker, or none, would have led a partition."""
 
     name: TopicPartition
     start: datetime
     end: datetime
     recorded: BrokerId | None
     instead: BrokerId | None
-    is_instead_dead: bool
     cause: str | None
 
     @property
@@ -73,18 +63,13 @@ class LeaderDifference:
         return (self.end - self.start).total_seconds()
 
     def __str__(self) -> str:
-        instead = f"{_broker_name(self.instead)} would have"
-        if self.is_instead_dead:
-            instead = f"{_broker_name(self.instead)} still would have, though it did not answer"
+        leaders = (self.recorded, self.instead)
+        led, would = ("nobody" if each is None else f"broker {each}" for each in leaders)
         why = f" ({self.cause})" if self.cause else ""
         return visible(
             f"{self.name}, {self.start:%H:%M:%S} to {self.end:%H:%M:%S} UTC ({self.seconds:.1f} s):"
-            f" {_broker_name(self.recorded)} led; {instead}{why}"
+            f" {led} led; {would} would have{why}"
         )
-
-
-def _broker_name(broker_id: BrokerId | None) -> str:
-    return "nobody" if broker_id is None else f"broker {broker_id}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,13 +77,12 @@ class PolicyFigures:
     """The figures of a timeline, recorded or simulated.
 
     Attributes:
-        offline_seconds: Time without a leader that answers, summed over partitions; the session
-            of each broker that was fenced is part of it.
+        offline_seconds: Time without a leader, summed over partitions.
         elections: Leaderships that began, the first of each partition not counted.
         unclean_elections: Those of them that could lose records.
         lost_records_max: Committed records that those lost, at most.
         refused_records: Committed records that acks=all would have refused or kept waiting,
-            for want of replicas in sync or of a leader that answers. None of those recorded.
+            for want of replicas in sync or of a leader. None of those recorded.
     """
 
     offline_seconds: float = 0.0
@@ -117,21 +101,19 @@ class PolicyReplay:
         differences: Times in which another broker would have led, in order of time.
         recorded: The figures of the log.
         instead: The figures under the other settings.
-        caveats: What the log can't say, in sentences.
     """
 
     policy: Mapping[str, str]
     differences: tuple[LeaderDifference, ...]
     recorded: PolicyFigures
     instead: PolicyFigures
-    caveats: tuple[str, ...]
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.policy.items())
         was, would = self.recorded, self.instead
         lines = [
             f"Under {settings or 'the same settings'} (recorded figures in brackets):",
-            f"  {would.offline_seconds:.1f} s without a leader that answers, summed over partitions"
+            f"  {would.offline_seconds:.1f} s without a leader, summed over partitions"
             f" ({was.offline_seconds:.1f})",
             f"  {would.elections} elections ({was.elections}), unclean ones"
             f" {would.unclean_elections} ({was.unclean_elections}), which lose at most"
@@ -139,7 +121,6 @@ class PolicyReplay:
             f"  {would.refused_records} records refused or late with acks=all",
             f"  {len(self.differences)} times with another leader",
             *(f"    {each}" for each in self.differences),
-            *(f"  Not known: {each}" for each in self.caveats),
         ]
         return "\n".join(map(visible, lines))
 
@@ -153,12 +134,11 @@ def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> Po
         InvalidConfigError: The log can't tell, or a value is not allowed.
     """
     checked = check_settings(policy, topic_only=False)
-    for name in policy:
-        if name not in DECIDABLE:
-            raise InvalidConfigError(
-                f"can't decide the history again under another {name!r}: the log can tell what"
-                f" {', '.join(DECIDABLE)} would have changed"
-            )
+    for name in sorted(policy.keys() - DECIDABLE):
+        raise InvalidConfigError(
+            f"can't decide the history again under another {name!r}: the log can tell what"
+            f" {' and '.join(sorted(DECIDABLE))} would have changed"
+        )
     return _Replay(checked).run(batches)
 
 
@@ -171,8 +151,6 @@ class _Replay:
         self._image = MetadataImage()
         self._apart: dict[PartitionKey, PartitionRegistration] = {}
         self._time_ms = 0
-        self._unnoticed: dict[BrokerId, tuple[int, str | None]] = {}
-        """Brokers that are fenced in the record, and would not be yet: until when, and why."""
         self._reach: dict[tuple[PartitionKey, BrokerId], Offset] = {}
         """The high watermark when a replica was last in sync: so far its log is known to go."""
         self._open: dict[PartitionKey, LeaderDifference] = {}
@@ -183,7 +161,6 @@ class _Replay:
         """Replay a whole log; return what differs."""
         for batch in batches:
             self._take(batch)
-        self._fence_until(self._time_ms)
         self._elect()
         for key in sorted(self._open):
             self._end(key)
@@ -192,12 +169,11 @@ class _Replay:
             differences=tuple(sorted(self._differences, key=lambda each: (each.start, each.name))),
             recorded=self._was,
             instead=self._would,
-            caveats=tuple(CAVEATS[name] for name in ("", *self._policy)),
         )
 
     def _take(self, batch: MetadataBatch) -> None:
         # Clocks of committers differ; what is counted here must not go back.
-        self._fence_until(max(self._time_ms, batch.stamp.time_ms))
+        self._time_ms = max(self._time_ms, batch.stamp.time_ms)
         # A controller's record ends its pass: by now it has decided all that it could.
         if any(isinstance(each, ControllerRecord) for each in batch.records):
             self._elect()
@@ -206,8 +182,9 @@ class _Replay:
         for record in batch.records:
             match record:
                 case BrokerChangeRecord():
-                    self._note_broker(before, record)
-                    causes |= dict.fromkeys(_keys_on(before, record.broker_id), record.cause)
+                    named = record.broker_id
+                    on_it = (key for key, each in before.partitions() if named in each.replicas)
+                    causes |= dict.fromkeys(on_it, record.cause)
                 case RemoveTopicRecord():
                     causes |= {key: None for key in self._open if key.topic_id == record.topic_id}
                 case PartitionChangeRecord():
@@ -216,36 +193,6 @@ class _Replay:
                     causes.setdefault(record.key, None)
         for key in sorted(causes):
             self._step(key, before.partition(key), causes[key])
-
-    def _note_broker(self, before: MetadataImage, record: BrokerChangeRecord) -> None:
-        broker_id, recorded_ms = record.broker_id, before.settings().integer(SESSION)
-        session_ms = int(self._policy.get(SESSION, recorded_ms))
-        was, now = before.brokers[broker_id], self._image.brokers.get(broker_id)
-        was_fenced = was.state is BrokerState.FENCED
-        if now is None or was_fenced == (now.state is BrokerState.FENCED):
-            return
-        if was_fenced:
-            self._unnoticed.pop(broker_id, None)
-            return
-        for key, each in before.partitions():
-            led, would = each.leader, self._apart.get(key, each).leader
-            self._was.offline_seconds += recorded_ms / 1000 * (led == broker_id)
-            self._would.offline_seconds += (
-                min(recorded_ms, session_ms) / 1000 * (would == broker_id)
-            )
-        if session_ms > recorded_ms:
-            due_ms = self._time_ms + session_ms - recorded_ms
-            self._unnoticed[broker_id] = (due_ms, record.cause)
-
-    def _fence_until(self, time_ms: int) -> None:
-        """Let time pass, and the longer sessions end that would end in it."""
-        for broker_id, (due_ms, cause) in sorted(self._unnoticed.items(), key=lambda it: it[1][0]):
-            if due_ms <= time_ms:
-                self._time_ms = due_ms
-                del self._unnoticed[broker_id]
-                for key in _keys_on(self._image, broker_id):
-                    self._step(key, self._image.partition(key), cause)
-        self._time_ms = time_ms
 
     def _step(
         self, key: PartitionKey, was: PartitionRegistration | None, cause: str | None
@@ -257,34 +204,20 @@ class _Replay:
             return
         would = now
         if was is not None:
-            before = apart or was
-            if apart is not None or self._is_decided_otherwise(key, was, now):
-                would = self._decide(key, before, was, now)
+            before, is_unclean = apart or was, now.unclean_generation > was.unclean_generation
+            recorded = min_isr_setting(self._image, key.topic_id)
+            minimum = int(self._policy.get(MIN_ISR, recorded))
+            is_other = len({min(each, len(now.replicas)) for each in (recorded, minimum)}) > 1
+            is_forbidden = is_unclean and self._policy.get(UNCLEAN) == "false"
+            if apart is not None or is_other or is_forbidden:  # it could differ under the policy
+                would = self._decide(minimum, before, was, now)
             _count_elections(self._was, was, now)
             _count_elections(self._would, before, would)
         self._note(key, now, would, cause)
 
-    def _is_decided_otherwise(
-        self, key: PartitionKey, was: PartitionRegistration, now: PartitionRegistration
-    ) -> bool:
-        """Return whether the change from `was` to `now` could differ under the policy."""
-        is_unclean = now.unclean_generation > was.unclean_generation
-        minima = (self._min_isr(key), min_isr_setting(self._image, key.topic_id))
-        return (
-            not self._unnoticed.keys().isdisjoint(now.replicas)
-            or (is_unclean and self._policy.get(UNCLEAN) == "false")
-            or len({min(each, len(now.replicas)) for each in minima}) > 1
-        )
-
-    def _min_isr(self, key: PartitionKey) -> int:
-        return int(self._policy.get(MIN_ISR, min_isr_setting(self._image, key.topic_id)))
-
-    def _eligible(self) -> frozenset[BrokerId]:
-        return self._image.eligible_brokers() | self._unnoticed.keys()
-
     def _decide(
         self,
-        key: PartitionKey,
+        minimum: int,
         before: PartitionRegistration,
         was: PartitionRegistration,
         now: PartitionRegistration,
@@ -295,8 +228,8 @@ class _Replay:
         The assignment is as recorded. Replicas that fell behind or caught up do so here, too, and
         those of fenced brokers leave. A leader that was replaced while it lived is replaced.
         """
-        eligible, minimum = self._eligible(), self._min_isr(key)
-        left, joined = was.isr - now.isr - self._unnoticed.keys(), (now.isr - was.isr) & eligible
+        eligible = self._image.eligible_brokers()
+        left, joined = was.isr - now.isr, (now.isr - was.isr) & eligible
         if now.unclean_generation > was.unclean_generation:
             left = joined = frozenset()  # an election, and not a fact
         assigned = before.isr.intersection(now.replicas)
@@ -306,7 +239,7 @@ class _Replay:
         elr = before.elr.intersection(now.replicas) - assigned
         moved = replace(now, isr=assigned, elr=elr, leader=None)
         state = replace(moved, isr=isr, elr=eligible_replicas(moved, isr, minimum) - isr)
-        is_moved = now.leader != was.leader and was.leader in self._image.eligible_brokers()
+        is_moved = now.leader != was.leader and was.leader in eligible
         wanted = [now.leader] * is_moved + [before.leader]
         leader = next((each for each in wanted if each in isr & eligible), None)
         if leader is None:
@@ -318,8 +251,7 @@ class _Replay:
         if raised > 0:
             if leader is not None:  # who commits in the record has caught up here
                 isr |= frozenset(each for each in now.isr & eligible if now.is_created(each))
-            is_led = leader is not None and leader not in self._unnoticed
-            if is_led and len(isr) >= min(minimum, len(now.replicas)):
+            if leader is not None and len(isr) >= min(minimum, len(now.replicas)):
                 high_watermark = max(now.high_watermark, high_watermark)
             else:
                 self._would.refused_records += raised
@@ -343,19 +275,16 @@ class _Replay:
                 is_unclean_allowed(self._image, key.topic_id),
             )
             assert now is not None, "it is open"
-            before, allows = self._apart.get(key, now), recorded
-            if UNCLEAN in self._policy:
-                allows = self._policy[UNCLEAN] == "true"
-            if before is now and allows == recorded:
-                continue  # nothing differs from the record, in which nobody was elected
+            before = self._apart.get(key, now)
+            allows = self._policy.get(UNCLEAN, str(recorded).lower()) == "true"
             known = {
                 each: self._reach.get((key, each), Offset(0))
                 for each in before.replicas
-                if each in self._eligible() and before.is_created(each)
+                if each in self._image.eligible_brokers() and before.is_created(each)
             }
-            leader = max(known, key=known.__getitem__, default=None)
-            if leader is None:
-                continue
+            if not known or (before is now and allows == recorded):
+                continue  # or nothing differs from the record, in which nobody was elected
+            leader = max(known, key=known.__getitem__)
             end = Offset(max(min(known[leader], before.high_watermark), before.log_start_offset))
             is_unclean = end < before.high_watermark
             if is_unclean and not allows:
@@ -381,14 +310,14 @@ class _Replay:
         cause: str | None,
     ) -> None:
         """Note where both timelines stand."""
-        if _grounds(would) != _grounds(now):
+        rests_on = attrgetter("isr", "elr", "leader", "high_watermark")  # a later decision
+        if rests_on(would) != rests_on(now):
             self._apart[key] = would
         self._reach.update({(key, broker_id): would.high_watermark for broker_id in would.isr})
-        last, time = self._open.get(key), time_of(self._time_ms)
+        last, time, name = self._open.get(key), time_of(self._time_ms), self._image.name_of(key)
         if last is not None and last.instead == would.leader:
             cause = last.cause  # it is the recorded leader that changed, if any
-        name, is_dead = self._image.name_of(key), would.leader in self._unnoticed
-        current = LeaderDifference(name, time, time, now.leader, would.leader, is_dead, cause)
+        current = LeaderDifference(name, time, time, now.leader, would.leader, cause)
         if last is None or replace(current, start=last.start, end=last.end) != last:
             self._end(key)
             self._open[key] = current
@@ -398,10 +327,9 @@ class _Replay:
         if key not in self._open:
             return
         last = replace(self._open.pop(key), end=time_of(self._time_ms))
-        is_offline = last.instead is None or last.is_instead_dead
         self._was.offline_seconds += last.seconds * (last.recorded is None)
-        self._would.offline_seconds += last.seconds * is_offline
-        if last.seconds and (last.recorded != last.instead or last.is_instead_dead):
+        self._would.offline_seconds += last.seconds * (last.instead is None)
+        if last.seconds and last.recorded != last.instead:
             self._differences.append(last)
 
 
@@ -414,10 +342,6 @@ def _count_elections(
         figures.lost_records_max += max(before.high_watermark - now.high_watermark, 0)
 
 
-def _keys_on(image: MetadataImage, broker_id: BrokerId) -> list[PartitionKey]:
-    return [key for key, each in image.partitions() if broker_id in each.replicas]
-
-
 def _up_to(partition: PartitionRegistration, high_watermark: Offset) -> PartitionRegistration:
     """Return a partition with another high watermark, and what can't be above it."""
     return replace(
@@ -426,8 +350,3 @@ def _up_to(partition: PartitionRegistration, high_watermark: Offset) -> Partitio
         log_start_offset=min(partition.log_start_offset, high_watermark),
         compaction=partition.compaction.lowered_to(high_watermark),
     )
-
-
-def _grounds(partition: PartitionRegistration) -> tuple[object, ...]:
-    """Return all that a later decision rests on."""
-    return partition.isr, partition.elr, partition.leader, partition.high_watermark

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
+from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, UNCLEAN, replay
 from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
 from tests.unit.service.lives import life
 
@@ -91,7 +91,7 @@ def test_under_its_own_settings_a_history_replays_as_recorded(lived):
 
 
 @pytest.mark.parametrize("lived", LIVES, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name, value", [(UNCLEAN, "false"), (MIN_ISR, "1"), (SESSION, "9000")])
+@pytest.mark.parametrize("name, value", [(UNCLEAN, "false"), (MIN_ISR, "1")])
 def test_a_policy_that_names_the_setting_that_held_changes_nothing(lived, name, value):
     if lived is unclean_election and name == UNCLEAN:
         value = "true"
@@ -110,8 +110,7 @@ def test_with_unclean_elections_a_partition_keeps_a_leader_and_its_possible_loss
     assert "unclean election, offsets 4 to 8 are lost" in first.cause
     assert (found.recorded.unclean_elections, found.instead.unclean_elections) == (0, 1)
     assert (found.recorded.lost_records_max, found.instead.lost_records_max) == (0, 5)
-    # The session of 9 s is lost either way.
-    assert (found.recorded.offline_seconds, found.instead.offline_seconds) == (39, 9)
+    assert (found.recorded.offline_seconds, found.instead.offline_seconds) == (30, 0)
 
 
 def test_without_unclean_elections_nothing_is_lost_and_the_partition_waits():
@@ -142,33 +141,6 @@ def test_under_a_higher_minimum_a_replica_that_left_the_isr_below_it_may_still_l
     assert (found.instead.unclean_elections, found.instead.lost_records_max) == (0, 0)
 
 
-def test_with_a_longer_session_a_short_outage_moves_no_leader():
-    found = replay(moved_and_back().batches, {SESSION: "30000"})
-
-    [difference] = found.differences
-    assert (difference.recorded, difference.instead, difference.is_instead_dead) == (2, 1, True)
-    # Until it is back; then it leads on, and the recorded leader is another still.
-    assert (found.recorded.elections, found.instead.elections) == (1, 0)
-    assert (found.recorded.offline_seconds, found.instead.offline_seconds) == (9, 19)
-
-
-def test_with_a_longer_session_a_long_outage_is_noticed_later():
-    found = replay(moved_and_back().batches, {SESSION: "12000"})
-
-    [difference] = found.differences
-    assert difference.is_instead_dead
-    assert (difference.seconds, found.instead.elections) == (3, 1)
-    assert (found.recorded.offline_seconds, found.instead.offline_seconds) == (9, 12)
-
-
-def test_with_a_shorter_session_a_failure_is_noticed_sooner_and_the_caveat_is_said():
-    found = replay(moved_and_back().batches, {SESSION: "2000"})
-
-    assert found.differences == ()
-    assert (found.recorded.offline_seconds, found.instead.offline_seconds) == (9, 2)
-    assert any("too short to be noticed" in each for each in found.caveats)
-
-
 def test_a_topics_own_setting_gives_way_to_the_policy():
     begun = life("1 2").set(MIN_ISR, "1").append(4).at(5).isr("1").at(6).append(5)
 
@@ -180,7 +152,7 @@ def test_differences_are_said_in_words_with_times_and_figures():
     lines = str(replay(last_in_sync_dies().batches, {UNCLEAN: True})).splitlines()
 
     assert lines[0].startswith("Under unclean.leader.election.enable=true")
-    assert lines[1].startswith("  9.0 s without a leader that answers")
+    assert lines[1].startswith("  0.0 s without a leader")
     assert (
         "    orders-0, 12:00:10 to 12:00:40 UTC (30.0 s): nobody led; broker 2 would have"
         " (broker 2: unclean election, offsets 4 to 8 are lost)"
@@ -206,15 +178,6 @@ def test_a_partition_that_one_decision_creates_and_changes_replays_as_recorded()
     assert begun.partition(1).leader is None
     assert found.differences == ()
     assert found.instead == found.recorded
-
-
-def test_a_difference_says_that_its_leader_did_not_answer():
-    [difference] = replay(moved_and_back().batches, {SESSION: "12000"}).differences
-
-    assert str(difference) == (
-        "orders-0, 12:00:10 to 12:00:13 UTC (3.0 s): broker 2 led;"
-        " broker 1 still would have, though it did not answer"
-    )
 
 
 # fmt: off
