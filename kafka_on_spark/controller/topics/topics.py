@@ -164,7 +164,7 @@ def add_partitions(
     name: str,
     *,
     to: int,
-    replica_assignment: Mapping[int, Sequence[int]] | None,
+    replica_assignment: Mapping[int, Sequence[int]] | None = None,
     new_uuid: NewUuid,
     random_below: RandomBelow,
     cause: str,

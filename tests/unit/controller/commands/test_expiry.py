@@ -96,7 +96,7 @@ def test_offsets_of_a_group_with_members_stay():
 LAST_GOES = {
     "leaves":     lambda image, id_: leave_group(image, "g", Membership(id_, 0), processed={}, returns=False, now_ms=NOW_MS),
     "is fenced":  lambda image, id_: offsets_kept(image, "g", fence(image, "g", {id_: 45_000}), NOW_MS),
-    "is removed": lambda image, id_: REMOVE_GROUP_MEMBERS.decision(replace(image, time_ms=NOW_MS), None, group="g", member_ids=[id_]),
+    "is removed": lambda image, id_: REMOVE_GROUP_MEMBERS.decision(replace(image, time_ms=NOW_MS), group="g", member_ids=[id_]),
 }
 # fmt: on
 

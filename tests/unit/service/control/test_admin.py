@@ -157,7 +157,7 @@ def test_an_answer_whose_commit_is_unknown_ends_the_term_and_the_next_one_knows(
 
 
 def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_it(world):
-    def broken(image, id_source):
+    def broken(image):
         raise ZeroDivisionError("a bug")
 
     active = world.controller()
