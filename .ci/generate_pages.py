@@ -27,7 +27,6 @@ from kafka_on_spark.service.append.plan.append_results import AppendResult, Part
 from kafka_on_spark.service.append.produce.sent_record import RecordMetadata
 from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
-    DueUpkeep,
     LogDescription,
     PartitionLogs,
 )
@@ -124,7 +123,7 @@ def _allowed(setting: Setting) -> str:
 API: Final = (
     *(Cluster, Record, Producer, RecordMetadata, AppendResult, PartitionAppend),
     *(Consumer, ConsumerRecord, lag, LagListener),
-    *(PartitionLogs, LogDescription, CompactedPart, DueUpkeep),
+    *(PartitionLogs, LogDescription, CompactedPart),
     Metric,
 )
 """What users import, and what its calls return that needs words."""

@@ -33,14 +33,12 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets
-from kafka_on_spark.service.describe.log_descriptions import PartitionLogs
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 LOG_COLUMNS: Final = (
     "topic partition broker log_start_offset log_end_offset size_bytes plain_segments"
-    " merged_segments cleaner_offset cleanable_ratio"
+    " merged_segments cleaner_offset cleanable_ratio is_made error"
 )
 
 Topic = Annotated[
@@ -239,9 +237,7 @@ def describe(
     if_exists: IfExists = False,
     logs: Annotated[
         bool,
-        typer.Option(
-            help="With --describe: what each replica's log is made of, and what upkeep is due."
-        ),
+        typer.Option(help="With --describe: what each replica's log is made of."),
     ] = False,
     **filters: bool,
 ) -> None:
@@ -352,7 +348,7 @@ def _summary(topic: TopicImage) -> str:
 
 
 def _show_logs(session: Session, topics: Sequence[str]) -> None:
-    """Show the logs of topics' replicas, and what is due."""
+    """Show the logs of topics' replicas."""
     if session.is_past:
         raise InvalidRequestError(
             "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
@@ -372,30 +368,8 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
     if session.output is Output.JSON:
         write_json(answer)
         return
-    logs = [log for each in answer for log in each["replicas"]]
-    rows = (log | (log["compacted"] or {}) for log in logs if log["is_made"] and not log["error"])
+    rows = (log | (log["compacted"] or {}) for each in answer for log in each["replicas"])
     write_rows(session.output, LOG_COLUMNS, rows)
-    missing = sum(not log["is_made"] for log in logs)
-    if missing:
-        say(f"{plural(missing, 'replica')} not made yet: nothing was appended there.")
-    say(*(_due(partitions) or ["Nothing is due."]))
-
-
-def _due(partitions: Sequence[PartitionLogs]) -> list[str]:
-    """Return a line for each thing that is due; one for all replicas of a partition that share
-    it."""
-    brokers: dict[tuple[str, str], list[int]] = {}
-    for log in (log for each in partitions for log in each.replicas):
-        said = [] if log.error is None else [f"could not be looked at: {log.error}"]
-        for due in log.due:
-            since = "now" if due.since_ms is None else f"since {in_seconds(due.since_ms)}"
-            said.append(str(due) if due.error else f"due {since}: {due}")
-        for words in said:
-            brokers.setdefault((f"{log.topic}-{log.partition}", words), []).append(log.broker_id)
-    return [
-        f"{name} on broker{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}: {words}"
-        for (name, words), found in brokers.items()
-    ]
 
 
 topics = verb(

@@ -53,17 +53,6 @@ class Dirt:
         """Dirty bytes by all bytes below `cleanable_below`; 0 if there are none."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
-    def reached_ms(self, ranges: Iterable[AppendedRange], ratio: float) -> int | None:
-        """Return when the dirty part of a log, its `ranges` in order, came to `ratio` of its bytes:
-        the time of an append. None: it has not."""
-        dirty_bytes = 0
-        for each in ranges:
-            if self.first_dirty < each.end_offset <= self.cleanable_below:
-                dirty_bytes += each.size_bytes
-                if dirty_bytes >= ratio * (self.clean_bytes + dirty_bytes):
-                    return each.appended_at_ms
-        return None
-
 
 def dirt_of(
     ranges: Iterable[AppendedRange],

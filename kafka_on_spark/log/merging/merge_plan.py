@@ -83,16 +83,6 @@ def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogP
     return []
 
 
-def due_since_ms(
-    batches: Sequence[LogPart], due: Iterable[Sequence[LogPart]], rules: MergeRules
-) -> int | None:
-    """Return since when the first of `due` merges of a log has been due, ms since 1970 UTC: since
-    the append that its newest batch had to wait for. None: none is due."""
-    places = {part.base_offset: place for place, part in enumerate(batches)}
-    newest = [places[run[-1].base_offset] + rules.lag_batches for run in due]
-    return min((batches[place].appended_at_ms for place in newest), default=None)
-
-
 def tier_of(part: LogPart) -> int:
     """Return the tier of a file or batch: its weight's logarithm to the base of 32, rounded down.
 

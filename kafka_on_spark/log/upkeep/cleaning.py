@@ -87,12 +87,10 @@ class Verdict:
     Attributes:
         fate: Its fate.
         wait_ms: How long until more becomes of it; None: time changes nothing.
-        due_at_ms: Since when it has its fate, by the times of files; None: it waits, or stays.
     """
 
     fate: Fate
     wait_ms: int | None = None
-    due_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +187,4 @@ def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Ve
 
 def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Verdict:
     wait_ms = times.left_ms(since_ms, delay_ms)
-    if wait_ms:
-        return Verdict(Fate.WAITS, wait_ms)
-    return Verdict(fate, due_at_ms=since_ms + delay_ms)
+    return Verdict(Fate.WAITS, wait_ms) if wait_ms else Verdict(fate)

@@ -6,7 +6,6 @@ as Kafka's active segment does once it is rolled.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.ids import Offset
@@ -113,27 +112,6 @@ def retained(
         kept_batches=len(batches) - gone,
         expires_at_ms=expires_at_ms,
     )
-
-
-def due_since_ms(
-    state: ReplicaState, limits: RetentionLimits, *, log_start_offset: Offset
-) -> int | None:
-    """Return since when the first batch of a log has been too old or too much; None: never.
-
-    The moment may lie ahead: then it is due from then on.
-    """
-    start_offset = max(state.log_start_offset, log_start_offset)
-    batches = [each for each in state.batches if each.end_offset > start_offset]
-    if not batches:
-        return None
-    found = []
-    if limits.retention_ms is not None:
-        found.append(_times(batches)[0] + limits.retention_ms + 1)
-    if limits.retention_bytes is not None:
-        sizes = accumulate((each.size_bytes for each in batches[1:]), initial=0)
-        parts = zip(batches, sizes, strict=True)
-        found += (each.appended_at_ms for each, size in parts if size >= limits.retention_bytes)
-    return min(found, default=None)
 
 
 def _times(parts: Sequence[LogPart]) -> list[int]:

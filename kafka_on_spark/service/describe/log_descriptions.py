@@ -1,71 +1,22 @@
-"""The logs of replicas as people ask for them: what their files are, how far they are compacted,
-and what of their upkeep is due, since when. A task, one replica each; changes nothing.
-
-What is due is found by the same code that does it, in a dry run.
+"""The logs of replicas as people ask for them: what their files are, and how far they are
+compacted. A task, one replica each; changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from kafka_on_spark.controller.partitions.compaction import is_compacted, why_dirty
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.upkeep.retention import due_since_ms, limits_of, retained
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
+from kafka_on_spark.service.compact.replica_looks import leader_dirt
 from kafka_on_spark.service.describe.sizes import IS_LOST
-from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
-from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION, RETENTION
-from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, WorkDone
-
-TO_DO: Final[Mapping[str, tuple[str, str]]] = {
-    RETENTION: ("record to delete", "records to delete"),
-    COMPACTION: ("offset to compact", "offsets to compact"),
-    "log start": ("batch to drop", "batches to drop"),
-    "merge": ("merge of neighbouring files", "merges of neighbouring files"),
-    "compact": ("decision to apply", "decisions to apply"),
-    "clean": ("file to delete", "files to delete"),
-}
-"""What one piece and several are of each kind of work: its own words are of what was done."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueUpkeep:
-    """Upkeep of one replica that is due, or that could not be looked at.
-
-    Attributes:
-        kind: The kind of work: "retention" and "compaction" are decisions, of which leaders' logs
-            tell; "log start", "compact", "merge" and "clean" are done on each replica.
-        count: Pieces of it that are due.
-        size_bytes: Bytes that they are about.
-        since_ms: Since when the oldest has been due, ms since 1970 UTC; None: not known.
-        cause: Why it is due, in words, if more is to say than what it is.
-        error: Why it could not be looked at; empty: it was.
-    """
-
-    kind: str
-    count: int = 0
-    size_bytes: int = 0
-    since_ms: int | None = None
-    cause: str = ""
-    error: str = ""
-
-    def __str__(self) -> str:
-        if self.error:
-            return f"{self.kind}: could not be looked at: {self.error}"
-        size = f" ({self.size_bytes:,} bytes)" if self.size_bytes else ""
-        return f"{self.kind}: {self.count:,} {self.what}{size}{self.cause and f': {self.cause}'}"
-
-    @property
-    def what(self) -> str:
-        """What the pieces are."""
-        return TO_DO.get(self.kind, ("piece of work", "pieces of work"))[self.count != 1]
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +66,6 @@ class LogDescription:
         earliest_append_ms: When the oldest batch was appended, ms since 1970 UTC (of a merged
             segment, its newest batch); None: the log is empty.
         compacted: How far it is compacted; None: its topic is not, and never was.
-        due: What of its upkeep is due now.
         is_made: The replica was made: nothing may have been appended yet.
         error: Why the log could not be read; None: it was, or was not made.
     """
@@ -134,7 +84,6 @@ class LogDescription:
     record_count: int = 0
     earliest_append_ms: int | None = None
     compacted: CompactedPart | None = None
-    due: tuple[DueUpkeep, ...] = ()
     is_made: bool = True
     error: str | None = None
 
@@ -248,24 +197,13 @@ def begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescri
 
 
 def describe_log(order: UpkeepOrder, ports: UpkeepPorts) -> LogDescription:
-    """Return one replica's log, and what of its upkeep is due. `order` is a dry run's."""
+    """Return one replica's log."""
     try:
         state = ports.replicas.open(order.address).load()
     except KafkaOnSparkError as error:
         return begun_description(order, error.message)
-    now_ms = ports.clock.now_ms()
-    due = [
-        *_decisions_due(order, state, now_ms),
-        *(_due(kind, work) for kind, work in run_upkeep(order, ports).done),
-    ]
-    return _of_state(
-        replace(
-            begun_description(order),
-            compacted=_compacted_part(order, state, now_ms),
-            due=tuple(each for each in due if each.count or each.error),
-        ),
-        state,
-    )
+    compacted = _compacted_part(order, state, ports.clock.now_ms())
+    return _of_state(replace(begun_description(order), compacted=compacted), state)
 
 
 def _of_state(description: LogDescription, state: ReplicaState) -> LogDescription:
@@ -282,68 +220,6 @@ def _of_state(description: LogDescription, state: ReplicaState) -> LogDescriptio
         merged_bytes=sum(each.size_bytes for each in merged),
         record_count=sum(each.record_count for each in state.batches),
         earliest_append_ms=None if first is None else first.appended_at_ms,
-    )
-
-
-def _due(kind: str, work: WorkDone) -> DueUpkeep:
-    return DueUpkeep(
-        kind=kind,
-        count=work.count,
-        size_bytes=work.size_bytes,
-        since_ms=work.due_since_ms,
-        error=work.error,
-    )
-
-
-def _decisions_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> list[DueUpkeep]:
-    """Return the decisions that a leader's log is due for, by the clock of the process alone."""
-    is_leading = order.is_of_leader and state.is_fenced_at(order.partition.leader_epoch)
-    if not is_leading:
-        return []
-    found = (_retention_due(order, state, now_ms), _compaction_due(order, state, now_ms))
-    return [each for each in found if each is not None]
-
-
-def _retention_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> DueUpkeep | None:
-    partition, limits = order.partition, limits_of(order.settings)
-    if limits is None:
-        return None
-    found = retained(
-        state,
-        limits,
-        log_start_offset=partition.log_start_offset,
-        high_watermark=partition.high_watermark,
-        now_ms=now_ms,
-    )
-    if found.log_start_offset <= partition.log_start_offset:
-        return None
-    return DueUpkeep(
-        kind=RETENTION,
-        count=found.log_start_offset - partition.log_start_offset,
-        size_bytes=found.removed_bytes,
-        since_ms=due_since_ms(state, limits, log_start_offset=partition.log_start_offset),
-    )
-
-
-def _compaction_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> DueUpkeep | None:
-    settings, partition = order.settings, order.partition
-    if not is_compacted(settings):
-        return None
-    lag_ms = settings.integer("min.compaction.lag.ms")
-    dirt = leader_dirt(state, partition, min_lag_ms=lag_ms, now_ms=now_ms)
-    why = why_dirty(settings, partition, dirt, now_ms)
-    if why is None or dirt.oldest_dirty_ms is None:
-        return None
-    ratio = settings.number("min.cleanable.dirty.ratio")
-    reached_ms = dirt.reached_ms(appended_ranges(state), ratio)
-    lasts_ms = settings.integer("max.compaction.lag.ms")
-    times = [None if reached_ms is None else reached_ms + lag_ms, dirt.oldest_dirty_ms + lasts_ms]
-    return DueUpkeep(
-        kind=COMPACTION,
-        count=dirt.cleanable_below - dirt.first_dirty,
-        cause=why,
-        size_bytes=dirt.dirty_bytes,
-        since_ms=min(each for each in times if each is not None),
     )
 
 

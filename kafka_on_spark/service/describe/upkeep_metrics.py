@@ -15,9 +15,9 @@ def upkeep_metrics(
     now_ms: int,
     orphan_bytes: Mapping[BrokerId, int],
 ) -> list[Metric]:
-    """Return the figures of logs, of what of their upkeep is due, and of what a process did."""
+    """Return the figures of logs, and of what a process did for them."""
     return [
-        *(metric for log in logs for metric in _of_log(log, now_ms)),
+        *(metric for log in logs for metric in _of_log(log)),
         *_of_brokers(logs),
         *_of_process(watch),
         *_of_orphans(orphan_bytes),
@@ -25,7 +25,7 @@ def upkeep_metrics(
     ]
 
 
-def _of_log(log: LogDescription, now_ms: int) -> Iterator[Metric]:
+def _of_log(log: LogDescription) -> Iterator[Metric]:
     labels: dict[str, str | int] = {
         "topic": log.topic,
         "partition": log.partition,
@@ -44,15 +44,6 @@ def _of_log(log: LogDescription, now_ms: int) -> Iterator[Metric]:
         ("LogEndOffset", log.log_end_offset),
     ):
         yield Metric(type="Log", name=name, labels=labels, value=value)
-    for due in log.due:
-        own = {**labels, "kind": due.kind}
-        if due.error:
-            continue
-        yield Metric(type="Upkeep", name="due-count", labels=own, value=due.count)
-        yield Metric(type="Upkeep", name="due-bytes", labels=own, value=due.size_bytes)
-        if due.since_ms is not None:
-            age_ms = max(0, now_ms - due.since_ms)
-            yield Metric(type="Upkeep", name="due-for-ms", labels=own, value=age_ms)
 
 
 def _of_brokers(logs: Sequence[LogDescription]) -> Iterator[Metric]:

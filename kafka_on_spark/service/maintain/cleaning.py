@@ -123,11 +123,6 @@ class _Cleaning:
                 self._delete(due, gone, allowance)
             except KafkaOnSparkError as error:  # what was deleted before is told all the same
                 failure = error
-        since = [
-            verdict.due_at_ms
-            for _, verdict in self._verdicts
-            if verdict.fate is Fate.GOES and verdict.due_at_ms is not None
-        ]
         waits = [verdict.wait_ms for _, verdict in self._verdicts if verdict.wait_ms is not None]
         waits += self._waits_ms
         done = WorkDone(
@@ -135,7 +130,6 @@ class _Cleaning:
             what=WHAT,
             size_bytes=sum(file.size_bytes for file in gone),
             is_left=failure is None and len(gone) < len(due),
-            due_since_ms=min(since, default=None),
             due_in_ms=min(waits, default=None),
             orphan_bytes=self._orphan_bytes,
         )

@@ -17,7 +17,6 @@ from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.merging.merge_plan import (
     MERGED_BYTES_MAX,
     MergeRules,
-    due_since_ms,
     merges_due,
 )
 from kafka_on_spark.log.state import ReplicaState
@@ -54,7 +53,6 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
             count=len(due),
             what=WHAT,
             size_bytes=sum(map(_size_of, due)),
-            due_since_ms=due_since_ms(state.batches, due, rules_of(order, state)),
         )
     while due := merger.due():
         before = merger.count, len(merger.left_out)

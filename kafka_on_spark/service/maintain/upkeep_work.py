@@ -73,7 +73,6 @@ class WorkDone:
         size_bytes: Bytes that these pieces were about.
         written_bytes: Bytes that were written in place of these.
         is_left: More is due now than was done.
-        due_since_ms: Since when the oldest of it has been due, ms since 1970 UTC; None: not known.
         due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
         orphan_bytes: Bytes of files of the current leader epoch that no commit names.
         error_code: Why it ended early; NO_ERROR: it did not.
@@ -88,7 +87,6 @@ class WorkDone:
     size_bytes: int = 0
     written_bytes: int = 0
     is_left: bool = False
-    due_since_ms: int | None = None
     due_in_ms: int | None = None
     orphan_bytes: int = 0
     error_code: int = NO_ERROR

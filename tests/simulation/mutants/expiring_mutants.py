@@ -133,7 +133,7 @@ def _but_the_state(self: Any) -> None:
 
 def _at_or_below(number: int, table: Any, times: Any) -> Verdict:
     is_old = table.producers is not None and number <= table.producers
-    return Verdict(Fate.GOES, due_at_ms=0) if is_old else Verdict(Fate.STAYS)
+    return Verdict(Fate.GOES) if is_old else Verdict(Fate.STAYS)
 
 
 def _caught(

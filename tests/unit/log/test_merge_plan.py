@@ -14,7 +14,6 @@ from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.log.merging.merge_plan import (
     FAN_IN,
     MergeRules,
-    due_since_ms,
     merges_due,
     tier_of,
 )
@@ -65,16 +64,6 @@ def together(parts):
         content_digest=0,
         chain_digest=NO_CHAIN,
     )
-
-
-def test_a_merge_is_due_since_the_append_that_its_newest_batch_waited_for():
-    log = [batch(place, at_ms=place) for place in range(42)]
-    rules = replace(RULES, lag_batches=10)
-    due = merges_due(log, rules)
-
-    assert due_since_ms(log, due, rules) == 41
-    assert due_since_ms(log, due, RULES) == 31
-    assert due_since_ms(log, [], rules) is None
 
 
 def offsets(due):

@@ -11,15 +11,6 @@ from tests.unit.log.compaction.model import Extent
 FIVE = [AppendedRange(at, at + 10, 100, 1000 + at, 1000 + at) for at in range(0, 50, 10)]
 
 
-@pytest.mark.parametrize("ratio, at_ms", [(0, 1020), (0.3, 1020), (0.5, 1030), (0.9, None)])
-def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
-    found = dirt_of(
-        FIVE, log_start_offset=0, compacted_below=20, stable_below=50, appended_before_ms=9999
-    )
-
-    assert found.reached_ms(FIVE, ratio) == at_ms
-
-
 def extents(text: str) -> list[Extent]:
     """Read "0:5 0:5 1:3" as batches of ten offsets and two files: leader epoch and bytes."""
     pairs = [word.split(":") for word in text.split()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.log.upkeep.retention import RetentionLimits, due_since_ms, limits_of, retained
+from kafka_on_spark.log.upkeep.retention import RetentionLimits, limits_of, retained
 from tests.builders import NOW_MS, batch, log
 
 AGE_MS = 1000
@@ -158,28 +158,3 @@ def test_limits_of_settings(policy, ms, size, expected):
     limits = limits_of(Settings((given,)))
 
     assert (limits and (limits.retention_ms, limits.retention_bytes)) == expected
-
-
-# fmt: off
-SINCE = [  # ages, sizes, retention.ms, retention.bytes           due for
-    pytest.param([OLD + 5, OLD, 0], None, AGE_MS, None,           5, id="since-the-oldest-became-too-old"),
-    pytest.param([AGE_MS, 0], None, AGE_MS, None,                -1, id="from-a-moment-on-that-lies-ahead"),
-    pytest.param([90, 60, 30, 0], [100] * 4, None, 200,          30, id="since-the-append-that-was-too-much"),
-    pytest.param([90], [100], None, 0,                           90, id="nothing-is-allowed"),
-    pytest.param([90, 60], [100] * 2, None, 500,               None, id="never-without-more-appends"),
-    pytest.param([OLD + 5, 60], [100] * 2, AGE_MS, 100,          60, id="by-age-or-size-whichever-was-first"),
-    pytest.param([], None, AGE_MS, 1,                          None, id="no-batches"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("ages, sizes, ms, size, due_ms", SINCE)
-def test_since_when_a_log_keeps_too_much_is_known(ages, sizes, ms, size, due_ms):
-    state, limits = (
-        log_of(*ages, sizes=sizes),
-        RetentionLimits(retention_ms=ms, retention_bytes=size),
-    )
-
-    since_ms = due_since_ms(state, limits, log_start_offset=0)
-
-    assert since_ms == (None if due_ms is None else NOW_MS - due_ms)

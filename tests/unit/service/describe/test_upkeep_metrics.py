@@ -4,7 +4,6 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
-    DueUpkeep,
     LogDescription,
 )
 from kafka_on_spark.service.describe.metric import HELP
@@ -63,19 +62,6 @@ def test_a_log_that_could_not_be_looked_at_is_a_figure_and_no_zeros():
     assert found["Unreadable", TOPIC, "0", "1", "away"] == 1
     assert ("Size", TOPIC, "0", "1") not in found
     assert not any(TOPIC in name for name in figures([log(1, is_made=False)]))
-
-
-def test_what_is_due_has_its_bytes_and_its_age():
-    due = DueUpkeep(kind="merge", count=2, size_bytes=70, since_ms=1000)
-    unknown = DueUpkeep(kind="compact", count=1)
-
-    found = figures([log(1, due=(due, unknown))], now_ms=1500)
-
-    assert found["due-count", TOPIC, "0", "1", "merge"] == 2
-    assert found["due-bytes", TOPIC, "0", "1", "merge"] == 70
-    assert found["due-for-ms", TOPIC, "0", "1", "merge"] == 500
-    assert found["due-count", TOPIC, "0", "1", "compact"] == 1
-    assert ("due-for-ms", TOPIC, "0", "1", "compact") not in found
 
 
 def test_what_fails_is_told_with_its_error_and_for_how_long():
