@@ -540,26 +540,6 @@ class MemoryHeartbeats:
             raise KafkaStorageError("the metadata root does not answer")
 
 
-class MemoryRootHints:
-    """RootHints in memory: the last one written, or what a test puts in its place."""
-
-    def __init__(self) -> None:
-        self.hint: dict[str, int] | None = None
-        self.is_offline = False
-
-    def read(self, cluster_id: str) -> dict[str, int]:
-        self._check_answers()
-        return dict(self.hint or {})
-
-    def write(self, cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> None:
-        self._check_answers()
-        self.hint = dict(cleaned_at_ms)
-
-    def _check_answers(self) -> None:
-        if self.is_offline:
-            raise KafkaStorageError("the metadata root does not answer")
-
-
 class MemoryMetadataLog:
     """A MetadataLog in memory, with the same kinds of faults. Several services may share it.
 

@@ -158,24 +158,3 @@ class Heartbeats(Protocol):
         """Remove what stands of all but these, where it can be. Of one that is about to join it is
         removed as well, which its next heartbeat mends."""
         ...
-
-
-class RootHints(Protocol):
-    """Keeps when roots were cleaned last, for processes that each would do it. Never trusted."""
-
-    def read(self, cluster_id: str) -> Mapping[str, int]:
-        """Return when each root was cleaned, by its name (ms since 1970 UTC, by the clock of who
-        did it); nothing if there is no valid hint.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
-        ...
-
-    def write(self, cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> None:
-        """Replace the last hint.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer, or takes no writes.
-        """
-        ...

@@ -4,7 +4,6 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
-from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.hints import hint_roots
 
@@ -69,11 +68,11 @@ def test_a_root_that_does_not_take_it_is_told_once_and_so_is_its_end(file, roots
     assert told[-1].endswith("is written again")
 
 
-def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(roots):
-    (roots[0] / "roots.json").mkdir()
-    FileRootHints(hint_roots(roots[1])).write("a-cluster", {"1": 7})
+def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(file, roots):
+    (roots[0] / "hint").mkdir()
+    (roots[1] / "hint").write_bytes(b"1")
 
-    assert FileRootHints(hint_roots(*roots)).read("a-cluster") == {"1": 7}
+    assert list(file.contents()) == [b"1"]
 
 
 def test_a_hint_lies_where_the_voters_are_by_now(roots):

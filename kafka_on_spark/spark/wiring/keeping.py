@@ -71,7 +71,6 @@ from kafka_on_spark.spark.wiring.task_calls import or_away
 from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock, processor_ms
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE
-from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
 
 if TYPE_CHECKING:
@@ -123,13 +122,7 @@ class Keeping:
                 pace=UPKEEP_PACE,
             ),
             run_upkeep=or_away(tasks.of(upkeep_task)),
-            roots=RootUpkeep(
-                metadata,
-                clock,
-                hints=FileRootHints(hint_roots),
-                visit=or_away(tasks.of(visit_task)),
-                watch=self.watch,
-            ),
+            roots=RootUpkeep(metadata, clock, visit=or_away(tasks.of(visit_task))),
             watch=self.watch,
             record_finding=services.note_finding,
             processor_ms=processor_ms if tasks.are_in_this_process else None,
