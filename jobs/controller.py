@@ -34,7 +34,7 @@ def control(cluster: Cluster, seconds: float | None) -> tuple[str, int]:
         f" {plural(report.records_deleted, 'record')} and {plural(report.tables_removed, 'table')}"
     )
     denied = [f"the roots of {_named(report.denied)} deny this process"] if report.denied else []
-    return "; ".join([figures, *denied, *report.upkeep_failures]), 0
+    return "; ".join([figures, *denied]), 0
 
 
 def _named(broker_ids: tuple[int, ...]) -> str:

@@ -76,8 +76,6 @@ def run(
         f" fenced {_names(report.fenced)}, came back {_names(report.unfenced)},"
         f" {plural(report.leaders_moved, 'partition')} with another leader.{deleted}"
     )
-    for failure in report.upkeep_failures:
-        note(failure)
 
 
 def _names(broker_ids: tuple[int, ...]) -> str:
@@ -107,15 +105,14 @@ def replicate(
     A round visits the partitions with work and inspects a part of the others, so that rounds
     inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1
     while a follower is behind or out of sync, or a partition was not inspected in time: run it
-    again, and a controller; and while upkeep fails, which each call says.
+    again, and a controller.
     """
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
     if session.output is Output.JSON:
         write_json(asdict(report))
     else:
         _show_round(report)
-    is_well = report.is_caught_up and not report.upkeep_failures
-    raise typer.Exit(0 if is_well else FOUND)
+    raise typer.Exit(0 if report.is_caught_up else FOUND)
 
 
 def _topics(session: Session, topic: str | None, include: str | None) -> list[str] | None:
@@ -141,8 +138,6 @@ def _show_round(report: ReplicationReport) -> None:
             f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"
             " replica.sweep.interval.ms: --sweep inspects all now."
         )
-    for failure in report.upkeep_failures:
-        note(failure)
 
 
 @alone()

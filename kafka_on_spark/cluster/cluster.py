@@ -9,7 +9,7 @@ from __future__ import annotations  # most of the types belong to modules that f
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from types import TracebackType
@@ -1254,8 +1254,7 @@ class Cluster:
         """
         from kafka_on_spark.service.control.controller_loop import duration_ms
 
-        report = self._now.keeping.controller_loop().run(duration_ms(seconds))
-        return replace(report, upkeep_failures=self._now.keeping.upkeep_failures())
+        return self._now.keeping.controller_loop().run(duration_ms(seconds))
 
     @_operation(REPLICATE)
     def replicate(

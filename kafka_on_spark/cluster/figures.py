@@ -46,7 +46,7 @@ def metrics_of(
         *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
         *(() if is_cut_off else [_time_ahead(image, now_ms)]),
         *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
-        *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
+        *upkeep_metrics(logs, watch, watch.orphan_bytes(image)),
         *counted,
         *begun_topics(counted, image),
         *FLUSHES.metrics(),

@@ -232,12 +232,12 @@ class ServedCluster:
         if services is None or not is_held_by(services.metadata.image, services.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
-        before = _failures_of(self._last_round)
+        before = frozenset(self._last_round.failures)
         report = services.keeping.replicate(copy_ms_max=COPY_MS_MAX)
         self._last_round = report
         self.round_count += 1
         self._note_success(ROUND)
-        now = _failures_of(report)
+        now = frozenset(report.failures)
         for each in sorted(now - before)[:TOLD_MAX]:
             log.warning("%s", each)
         if before - now:
@@ -287,7 +287,7 @@ class ServedCluster:
                 "count": self.round_count,
                 "not_inspected_in_time": report.not_looked_at,
                 "is_caught_up": report.is_caught_up,
-                "failures": sorted(_failures_of(report))[:TOLD_MAX],
+                "failures": sorted(set(report.failures))[:TOLD_MAX],
             },
             "reasons": reasons,
         }
@@ -317,7 +317,3 @@ class ServedCluster:
         if self._services is not None:
             figures += metrics_of(self._services, is_cut_off=METADATA in failing)
         return figures
-
-
-def _failures_of(report: ReplicationReport) -> frozenset[str]:
-    return frozenset((*report.failures, *report.upkeep_failures))

@@ -24,7 +24,7 @@ def image():
 
 # fmt: off
 REPORTS = [
-    pytest.param(ControllerReport(fenced=(BrokerId(4),), upkeep_failures=(HOSTILE,)), ["(4,)", SEEN], id="passes"),
+    pytest.param(ControllerReport(fenced=(BrokerId(4),)), ["(4,)"], id="passes"),
     pytest.param(ReplicationReport(copied_records=1234, failures=(HOSTILE,)), ["1234", SEEN], id="a round"),
     pytest.param(UpkeepReport(visited=7, rows=(UpkeepRow(topic=HOSTILE, partition=0, broker_id=BrokerId(2), kind="merge"),)), ["merge", SEEN], id="upkeep"),
     pytest.param(FsckReport(findings=(Finding(invariant="I5", place=Place(), sentence=HOSTILE),), orphans=(), coverage=(), is_deep=True), ["I5", SEEN], id="a check"),

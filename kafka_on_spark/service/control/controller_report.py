@@ -21,7 +21,6 @@ class ControllerReport(Shown):
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
         denied: Brokers whose roots refuse this process, so that it can't judge them.
         records_deleted: Records that retention deleted, in all partitions.
-        upkeep_failures: Which upkeep fails in this process, in words, and since when.
     """
 
     fenced: tuple[BrokerId, ...] = ()
@@ -31,7 +30,6 @@ class ControllerReport(Shown):
     tables_removed: int = 0
     denied: tuple[BrokerId, ...] = ()
     records_deleted: int = 0
-    upkeep_failures: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -19,7 +19,6 @@ GAUGES: Final[Mapping[tuple[str, str], str]] = {
         "max-dirty-percent",
     ): "Largest dirty part of a compacted log, in percent.",
     ("Upkeep", "orphan-bytes"): "Files that no commit names, in replicas that it has cleaned.",
-    ("Upkeep", "failing-for-ms"): "How long this process has seen a kind of upkeep fail, ms.",
     ("KafkaController", "ActiveControllerCount"): "1: this process is the controller.",
     ("KafkaController", "ActiveBrokerCount"): "Brokers that are not fenced.",
     ("KafkaController", "FencedBrokerCount"): "Brokers that are fenced.",

@@ -1,18 +1,16 @@
 """Figures of logs and their upkeep, under Kafka's names where Kafka has them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble, UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 
 
 def upkeep_metrics(
     logs: Sequence[LogDescription],
     watch: UpkeepWatch,
-    troubles: Iterable[UpkeepTrouble],
-    now_ms: int,
     orphan_bytes: Mapping[BrokerId, int],
 ) -> list[Metric]:
     """Return the figures of logs, and of what a process did for them."""
@@ -21,7 +19,6 @@ def upkeep_metrics(
         *_of_brokers(logs),
         *_of_process(watch),
         *_of_orphans(orphan_bytes),
-        *(_of_trouble(each, now_ms) for each in troubles),
     ]
 
 
@@ -73,13 +70,3 @@ def _of_orphans(orphan_bytes: Mapping[BrokerId, int]) -> Iterator[Metric]:
     for broker_id, size_bytes in sorted(orphan_bytes.items()):
         labels: dict[str, str | int] = {"broker": broker_id}
         yield Metric(type="Upkeep", name="orphan-bytes", labels=labels, value=size_bytes)
-
-
-def _of_trouble(trouble: UpkeepTrouble, now_ms: int) -> Metric:
-    labels: dict[str, str | int] = {"kind": trouble.kind, "error": trouble.error}
-    if trouble.topic:
-        labels |= {"topic": trouble.topic, "partition": trouble.partition}
-    if trouble.broker_id is not None:
-        labels["broker"] = trouble.broker_id
-    age_ms = max(0, now_ms - trouble.since_ms)
-    return Metric(type="Upkeep", name="failing-for-ms", labels=labels, value=age_ms)

@@ -2,18 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from kafka_on_spark.errors import (
-    FencedLeaderEpochError,
-    KafkaOnSparkError,
-    NotLeaderOrFollowerError,
-    UnknownLeaderEpochError,
-)
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
-
-PASSING: Final = (FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError)
-"""What a new leader, or a newer image, ends by itself."""
 
 RootNow = Callable[[ReplicaAddress], int]
 """Returns the time of a replica's root, ms: the modification time of a file that it writes there.
@@ -33,13 +25,12 @@ class LookTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look(Generic[ReportT]):
-    """What was seen; None: it could not be, for `error`, which `may_pass` by itself."""
+    """What was seen; None: it could not be, for `error`."""
 
     report: ReportT | None = None
     error: str | None = None
-    may_pass: bool = False
 
     @classmethod
     def failed(cls, error: KafkaOnSparkError) -> "Look[ReportT]":
         """Return a look that an error has ended."""
-        return cls(error=error.message, may_pass=isinstance(error, PASSING))
+        return cls(error=error.message)

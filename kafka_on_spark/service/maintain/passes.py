@@ -98,7 +98,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         timeout_ms: int,
         watch: UpkeepWatch | None = None,
     ) -> None:
-        self._watch = watch or UpkeepWatch(clock)
+        self._watch = watch or UpkeepWatch()
         self._metadata = metadata
         self._clock = clock
         self._commit_clock = commit_clock
@@ -256,11 +256,9 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         for order, look in zip(orders, looks, strict=True):
             if look.error is not None:
                 log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
-            if is_dry_run:
-                continue
-            self._remember(order, look)
-            if not look.may_pass:
-                self._watch.record(order.key, None, {self.kind: look.error})
+            if not is_dry_run:
+                self._remember(order, look)
+                self._watch.count(self.kind, 0, 0, failed=look.error is not None)
         return looks
 
     def _remember(self, order: OrderT, look: Look[ReportT]) -> None:

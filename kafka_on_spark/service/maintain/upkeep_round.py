@@ -33,7 +33,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import (
     with_time,
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
-from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import (
     VISIT_TIMES_MAX,
     RunUpkeep,
@@ -90,7 +90,7 @@ class ReplicaUpkeep:
     ) -> None:
         self._processor_ms = processor_ms or clock.monotonic_ms
         self._record_finding = record_finding
-        self._watch = watch or UpkeepWatch(clock)
+        self._watch = watch or UpkeepWatch()
         self._metadata = metadata
         self._clock = clock
         self._progress = progress
@@ -118,13 +118,10 @@ class ReplicaUpkeep:
         if not self._lock.acquire(blocking=False):
             return UpkeepReport()  # another thread does it
         try:
-            report = self._run_share(self._metadata.image, topics, after_part)
-            self._watch.record(None, None, {ROUND: None})
-            return report
+            return self._run_share(self._metadata.image, topics, after_part)
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
-            self._watch.record(None, None, {ROUND: error.message})
             log.warning("upkeep is left to the next round: %s", error)
             return UpkeepReport()
         finally:

@@ -27,8 +27,6 @@ class ReplicationReport(Shown):
             the ISR; and all replicas were inspected within the interval.
         resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
             lets bytes through; 0: its time to copy was over. None: nothing waits for time.
-        upkeep_failures: Which upkeep fails in this process, in words, and since when. It keeps no
-            replica from being caught up.
     """
 
     partition_count: int = 0
@@ -41,4 +39,3 @@ class ReplicationReport(Shown):
     failures: tuple[str, ...] = ()
     is_caught_up: bool = True
     resume_after_ms: float | None = None
-    upkeep_failures: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ none of it, and it brings half of the project's modules.
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -84,7 +83,7 @@ class Keeping:
     """Runs rounds and passes, and remembers between them what they have learned.
 
     Attributes:
-        watch: What this process has seen of upkeep: what was done, and what fails.
+        watch: What this process has done of upkeep.
         pace: Back-offs and throttles of this process's rounds.
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
@@ -104,7 +103,7 @@ class Keeping:
         self._services, self._metadata = services, metadata
         self.describe = tasks.of(description_task, few=LOCAL_LOOKS_MAX)
         self.measure = tasks.of(size_task)
-        self.watch = UpkeepWatch(clock)
+        self.watch = UpkeepWatch()
         self.pace = FetchPace(clock)
         self.sweep_hints = FileSweepHints(hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)
@@ -175,10 +174,6 @@ class Keeping:
             overrides=check_settings(configs or {}, topic_only=False),
         )
 
-    def upkeep_failures(self) -> tuple[str, ...]:
-        """Return what of upkeep fails, in words."""
-        return tuple(map(str, self.watch.current(self._metadata.image)))
-
     def replicate(
         self,
         topics: str | Iterable[str] | None = None,
@@ -202,7 +197,7 @@ class Keeping:
         ):
             with operating(operation):
                 part.run_share(topics)
-        return replace(report, upkeep_failures=self.upkeep_failures())
+        return report
 
     def maintain(
         self,

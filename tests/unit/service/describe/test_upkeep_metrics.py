@@ -1,6 +1,6 @@
 """Figures of logs and their upkeep: Kafka's names, and each with what it says."""
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
@@ -11,7 +11,6 @@ from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult, WorkDone
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
-from tests.fakes import FakeClock
 
 KEY = PartitionKey(TOPIC_ID, 0)
 IMAGE = image_of(partition("1 2 3"))
@@ -35,9 +34,9 @@ def compacted(ratio):
     )
 
 
-def figures(logs, watch=None, image=IMAGE, now_ms=1_700_000_000_000):
-    watch = watch or UpkeepWatch(FakeClock())
-    metrics = upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image))
+def figures(logs, watch=None, image=IMAGE):
+    watch = watch or UpkeepWatch()
+    metrics = upkeep_metrics(logs, watch, watch.orphan_bytes(image))
     assert all(each.help for each in metrics)
     found = {
         (each.name, *(str(value) for value in each.labels.values())): each.value for each in metrics
@@ -64,27 +63,28 @@ def test_a_log_that_could_not_be_looked_at_is_a_figure_and_no_zeros():
     assert not any(TOPIC in name for name in figures([log(1, is_made=False)]))
 
 
-def test_what_fails_is_told_with_its_error_and_for_how_long():
-    clock = FakeClock()
-    watch = UpkeepWatch(clock)
-    watch.record(KEY, 2, {"compact": "a file is damaged"})
-    watch.record(KEY, 3, {"merge": "no room"})
-    clock.advance(2000)
-    logs = [
-        log(1, is_leader=True, compacted=compacted(0.25)),
-        log(2, compacted=compacted(0.5)),
-        log(3),
-    ]
+def test_a_broker_has_the_ratio_of_its_dirtiest_log():
+    logs = [log(1, compacted=compacted(0.25)), log(2, compacted=compacted(0.5)), log(3)]
 
-    found = figures(logs, watch, now_ms=clock.now_ms())
+    found = figures(logs)
 
     assert [found["max-dirty-percent", str(each)] for each in (1, 2, 3)] == [25, 50, 0]
-    assert found["failing-for-ms", "compact", "a file is damaged", TOPIC, "0", "2"] == 2000
-    assert found["failing-for-ms", "merge", "no room", TOPIC, "0", "3"] == 2000
+
+
+def test_what_was_done_is_summed_by_kind():
+    watch = UpkeepWatch()
+    merged = WorkDone(count=2, what="merges", size_bytes=100, written_bytes=40)
+    failed = WorkDone().failed(CorruptLogError("broken"))
+    for each in (merged, merged, failed):
+        watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("merge", each),))])
+
+    total = watch.totals["merge"]
+
+    assert (total.count, total.size_bytes, total.written_bytes, total.failures) == (4, 200, 80, 1)
 
 
 def test_orphans_are_told_by_broker_as_they_were_last_seen():
-    watch = UpkeepWatch(FakeClock())
+    watch = UpkeepWatch()
 
     def clean(broker_id, work, kind="clean"):
         watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(broker_id), done=((kind, work),))])
@@ -103,7 +103,7 @@ def test_orphans_are_told_by_broker_as_they_were_last_seen():
 
 
 def test_orphans_of_a_replica_that_the_partition_no_longer_has_are_not_told():
-    watch = UpkeepWatch(FakeClock())
+    watch = UpkeepWatch()
     work = WorkDone(orphan_bytes=70)
     watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(3), done=(("clean", work),))])
 
@@ -111,10 +111,10 @@ def test_orphans_of_a_replica_that_the_partition_no_longer_has_are_not_told():
 
 
 def test_only_what_rises_for_good_is_a_counter():
-    watch = UpkeepWatch(FakeClock())
+    watch = UpkeepWatch()
     watch.count("merge", 1, 10)
 
-    metrics = upkeep_metrics([log(1)], watch, [], 0, {})
+    metrics = upkeep_metrics([log(1)], watch, {})
 
     assert {each.name for each in metrics if each.is_counter} == {
         "done-count",
