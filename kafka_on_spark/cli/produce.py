@@ -1,4 +1,4 @@
-"""`produce`: appends lines, JSON or files to a topic, as kafka-console-producer does.
+"""`produce`: appends lines or JSON to a topic, as kafka-console-producer does.
 
 Input is read by chunks of whole lines, each of which is one append, so memory is bounded: while a
 chunk is appended nothing is read, a pipe fills up, and its writer waits. An append whose outcome is
@@ -25,7 +25,7 @@ from kafka_on_spark.cli.lines import (
     parsed_json,
     properties_of,
 )
-from kafka_on_spark.cli.options import INTERRUPTED, Quiet, micros
+from kafka_on_spark.cli.options import INTERRUPTED, Quiet
 from kafka_on_spark.cli.output import Output, note, plural, say, write_json
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
@@ -41,7 +41,6 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
 )
-from kafka_on_spark.ids import whole_number
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
@@ -75,19 +74,14 @@ PAUSE_MS_MAX = 1_000
 
 STANDARD_INPUT: Final = "standard input"
 
-PROPERTIES: Final = ("acks", "batch.size", "delivery.timeout.ms", "linger.ms")
-"""Kafka's settings of a producer that are obeyed."""
-
 Topic = Annotated[str, typer.Option(metavar="NAME", help="The topic to append to.")]
 Files = Annotated[
     list[str],
     typer.Argument(
         metavar="[FILE]...",
-        help="Each file is one record's value, its bytes as they are; with --lines, each of its"
-        " lines is. - is standard input, whose lines are read if no file is named.",
+        help="Files whose lines are appended; - is standard input, which is read if none is named.",
     ),
 ]
-Lines = Annotated[bool, typer.Option(help="Append the lines of the files.")]
 Json = Annotated[
     bool,
     typer.Option(
@@ -116,14 +110,6 @@ Partition = Annotated[
         help="The partition of all records; -1: by key, whatever their JSON says.",
     ),
 ]
-Timestamp = Annotated[
-    str,
-    typer.Option(
-        metavar="WHEN",
-        help="The create time of all records: milliseconds since 1970, or"
-        " 2026-01-31T12:00:00Z. Without it, now.",
-    ),
-]
 Acks = Annotated[
     str,
     typer.Option(
@@ -133,33 +119,6 @@ Acks = Annotated[
         help="What acknowledges a record: all replicas in sync, or the leader alone.",
     ),
 ]
-LingerMs = Annotated[
-    int,
-    typer.Option(
-        "--linger-ms",
-        "--timeout",
-        min=0,
-        max=INT_MAX,
-        help=f"How long records gather before an append begins. [default: {LINGER_MS}]",
-    ),
-]
-BatchSize = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=INT_MAX,
-        help=f"Bytes of input in one append at most. [default: {CHUNK_BYTES}]",
-    ),
-]
-ProducerProperty = Annotated[
-    list[str],
-    typer.Option(
-        "--producer-property",
-        "--command-property",
-        metavar="NAME=VALUE",
-        help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}.",
-    ),
-]
 
 
 @alone()
@@ -167,15 +126,10 @@ def produce(
     session: Session,
     topic: Topic,
     files: Files | None = None,
-    lines: Lines = False,
     json: Json = False,
     reader_property: ReaderProperty | None = None,
     partition: Partition | None = None,
-    timestamp: Timestamp | None = None,
     acks: Acks | None = None,
-    linger_ms: LingerMs | None = None,
-    batch_size: BatchSize | None = None,
-    producer_property: ProducerProperty | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Append lines of standard input or of files to a topic, each as one record.
@@ -184,16 +138,10 @@ def produce(
     error names are; 3 if it is unknown whether some of them are. Records are appended in their
     order, and once: an append that has to be tried again is not doubled.
     """
-    are_lines = lines or json or files is None
-    paths = files or ["-"]
     reader = properties_of(reader_property, "--property", READER_PROPERTIES)
-    if reader and (json or not are_lines):
-        raise InvalidRequestError(
-            "--property is for lines, and not with --json: leave it out, or give --lines where"
-            " files are named"
-        )
-    client = properties_of(producer_property, "--producer-property", PROPERTIES)
-    acks = check_acks(acks or client.get("acks", "all"))
+    if reader and json:
+        raise InvalidRequestError("--property is for lines, and not with --json: leave one out")
+    acks = check_acks(acks or "all")
     if acks == "0":
         raise InvalidRequiredAcksError(
             "acks can't be 0, which waits for no answer, and produce says what was acknowledged:"
@@ -201,26 +149,19 @@ def produce(
         )
     image = session.cluster.image
     settings = image.settings(image.topic(topic).topic_id)
-    delivery_ms = settings.integer("delivery.timeout.ms")
     appends = Appends(
         session.cluster,
         topic,
         parse=parsed_json if json else line_parser(reader),
         partition=partition,
-        timestamp_us=None if timestamp is None else micros(timestamp, "--timestamp"),
         acks=acks,
-        delivery_timeout_ms=_number(None, client, "delivery.timeout.ms", 1, delivery_ms),
+        delivery_timeout_ms=settings.integer("delivery.timeout.ms"),
     )
     with Interrupts() as interrupts:
-        source = Input(
-            interrupts,
-            linger_ms=_number(linger_ms, client, "linger.ms", 0, LINGER_MS),
-            chunk_bytes=_number(batch_size, client, "batch.size", 1, CHUNK_BYTES),
-            bytes_max=settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16,
-        )
+        bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
         ending: BaseException | None = None
         try:
-            for chunk in source.lines(paths) if are_lines else source.whole_files(paths):
+            for chunk in Input(interrupts, bytes_max).lines(files or ["-"]):
                 appends.append_chunk(chunk)
         except (KafkaOnSparkError, KeyboardInterrupt) as error:
             ending = error
@@ -250,32 +191,11 @@ def _conclude(
         raise kind(f"{ending}; {before}")
 
 
-def _number(
-    option: int | None, client: Mapping[str, str], name: str, least: int, default: int
-) -> int:
-    """Return a setting: of its option, of a property, or `default`.
-
-    Raises:
-        InvalidRequestError: The property is no number that is allowed.
-    """
-    if option is not None or name not in client:
-        return default if option is None else option
-    try:
-        number = whole_number(client[name])
-    except ValueError:
-        number = -1
-    if not least <= number <= INT_MAX:
-        raise InvalidRequestError(
-            f"property {name} can't be {client[name]!r}: give a number from {least} to {INT_MAX}"
-        )
-    return number
-
-
 # Input
 
 
 class Chunk(NamedTuple):
-    """Some lines, or some whole files.
+    """Some lines.
 
     Attributes:
         parts: Their bytes.
@@ -291,14 +211,10 @@ class Input(NamedTuple):
 
     Attributes:
         interrupts: Interrupt the wait for more.
-        linger_ms: A chunk ends so long after its first byte, if no more is there.
-        chunk_bytes: It ends at so many bytes.
         bytes_max: What is longer can be no record, and is not read to its end.
     """
 
     interrupts: Interrupts
-    linger_ms: int
-    chunk_bytes: int
     bytes_max: int
 
     def lines(self, paths: Sequence[str]) -> Iterator[Chunk]:
@@ -316,7 +232,11 @@ class Input(NamedTuple):
                 count = 1
                 for lines in self._lines_of(descriptor):
                     if lines is None:
-                        raise self._too_large(f"line {count:,} of {name}", "make it smaller")
+                        raise MessageTooLargeError(
+                            f"line {count:,} of {name} has more than {self.bytes_max:,} bytes,"
+                            " which no record of the topic may have: make it smaller, or raise the"
+                            " topic's max.message.bytes"
+                        )
                     parts = [each.removesuffix(b"\r") for each in lines]
                     yield Chunk(parts, partial(_line_names, name, count))
                     count += len(lines)
@@ -344,7 +264,7 @@ class Input(NamedTuple):
         more.register(descriptor, select.POLLIN)
         read_bytes = 0
         first_at_ms = None
-        while read_bytes < self.chunk_bytes:
+        while read_bytes < CHUNK_BYTES:
             part = os.read(descriptor, READ_BYTES)
             if not part:
                 return True
@@ -353,47 +273,11 @@ class Input(NamedTuple):
             rest += part
             read_bytes += len(part)
             waited_ms = now_ms - first_at_ms
-            if waited_ms >= max(GATHER_MS_MAX, self.linger_ms):
+            if waited_ms >= GATHER_MS_MAX:
                 break
-            if not more.poll(max(self.linger_ms - waited_ms, 0)):
+            if not more.poll(max(LINGER_MS - waited_ms, 0)):
                 break
         return False
-
-    def whole_files(self, paths: Sequence[str]) -> Iterator[Chunk]:
-        """Yield whole files, several small ones in a chunk; those before one that can't be read,
-        too.
-
-        Raises: as `lines`.
-        """
-        parts: list[bytes] = []
-        first = 0
-        for number, path in enumerate(paths):
-            try:
-                with self.interrupts.waiting():
-                    content = self._content(path)
-            except KafkaOnSparkError:
-                if parts:
-                    yield Chunk(parts, partial(_file_names, paths[first:number]))
-                raise
-            parts.append(content)
-            if sum(map(len, parts)) >= self.chunk_bytes or number == len(paths) - 1:
-                yield Chunk(parts, partial(_file_names, paths[first : number + 1]))
-                parts, first = [], number + 1
-
-    def _content(self, path: str) -> bytes:
-        content = bytearray()
-        with _opened(path) as descriptor:
-            while len(content) <= self.bytes_max and (part := os.read(descriptor, READ_BYTES)):
-                content += part
-        if len(content) > self.bytes_max:
-            raise self._too_large(path, "give --lines to append its lines")
-        return bytes(content)
-
-    def _too_large(self, name: str, advice: str) -> MessageTooLargeError:
-        return MessageTooLargeError(
-            f"{name} has more than {self.bytes_max:,} bytes, which no record of the topic may have:"
-            f" {advice}, or raise the topic's max.message.bytes"
-        )
 
 
 def _whole_lines(rest: bytearray) -> list[bytes]:
@@ -411,10 +295,6 @@ def _line_names(name: str, number: int, first: int, last: int) -> str:
     if first == last:
         return f"line {number + first:,} of {name}"
     return f"lines {number + first:,} to {number + last:,} of {name}"
-
-
-def _file_names(paths: Sequence[str], first: int, last: int) -> str:
-    return paths[first] if first == last else f"{paths[first]} to {paths[last]}"
 
 
 @contextmanager
@@ -465,17 +345,15 @@ class Appends:
         delivery_timeout_ms: int,
         parse: Parse,
         partition: int | None = None,
-        timestamp_us: int | None = None,
         acks: str = "all",
     ) -> None:
-        """`parse` makes records of a chunk's parts. `partition` and `timestamp_us` are of all
-        records; a partition of -1: the key decides, whatever a line says."""
+        """`parse` makes records of a chunk's parts. `partition` is of all records; -1: the key
+        decides, whatever a line says."""
         self._cluster = cluster
         self._topic = topic
         self._delivery_timeout_ms = delivery_timeout_ms
         self._parse = parse
         self._partition = partition
-        self._timestamp_us = timestamp_us
         self._acks = acks
         uuid = new_uuid()
         self._producer_id = id_of_one_run(uuid)
@@ -528,8 +406,6 @@ class Appends:
         if self._partition is not None:
             given = nothing if self._partition < 0 else [self._partition] * count
         chosen = dict(columns)
-        if self._timestamp_us is not None:
-            chosen["timestamp"] = [self._timestamp_us] * count
         if None in given:
             sticky = self.sticky()
             given = [

@@ -13,12 +13,12 @@ from kafka_on_spark.cli.produce import Input
 from kafka_on_spark.errors import MessageTooLargeError
 
 
-def _lines(descriptor, **pace):
-    source = Input(Interrupts(), **{"linger_ms": 0, "bytes_max": 1000, **pace})
+def _lines(descriptor, bytes_max=1000):
+    source = Input(Interrupts(), bytes_max)
     return (chunk.parts for chunk in source.lines([f"/dev/fd/{descriptor}"]))
 
 
-def _read(content, **pace):
+def _read(content):
     ours, theirs = os.pipe()
 
     def write():
@@ -28,7 +28,7 @@ def _read(content, **pace):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        return list(_lines(ours, **pace))
+        return list(_lines(ours))
     finally:
         os.close(ours)
         writer.join()
@@ -42,7 +42,8 @@ def _read(content, **pace):
 def test_lines_are_those_of_the_whole_wherever_reads_end(content, chunk_bytes, read_bytes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(produce, "READ_BYTES", read_bytes)
-        found = _read(content, chunk_bytes=chunk_bytes)
+        patch.setattr(produce, "CHUNK_BYTES", chunk_bytes)
+        found = _read(content)
 
     lines = [each.removesuffix(b"\r") for each in content.split(b"\n")]
     expected = (
@@ -52,10 +53,11 @@ def test_lines_are_those_of_the_whole_wherever_reads_end(content, chunk_bytes, r
     assert all(found)
 
 
-def test_line_that_is_too_long_is_told_after_those_before_it():
+def test_line_that_is_too_long_is_told_after_those_before_it(monkeypatch):
+    monkeypatch.setattr(produce, "CHUNK_BYTES", 10)
     ours, theirs = os.pipe()
     os.write(theirs, b"a\nb\n" + b"x" * 200)
-    found = _lines(ours, chunk_bytes=10, bytes_max=100)
+    found = _lines(ours, 100)
 
     assert next(found) == [b"a", b"b"]
     with pytest.raises(MessageTooLargeError, match="line 3"):

@@ -144,7 +144,7 @@ def test_a_quiet_call_says_nothing_beside_the_records(call, new_topic, tmp_path)
     (tmp_path / "lines").write_text("b\n")
 
     result = call._run("consume", "--topic", topic, "-qe")
-    said = call("produce", "-q", "--lines", "--topic", topic, tmp_path / "lines")
+    said = call("produce", "-q", "--topic", topic, tmp_path / "lines")
 
     assert (result.code, result.out, result.complaint) == (0, "a\n", "")
     assert said == ""

@@ -8,6 +8,7 @@ import pytest
 from kafka_on_spark.cli.lines import line_parser
 from kafka_on_spark.cli.produce import Appends, Chunk
 from kafka_on_spark.errors import (
+    ClusterClosedError,
     InvalidRequestError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
@@ -48,20 +49,10 @@ def _values(cluster, topic):
 def test_lines_of_files_are_records_in_their_order(call, new_topic, cluster, file):
     topic = new_topic()
 
-    said = call(
-        "produce", "--topic", topic, "--lines", file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2")
-    )
+    said = call("produce", "--topic", topic, file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2"))
 
     assert said == f"Appended 4 records to {topic}.\n"
     assert _values(cluster, topic) == [b"a", b"", b"b\xff", b"c"]
-
-
-def test_files_are_values_with_their_bytes_as_they_are(call, new_topic, cluster, file):
-    topic = new_topic()
-
-    call("produce", "--topic", topic, file(b"a\r\nb\n", "1"), file(b"", "2"))
-
-    assert _rows(cluster, topic) == [(None, b"a\r\nb\n", []), (None, b"", [])]
 
 
 def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
@@ -69,7 +60,7 @@ def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
     given = ("parse.key=true", "key.separator= ", "null.marker=-")
     properties = [each for one in given for each in ("--property", one)]
 
-    call("produce", "--topic", topic, *properties, "--lines", file(b"a 1\nb -\n- 3\n"))
+    call("produce", "--topic", topic, *properties, file(b"a 1\nb -\n- 3\n"))
 
     assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", None, []), (None, b"3", [])]
 
@@ -90,19 +81,12 @@ def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, f
     assert sum(each["record_count"] for each in answer["partitions"]) == 2
 
 
-def test_partition_and_time_of_the_call_hold_for_all(call, new_topic, cluster, file):
+def test_the_partition_of_a_call_holds_for_all(call, new_topic, cluster, file):
     topic = new_topic(partitions=3)
-    when = "2026-01-31T12:00:00Z"
 
-    answer = call.json(
-        "produce", "--topic", topic, "-p", 1, "--timestamp", when, "--lines", file(b"a\nb\n")
-    )
+    answer = call.json("produce", "--topic", topic, "-p", 1, file(b"a\nb\n"))
 
-    table = cluster.read(topic)
-    assert table.column("partition").to_pylist() == [1, 1]
-    assert {each.isoformat() for each in table.column("timestamp").to_pylist()} == {
-        "2026-01-31T12:00:00+00:00"
-    }
+    assert cluster.read(topic).column("partition").to_pylist() == [1, 1]
     part = {"partition": 1, "record_count": 2, "first_offset": 0, "last_offset": 1}
     assert answer == {"topic": topic, "record_count": 2, "partitions": [part]}
 
@@ -111,7 +95,7 @@ def test_bad_line_is_named_and_those_before_it_stand(call, new_topic, cluster, f
     topic = new_topic()
     path = file(b"a\t1\nb\t2\nc\nd\t4\n")
 
-    why = call.refused("produce", "--topic", topic, "--property", "parse.key=true", "--lines", path)
+    why = call.refused("produce", "--topic", topic, "--property", "parse.key=true", path)
 
     assert why.startswith(f'line 3 of {path} has no key separator ("\\x09"): "c"')
     assert why.endswith("; appended before: 2 records")
@@ -124,51 +108,33 @@ def test_record_that_the_topic_refuses_is_named_and_those_before_it_stand(
     topic = new_topic(configs={"max.message.bytes": 1000})
     path = file(b"".join(b"%d\n" % each for each in range(20)) + b"x" * 1001 + b"\nlast\n")
 
-    why = call.refused("produce", "--topic", topic, "--lines", path)
+    why = call.refused("produce", "--topic", topic, path)
 
     assert why.startswith(f"line 21 of {path}: a record has 1001 bytes")
     assert "appended before: 20 records" in why
     assert _values(cluster, topic) == [b"%d" % each for each in range(20)]
 
 
-def test_line_that_can_be_no_record_is_not_read_to_its_end(call, new_topic, cluster, file):
+def test_line_that_can_be_no_record_is_not_read_to_its_end(
+    call, new_topic, cluster, file, monkeypatch
+):
+    monkeypatch.setattr("kafka_on_spark.cli.produce.CHUNK_BYTES", 10_000)
     topic = new_topic(configs={"max.message.bytes": 1000})
     path = file(b"a\n" + b"x" * 10_000_000)
 
-    why = call.refused("produce", "--topic", topic, "--batch-size", 10_000, "--lines", path)
+    why = call.refused("produce", "--topic", topic, path)
 
     assert why.startswith(f"line 2 of {path} has more than 66,536 bytes")
     assert _values(cluster, topic) == [b"a"]
 
 
-def test_files_before_one_that_is_no_record_stand(call, new_topic, cluster, file):
-    topic = new_topic(configs={"max.message.bytes": 1000})
-    large = file(b"x" * 100_000, "large")
-
-    why = call.refused("produce", "--topic", topic, file(b"a", "1"), file(b"b", "2"), large)
-
-    assert why.startswith(f"{large} has more than 66,536 bytes")
-    assert why.endswith("; appended before: 2 records")
-    assert _values(cluster, topic) == [b"a", b"b"]
-
-
 REFUSED = [
     (("--json", "--property", "parse.key=true"), "--property is for lines, and not with --json"),
-    (("--property", "parse.key=true"), "--property is for lines"),
-    (("--lines", "--property", "parse.keys=true"), "did you mean 'parse.key'"),
-    (("--lines", "--acks", "0"), "waits for no answer"),
-    (("--lines", "--compression-codec", "gzip"), "No such option: --compression-codec"),
-    (("--lines", "--producer-property", "retries=3"), "unknown property 'retries'"),
-    (("--lines", "--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
-    (("--lines", "--producer-property", "linger.ms"), "give NAME=VALUE"),
-    (
-        ("--lines", "--producer-property", "linger.ms=3000000000"),
-        "give a number from 0 to 2147483647",
-    ),
-    (("--lines", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
-    (("--lines", "--linger-ms", "3000000000"), "--linger-ms"),
-    (("--lines", "-p", "3000000000"), "--partition"),
-    (("--lines", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+    (("--property", "parse.keys=true"), "did you mean 'parse.key'"),
+    (("--acks", "0"), "waits for no answer"),
+    (("--compression-codec", "gzip"), "No such option: --compression-codec"),
+    (("-p", "3000000000"), "--partition"),
+    (("/nowhere",), "/nowhere can't be read: No such file or directory"),
     (("/",), "/ can't be read: Is a directory"),
 ]
 
@@ -184,7 +150,7 @@ def test_options_that_mean_nothing_are_refused_before_anything_is_read(
 
 
 def test_unknown_topic_is_refused(call, file):
-    assert "nowhere" in call.refused("produce", "--topic", "nowhere", "--lines", file(b"a\n"))
+    assert "nowhere" in call.refused("produce", "--topic", "nowhere", file(b"a\n"))
 
 
 def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
@@ -205,7 +171,7 @@ def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
     monkeypatch.setattr(type(cluster), "append", loses_answers)
     monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
 
-    call("produce", "--topic", topic, "--lines", file(b"a\nb\n"))
+    call("produce", "--topic", topic, file(b"a\nb\n"))
 
     assert not lost
     assert _values(cluster, topic) == [b"a", b"b"]
@@ -233,7 +199,9 @@ def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
     monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
     monkeypatch.setattr("kafka_on_spark.cli.produce.READ_BYTES", 2)
 
-    call("produce", "--topic", topic, "--batch-size", 1, "--lines", file(b"a\nb\n"))
+    monkeypatch.setattr("kafka_on_spark.cli.produce.CHUNK_BYTES", 1)
+
+    call("produce", "--topic", topic, file(b"a\nb\n"))
     failing.clear()
 
     assert _values(cluster, topic) == [b"a", b"b"]
@@ -247,15 +215,15 @@ def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
 
     def loses_second(self, topic, batch, *, sequence, **options):
         if sequence:
-            raise RequestTimedOutError("no answer")
+            raise ClusterClosedError("no answer")
         return append(self, topic, batch, sequence=sequence, **options)
 
     monkeypatch.setattr(type(cluster), "append", loses_second)
     path = file(b"a\nb\nc\n")
-    small = ("--batch-size", 1, "--producer-property", "delivery.timeout.ms=1")
+    monkeypatch.setattr("kafka_on_spark.cli.produce.CHUNK_BYTES", 1)
 
     monkeypatch.setattr("kafka_on_spark.cli.produce.READ_BYTES", 2)
-    result = call._run("produce", "--topic", topic, *small, "--lines", path)
+    result = call._run("produce", "--topic", topic, path)
 
     assert (result.code, result.out) == (3, "")
     assert result.complaint == (

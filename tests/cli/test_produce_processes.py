@@ -7,8 +7,6 @@ import time
 from fcntl import F_GETPIPE_SZ, fcntl
 from subprocess import DEVNULL, PIPE
 
-import pytest
-
 STALLING = """
 import os
 from kafka_on_spark.cli.application import main
@@ -48,21 +46,14 @@ def test_pipe_is_appended_as_it_comes_and_an_interrupt_says_what_stands(call, ne
     assert complaint == "kafka-on-spark: interrupted\n"
 
 
-@pytest.mark.parametrize(
-    "options, appended",
-    [
-        pytest.param(("--lines", "FIRST", "-"), [b"first", b"second", b"third"], id="lines"),
-        pytest.param(("FIRST", "-"), [b"first\n", b"second\nthird"], id="a whole"),
-    ],
-)
 def test_input_that_another_process_has_made_non_blocking_is_waited_for(
-    call, new_topic, cluster, tmp_path, options, appended
+    call, new_topic, cluster, tmp_path
 ):
     topic = new_topic()
     (tmp_path / "FIRST").write_bytes(b"first\n")
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
-    arguments = ("produce", "--topic", topic, "--batch-size", 1, *options)
+    arguments = ("produce", "--topic", topic, "FIRST", "-")
     process = call.start(*arguments, stdin=ours, stdout=DEVNULL, stderr=PIPE, cwd=tmp_path)
     os.close(ours)
 
@@ -74,7 +65,7 @@ def test_input_that_another_process_has_made_non_blocking_is_waited_for(
     _, complaint = process.communicate()
 
     assert (process.returncode, complaint) == (0, "")
-    assert _values(cluster, topic) == appended
+    assert _values(cluster, topic) == [b"first", b"second", b"third"]
 
 
 def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
@@ -84,8 +75,6 @@ def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
         "produce",
         "--topic",
         topic,
-        "--batch-size",
-        300_000,
         stdin=PIPE,
         stdout=DEVNULL,
         stderr=PIPE,
@@ -139,9 +128,7 @@ def _filled(pipe, bytes_max):
 def test_named_pipe_is_opened_once_so_its_writer_loses_nothing(call, new_topic, cluster, tmp_path):
     topic = new_topic()
     os.mkfifo(tmp_path / "lines")
-    process = call.start(
-        "produce", "--topic", topic, "--lines", tmp_path / "lines", stdout=PIPE, stderr=PIPE
-    )
+    process = call.start("produce", "--topic", topic, tmp_path / "lines", stdout=PIPE, stderr=PIPE)
 
     (tmp_path / "lines").write_text("a\nb\n")
     try:
@@ -158,7 +145,7 @@ def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path, pipe_
     (tmp_path / "lines").write_text("a\n")
     ends = {"stdout": pipe_without_reader, "stderr": PIPE}
 
-    with call.start("produce", "--topic", topic, "--lines", tmp_path / "lines", **ends) as process:
+    with call.start("produce", "--topic", topic, tmp_path / "lines", **ends) as process:
         complaint = process.stderr.read()
 
     assert (process.returncode, complaint) == (141, "")
