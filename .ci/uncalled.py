@@ -24,7 +24,7 @@ ALLOWED = {
         # docs/look-into-it.md and the notebooks
         "broker_timeline", "isr_history", "leader_timeline",
     ],
-    "notebooks": ["_repr_html_", "_repr_png_"],
+    "notebooks": ["_repr_png_"],
     "Spark": [
         "LagListener", "abort", "getDefaultReadLimit", "initialOffset",
         "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.ids import BrokerId, TopicPartition
-from kafka_on_spark.notebook import Shown
 
 SAME_INVARIANT_MAX: Final = 20
 """Findings of one invariant in one place that are listed; a broken table has thousands."""
@@ -124,7 +123,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FsckReport(Shown):
+class FsckReport:
     """What a check of all tables found.
 
     Attributes:

@@ -23,7 +23,6 @@ from kafka_on_spark.controller.moves.reassignment_plan import partitions_of, pla
 from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRootError,
-    KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
 )
@@ -39,7 +38,6 @@ from kafka_on_spark.ids import (
     listed,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.notebook import shown
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
     LATEST,
@@ -288,14 +286,6 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _repr_html_(self) -> str:
-        from kafka_on_spark.service.describe.descriptions import overview
-
-        try:
-            return shown(f"Cluster at {self._root}", overview(self.image))
-        except KafkaOnSparkError as error:  # a notebook that shows it goes on
-            return shown(f"Cluster at {self._root}: {error}", {})
 
     @property
     def root(self) -> str:

@@ -62,8 +62,7 @@ def test_pictures_and_tables_are_shown_inline(executed):
 
     assert len(pictures) == 3
     assert all(len(each) > 10_000 for each in pictures)
-    assert sum("<p>topics</p><table" in each for each in pages) == 1  # the cluster
-    assert sum("<table" in each and "dataframe" in each for each in pages) == 6
+    assert sum("<table" in each and "dataframe" in each for each in pages) == 5
 
 
 def test_what_happened_and_what_would_have_is_told(executed):

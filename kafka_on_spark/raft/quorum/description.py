@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_on_spark.ids import Offset, QuorumEpoch
-from kafka_on_spark.notebook import Shown
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
@@ -81,7 +80,7 @@ class VoterDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumDescription(Shown):
+class QuorumDescription:
     """The quorum as one process has just seen it.
 
     Attributes:

@@ -6,11 +6,10 @@ Apart from the loop, since who runs one, serves it or prints it needs no more th
 from dataclasses import dataclass, field
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
-from kafka_on_spark.notebook import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerReport(Shown):
+class ControllerReport:
     """What a controller's passes decided.
 
     Attributes:

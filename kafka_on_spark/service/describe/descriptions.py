@@ -9,10 +9,8 @@ from kafka_on_spark.controller.partitions.partition_states import stalled_on
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.notebook import Shown
-from kafka_on_spark.query.moments import time_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class PartitionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription(Shown):
+class TopicDescription:
     """One topic.
 
     Attributes:
@@ -144,28 +142,3 @@ def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
         )
         for broker_id in sorted(image.brokers)
     ]
-
-
-def overview(image: MetadataImage) -> dict[str, object]:
-    """Return what a notebook shows of a cluster: its brokers, and figures of each topic."""
-    topics = sorted(image.topics.values(), key=lambda each: each.name)
-    return {
-        "cluster_id": image.cluster_id,
-        "controller": None if image.controller is None else image.controller.controller_id,
-        "metadata offset": image.offset,
-        "as of": f"{time_of(image.time_ms):%Y-%m-%d %H:%M:%S} UTC",
-        "brokers": describe_brokers(image),
-        "topics": [_topic_row(topic) for topic in topics],
-    }
-
-
-def _topic_row(topic: TopicImage) -> dict[str, object]:
-    partitions = topic.partitions.values()
-    return {
-        "topic": topic.name,
-        "partitions": len(partitions),
-        "replicas": max((len(each.replicas) for each in partitions), default=0),
-        "records": sum(each.high_watermark - each.log_start_offset for each in partitions),
-        "without a leader": sum(each.leader is None for each in partitions),
-        "under-replicated": sum(each.is_under_replicated for each in partitions),
-    }

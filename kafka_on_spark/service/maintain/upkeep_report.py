@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.notebook import Shown
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ class UpkeepRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepReport(Shown):
+class UpkeepReport:
     """What a round of upkeep did.
 
     Attributes:

@@ -5,11 +5,9 @@ Apart from the round: who serves, commands or prints needs the report, and not w
 
 from dataclasses import dataclass
 
-from kafka_on_spark.notebook import Shown
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationReport(Shown):
+class ReplicationReport:
     """What one round did.
 
     Attributes:
