@@ -9,35 +9,30 @@ tests go.
 """
 
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import too_old_by_ms
-from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.identity.root_clock import modified_ms, now_ms_at, time_and_size
+from kafka_on_spark.storage.identity.root_clock import now_ms_at
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
-from kafka_on_spark.storage.roots.local_changes import delete_file
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
 
 AGE_SECONDS_MIN: Final = 24 * 3600.0
 
-_PROBE: Final = re.compile(r"_probe-[0-9a-f]{32}")
 _OF_FILES: Final = re.compile(
     r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
     r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
-    rf"|{_PROBE.pattern}"
+    r"|_probe-[0-9a-f]{32}"
     r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
 )
 _QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
@@ -49,6 +44,7 @@ VIEWS: Final = "views"
 
 _VIEW: Final = re.compile(r"[0-9a-f]{32}")
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
+_METADATA_TABLE: Final = re.compile(f"{TABLE_PREFIX}.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +73,11 @@ def clean_broker_root(
     """Remove what killed processes left on a broker's root and, on a disk, in the replica folders
     `tables`, from `begins_at` on, one folder at least, until `is_over`."""
     cleaning = _Cleaning(root, options)
-    if not is_local(root):
-        cleaning.remove_objects()
-        return cleaning.result()
     if not begins_at:
-        cleaning.remove_scratch_tables()
         cleaning.remove_files(root, _OF_FILES)
-    for number, table in enumerate(sorted(each for each in tables if each >= begins_at)):
+        cleaning.remove_tables(root, _SCRATCH_TABLE)
+    folders = sorted(each for each in tables if each >= begins_at) if is_local(root) else []
+    for number, table in enumerate(folders):
         if number and is_over():
             return cleaning.result(left_at=table)
         for folder in (table, f"{table}/_delta_log"):
@@ -94,12 +88,15 @@ def clean_broker_root(
 def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootCleaned:
     """Remove what killed processes left on a metadata root."""
     cleaning = _Cleaning(root, options)
-    cleaning.remove_views()
+    cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
     if is_local(root):
         cleaning.remove_files(f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
         for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
             cleaning.remove_files(folder, _OF_FILES)
-        cleaning.remove_unnamed_tables(table)
+        # A root names its table once, so no process ever writes to its other empty ones.
+        cleaning.remove_tables(
+            root, _METADATA_TABLE, lambda other: other != table and cleaning.is_empty(other)
+        )
     return cleaning.result()
 
 
@@ -117,15 +114,13 @@ class _Cleaning:
         return RootCleaned(self.count, left_at, self.errors[0] if self.errors else None)
 
     @contextmanager
-    def _telling(self, path: str) -> Iterator[None]:
+    def _telling(self) -> Iterator[None]:
         try:
             yield
-        except ABSENT:
-            log.debug("%s is gone", path)
+        except UnsafeFileError as error:
+            log.debug("%s", error)  # a folder or a link stays
         except KafkaStorageError as error:
             self.errors.append(error.message)
-        except OSError as error:
-            self.errors.append(storage_error(error, f"clean {path}", self.options).message)
 
     @property
     def _files(self) -> RootFiles:
@@ -139,115 +134,42 @@ class _Cleaning:
             self.root_ms = now_ms_at(self.root, self.options)
         return too_old_by_ms(own_ms, self.root_ms) - written_at_ms > 1000 * AGE_SECONDS_MIN
 
-    def _delete(self, path: str) -> None:
-        self._files.delete(path)
-        self.count += 1
+    def _named(self, folder: str, names: re.Pattern[str]) -> list[str]:
+        found: list[str] = []
+        with self._telling():
+            found = self._files.names(folder)
+        return [f"{folder}/{name}" for name in found if names.fullmatch(name)]
 
     def remove_files(self, folder: str, names: re.Pattern[str]) -> None:
-        """Remove old files of such names from a local folder."""
-        with self._telling(folder):
-            remove = partial(_remove_in, folder, names, self._is_old)
-            removed, failure = within(self.root, remove, short_call_seconds(self.root))
-            self.count += removed
-            if failure is not None:
-                raise failure
+        """Remove old files of such names from a folder."""
+        before = self.count
+        for path in self._named(folder, names):
+            with self._telling():
+                is_there = self._files.size(path) is not None
+                at_ms = self._files.time_ms(path)
+                if is_there and at_ms is not None and self._is_old(at_ms):
+                    self._files.delete_file(path)
+                    self.count += 1
+        if self.count > before:
+            log.info("removed %d unfinished files from %s", self.count - before, folder)
 
-    def remove_views(self) -> None:
-        """Remove the tables of views that no process removed when it ended."""
-        folder = f"{self.root}/{VIEWS}"
-        with self._telling(folder):
-            for name in filter(_VIEW.fullmatch, self._files.names(folder)):
-                view = f"{folder}/{name}"
-                with self._telling(view):
-                    if self._is_old(_modified_ms(commit_path(view, 0), self.options)):
-                        self._delete(view)
+    def remove_tables(
+        self,
+        folder: str,
+        names: re.Pattern[str],
+        is_left: Callable[[str], bool] = lambda table: True,
+    ) -> None:
+        """Remove old tables of such names that `is_left` says are left."""
+        for table in self._named(folder, names):
+            with self._telling():
+                # On a store the first commit is a table's first object: without it this is the rest
+                # of a deletion.
+                at_ms = self._files.time_ms(table if is_local(table) else commit_path(table, 0))
+                if (at_ms is None or self._is_old(at_ms)) and is_left(table):
+                    self._files.delete(table)
+                    self.count += 1
 
-    def remove_scratch_tables(self) -> None:
-        """Remove the tables of tests of the root."""
-        with self._telling(self.root):
-            for name in filter(_SCRATCH_TABLE.fullmatch, self._files.names(self.root)):
-                table = f"{self.root}/{name}"
-                with self._telling(table):
-                    if self._is_old(_changed_ms(table)):
-                        self._delete(table)
-
-    def remove_objects(self) -> None:
-        """Remove the probes and the tables of tests of a store, which one listing finds."""
-        with self._telling(self.root):
-            for name in self._files.names(self.root):
-                path = f"{self.root}/{name}"
-                with self._telling(path):
-                    if _PROBE.fullmatch(name):
-                        self._remove_probe(path)
-                    elif _SCRATCH_TABLE.fullmatch(name):
-                        self._remove_scratch_table(path)
-
-    def _remove_probe(self, path: str) -> None:
-        written_at_ms = _written_at_ms(path, self.options)
-        if written_at_ms is not None and self._is_old(written_at_ms):
-            self._files.delete_file(path)
-            self.count += 1
-
-    def _remove_scratch_table(self, table: str) -> None:
-        written_at_ms = _written_at_ms(commit_path(table, 0), self.options)
-        # Its first commit was its first object: without it this is the rest of a deletion.
-        if written_at_ms is None or self._is_old(written_at_ms):
-            self._delete(table)
-
-    def remove_unnamed_tables(self, table: str) -> None:
-        """Remove empty metadata tables other than the one that the root names: a root names its
-        table once, so no process ever writes to the others."""
-        with self._telling(self.root):
-            for name in self._files.names(self.root):
-                other = f"{self.root}/{name}"
-                if not name.startswith(TABLE_PREFIX) or other == table:
-                    continue
-                with self._telling(other):
-                    if self._is_old(_changed_ms(other)) and self._is_empty(other):
-                        self._delete(other)
-
-    def _is_empty(self, table: str) -> bool:
+    def is_empty(self, table: str) -> bool:
+        """Return whether a table was created and never written to."""
         names = self._files.names
         return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED
-
-
-def _modified_ms(path: str, options: StorageOptions) -> int:
-    return within(path, partial(modified_ms, path, options), short_call_seconds(path))
-
-
-def _written_at_ms(path: str, options: StorageOptions) -> int | None:
-    """Return when a file was written, ms since 1970 UTC; None: there is none."""
-    read = partial(time_and_size, path, options)
-    found = within(path, read, short_call_seconds(path))
-    return None if found is None else found[0]
-
-
-def _remove_in(
-    folder: str, names: re.Pattern[str], is_old: Callable[[int], bool]
-) -> tuple[int, OSError | None]:
-    """Remove old files of such names; return how many, and why one could not be."""
-    removed = 0
-    failure: OSError | None = None
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not names.fullmatch(entry.name):
-                continue
-            try:
-                removed += _remove_old(entry, is_old)
-            except OSError as error:
-                failure = error
-    if removed:
-        log.info("removed %d files from %s that were never finished", removed, folder)
-    return removed, failure
-
-
-def _remove_old(entry: "os.DirEntry[str]", is_old: Callable[[int], bool]) -> bool:
-    with suppress(FileNotFoundError):  # another cleaner was faster
-        if entry.is_file(follow_symlinks=False) and is_old(_changed_ms(entry.path)):
-            delete_file(entry.path)
-            return True
-    return False
-
-
-def _changed_ms(path: str) -> int:
-    return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000

@@ -20,7 +20,7 @@ from kafka_on_spark.storage.calls.deadlines import extend_deadline, short_call_s
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.identity.root_clock import root_now_ms, time_and_size
+from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_obeys
 from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
@@ -44,18 +44,9 @@ class FileReplicaFolders:
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         """Return those of the files that are there, with sizes and times."""
-        look = partial(self._found, replica_folder(address), list(names))
-        return within(address.root, look, short_call_seconds(address.root))
-
-    def _found(self, folder: str, names: Sequence[str]) -> list[FoundFile]:
-        found = []
-        for name in names:
-            extend_deadline(short_call_seconds(folder))
-            seen = time_and_size(f"{folder}/{name}", self._options)
-            if seen is not None:  # else another cleaner was faster
-                written_at_ms, size_bytes = seen
-                found.append(FoundFile(name, size_bytes, written_at_ms))
-        return found
+        files = RootFiles(address.root, self._options)
+        look = partial(_found, files, replica_folder(address), list(names))
+        return within(address.root, look)
 
     def too_large_to_merge(
         self, address: ReplicaAddress, parts: Iterable[LogPart]
@@ -99,3 +90,13 @@ class FileReplicaFolders:
             count_request("DELETE", path)
             with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
                 delete_file(path)
+
+
+def _found(files: RootFiles, folder: str, names: Sequence[str]) -> list[FoundFile]:
+    found = []
+    for name in names:
+        seen = files.time_and_size(f"{folder}/{name}")
+        if seen is not None:  # else another cleaner was faster
+            written_at_ms, size_bytes = seen
+            found.append(FoundFile(name, size_bytes, written_at_ms))
+    return found

@@ -50,9 +50,10 @@ def size_of(path: str) -> int:
     return _size(os.stat(path, follow_symlinks=False), path)
 
 
-def time_of(path: str) -> int:
-    """Return when a file was written, by its disk's clock, ms since 1970 UTC."""
-    return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+def time_and_size_of(path: str) -> tuple[int, int]:
+    """Return when a file was written, by its disk's clock, ms since 1970 UTC, and its bytes."""
+    found = os.stat(path, follow_symlinks=False)
+    return found.st_mtime_ns // 1_000_000, found.st_size
 
 
 def local_write_refusal(folder: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
-from kafka_on_spark.storage.access.requests import count_request
+from kafka_on_spark.storage.access.requests import RequestKind, count_request
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
@@ -33,7 +33,8 @@ from kafka_on_spark.storage.roots.local_files import (
     read_local,
     read_local_end,
     size_of,
-    time_of,
+    stamp_opened,
+    time_and_size_of,
 )
 from kafka_on_spark.storage.roots.object_files import (
     read_object,
@@ -103,44 +104,52 @@ class RootFiles:
                 error
             )
 
+    def _ask(
+        self,
+        kind: RequestKind,
+        verb: str,
+        path: str,
+        on_disk: Callable[[], T],
+        on_store: Callable[[Any], T],
+        seconds: float | None = None,
+    ) -> T:
+        """Return what one request to `path` returns, on a disk or on its store's client."""
+        count_request(kind, path)
+
+        def ask() -> T:
+            with self._translating_errors(verb, path):
+                return on_disk() if is_local(path) else on_store(filesystem(path, self.options))
+
+        return within(self.url, ask, short_call_seconds(path) if seconds is None else seconds)
+
     def read(self, path: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes, or None if there is no such file.
 
         Raises:
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        count_request("GET", path)
         with suppress(*ABSENT):
-            return self._within_short(path, lambda: self._read(path, bytes_max))
+            return self._ask(
+                "GET",
+                "read",
+                path,
+                lambda: read_local(path, bytes_max),
+                lambda store: read_object(store, path, bytes_max),
+            )
         return None
-
-    def _within_short(self, path: str, work: Callable[[], T]) -> T:
-        return within(self.url, work, short_call_seconds(path))
-
-    def _within_long(self, path: str, work: Callable[[], T]) -> T:
-        return within(self.url, work, long_call_seconds(path))
-
-    def _read(self, path: str, bytes_max: int) -> bytes:
-        with self._translating_errors("read", path):
-            if is_local(path):
-                return read_local(path, bytes_max)
-            return read_object(filesystem(path, self.options), path, bytes_max)
 
     def read_end(self, path: str, size_bytes: int, count: int) -> bytes | None:
         """Return the last `count` bytes of a file of `size_bytes`, or None if there is no such
         file; as `read`."""
-        count_request("GET", path)
-        with suppress(*ABSENT):
-            return self._within_short(path, lambda: self._read_end(path, size_bytes, count))
-        return None
 
-    def _read_end(self, path: str, size_bytes: int, count: int) -> bytes:
-        with self._translating_errors("read", path):
-            if is_local(path):
-                return read_local_end(path, size_bytes, count)
-            store = filesystem(path, self.options)
+        def read_object_end(store: Any) -> bytes:
             end: bytes = store.cat_file(path, start=size_bytes - count, end=size_bytes)
             return end
+
+        with suppress(*ABSENT):
+            read_end = partial(read_local_end, path, size_bytes, count)
+            return self._ask("GET", "read", path, read_end, read_object_end)
+        return None
 
     def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         """Return the bytes of some objects of a store, None where there is none.
@@ -152,11 +161,12 @@ class RootFiles:
             UnsafeFileError: One has more than `bytes_max`.
         """
         count_request("GET", self.url, len(paths))
-        return self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
 
-    def _read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
-        with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
-            return read_objects(filesystem(self.url, self.options), paths, bytes_max)
+        def read() -> list[bytes | None]:
+            with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
+                return read_objects(filesystem(self.url, self.options), paths, bytes_max)
+
+        return within(self.url, read, short_call_seconds(self.url))
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
         """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
@@ -165,13 +175,16 @@ class RootFiles:
             FileNotFoundError: There is no such file.
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        count_request("GET", path)
         if not is_local(path):
-            yield self._within_short(path, lambda: self._read(path, bytes_max))
+            content = self.read(path, bytes_max)
+            if content is None:
+                raise FileNotFoundError(path)
+            yield content
             return
+        count_request("GET", path)
         with self._translating_errors("read", path):
-            pieces = local_pieces(path, bytes_max)
-            while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
+            pieces, seconds = local_pieces(path, bytes_max), short_call_seconds(path)
+            while (piece := within(self.url, lambda: next(pieces, None), seconds)) is not None:
                 yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
@@ -181,7 +194,7 @@ class RootFiles:
     def _write_one(self, path: str, content: Any, *, is_flushed: bool) -> None:
         written: list[tuple[str, str]] = []
         write = partial(self._write, path, [content], written, is_flushed=is_flushed)
-        self._within_long(path, write)
+        within(self.url, write, long_call_seconds(path))
         self._name_all(written)
 
     def write_all(
@@ -199,7 +212,7 @@ class RootFiles:
         try:
             for path, pieces in files:
                 write = partial(self._write, path, pieces, written, is_flushed=False)
-                self._within_long(path, write)
+                within(self.url, write, long_call_seconds(path))
             if is_flushed:
                 flush(temporary for temporary, _ in written)
             self._name_all(written)
@@ -210,7 +223,8 @@ class RootFiles:
         """Give written files their names; if one fails, the rest are deleted."""
         try:
             while written:
-                self._within_long(written[-1][1], partial(self._name, *written[-1]))
+                name = partial(self._name, *written[-1])
+                within(self.url, name, long_call_seconds(written[-1][1]))
                 written.pop()
         finally:
             self._delete_all(written)
@@ -220,7 +234,8 @@ class RootFiles:
             temporary, _ = written.pop()
             # The disk may be gone or hang; the first failure is raised already.
             with suppress(OSError, KafkaStorageError):
-                self._within_short(temporary, partial(delete_file, temporary))
+                delete = partial(delete_file, temporary)
+                within(self.url, delete, short_call_seconds(temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
@@ -248,7 +263,8 @@ class RootFiles:
         On a local disk its folder is created, but not the folder's parent.
         """
         count_request("PUT", path)
-        return self._within_long(path, lambda: self._write_if_absent(path, content))
+        write = partial(self._write_if_absent, path, content)
+        return within(self.url, write, long_call_seconds(path))
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
@@ -277,51 +293,52 @@ class RootFiles:
         Raises:
             UnsafeFileError: It is no regular file.
         """
-        count_request("HEAD", path)
-        return self._within_short(path, lambda: self._size(path))
 
-    def _size(self, path: str) -> int | None:
-        try:
-            if is_local(path):
-                return size_of(path)
-            with self._translating_errors("read the size of", path):
-                found: int = filesystem(path, self.options).info(path)["size"]
-                return found
-        except ABSENT:
-            return None
-        except OSError as error:  # local: the hottest path goes without `_translating_errors`
-            raise storage_error(
-                error, f"read the size of {path}", self.options
-            ) from self.options.shown(error)
+        def size_of_object(store: Any) -> int:
+            size: int = store.info(path)["size"]
+            return size
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD", "read the size of", path, partial(size_of, path), size_of_object
+            )
+        return None
 
     def stamp(self, path: str) -> tuple[object, ...] | None:
         """Return what tells an object of a store from another one of its name: its ETag, and when
         it was put; None if there is none."""
-        count_request("HEAD", path)
-        return self._within_short(path, lambda: self._stamp(path))
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD",
+                "read the state of",
+                path,
+                partial(stamp_opened, path),
+                lambda store: stamp_in(store.info(path)),
+            )
+        return None
 
-    def _stamp(self, path: str) -> tuple[object, ...] | None:
-        try:
-            with self._translating_errors("read the state of", path):
-                found = filesystem(path, self.options).info(path)
-        except ABSENT:
-            return None
-        return stamp_in(found)
+    def time_and_size(self, path: str) -> tuple[int, int] | None:
+        """Return when a file was written, by its root's clock, ms since 1970 UTC, and its bytes;
+        None if there is no such file.
+
+        Raises:
+            KafkaStorageError: The store tells no time.
+        """
+
+        def of_object(store: Any) -> tuple[int, int]:
+            found = store.info(path)
+            return time_in(found, path), int(found.get("size") or 0)
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD", "read the time of", path, partial(time_and_size_of, path), of_object
+            )
+        return None
 
     def time_ms(self, path: str) -> int | None:
-        """Return when a file was written, by its root's clock, ms since 1970 UTC; None if there is
-        no such file."""
-        count_request("HEAD", path)
-        return self._within_short(path, lambda: self._time_ms(path))
-
-    def _time_ms(self, path: str) -> int | None:
-        try:
-            with self._translating_errors("read the time of", path):
-                if is_local(path):
-                    return time_of(path)
-                return time_in(filesystem(path, self.options).info(path), path)
-        except ABSENT:
-            return None
+        """Return when a file was written, as `time_and_size`."""
+        found = self.time_and_size(path)
+        return None if found is None else found[0]
 
     def delete_file(self, path: str) -> None:
         """Delete a file of ours, such as a probe; no error if it is gone.
@@ -329,48 +346,46 @@ class RootFiles:
         A store is asked once. For `delete` it lists and looks first, which costs more than all else
         that is asked of it.
         """
-        with suppress(FileNotFoundError), self._translating_errors("delete", path):
-            self._within_short(path, partial(self._delete_file, path))
-        count_request("DELETE", path)
-
-    def _delete_file(self, path: str) -> None:
-        if is_local(path):
-            delete_file(path)
-        else:
-            filesystem(path, self.options).rm_file(path)
+        with suppress(FileNotFoundError):
+            self._ask(
+                "DELETE",
+                "delete",
+                path,
+                partial(delete_file, path),
+                lambda store: store.rm_file(path),
+            )
 
     def delete(self, path: str) -> None:
         """Delete a folder of ours with all that is in it, or a file; no error if it is gone."""
-        with suppress(FileNotFoundError), self._translating_errors("delete", path):
+        with suppress(FileNotFoundError):
             # A folder of many files takes long; how long, is not known before.
-            within(self.url, partial(self._delete, path), DELETE_SECONDS)
-        count_request("DELETE", path)
-
-    def _delete(self, path: str) -> None:
-        if is_local(path):
-            delete(path)
-        else:
-            filesystem(path, self.options).rm(path, recursive=True)
+            self._ask(
+                "DELETE",
+                "delete",
+                path,
+                partial(delete, path),
+                lambda store: store.rm(path, recursive=True),
+                DELETE_SECONDS,
+            )
 
     def write_refusal(self, path: str) -> str | None:
         """Return why this process can't write to a local folder; None if it can."""
         if not is_local(path):
             return None
-        return self._within_short(path, lambda: local_write_refusal(path))
+        return within(self.url, lambda: local_write_refusal(path), short_call_seconds(path))
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
-        count_request("LIST", path)
-        with suppress(*ABSENT):
-            return self._within_short(path, lambda: self._names(path))
-        return []
 
-    def _names(self, path: str) -> list[str]:
-        with self._translating_errors("list", path):
-            if is_local(path):
-                return sorted(os.listdir(path))
-            found = filesystem(path, self.options).ls(path, detail=False)
-        return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
+        def names_of_objects(store: Any) -> list[str]:
+            found = store.ls(path, detail=False)
+            return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "LIST", "list", path, lambda: sorted(os.listdir(path)), names_of_objects
+            )
+        return []
 
 
 def flush(paths: Iterable[str]) -> None:

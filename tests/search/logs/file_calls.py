@@ -307,7 +307,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (commit_files, "read_stamped", local.read_stamped),
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
-        (roots, "time_of", local.time),
+        (roots, "time_and_size_of", lambda path: (local.time(path), 0)),
         (roots, "os", system),
         (roots, "delete_file", local.unlink),
         (roots, "filesystem", lambda path, options: store),

@@ -9,9 +9,9 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.identity import root_clock
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, prepare_root
+from kafka_on_spark.storage.roots import roots
 
 OPTIONS = StorageOptions()
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -69,11 +69,12 @@ def test_time_of_an_object(monkeypatch, found, expected):
         def info(self, path):
             return found
 
-    monkeypatch.setattr(root_clock, "filesystem", lambda path, options: Store())
+    monkeypatch.setattr(roots, "filesystem", lambda path, options: Store())
+    files = roots.RootFiles("s3://bucket", OPTIONS)
 
     if expected is None:
         with pytest.raises(KafkaStorageError, match="does not say when"):
-            root_clock.modified_ms("s3://bucket/probe", OPTIONS)
+            files.time_ms("s3://bucket/probe")
     else:
-        found_ms = root_clock.modified_ms("s3://bucket/probe", OPTIONS)
+        found_ms = files.time_ms("s3://bucket/probe")
         assert found_ms == expected.timestamp() * 1000

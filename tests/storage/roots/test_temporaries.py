@@ -11,6 +11,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage import temporaries
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.lock.queued_files import FOLDER
+from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.temporaries import (
     AGE_SECONDS_MIN,
     clean_broker_root,
@@ -120,14 +121,14 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
 def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
     tables = [tmp_path / "t-1" / f"{number}-a" for number in range(2)]
     stuck, *gone = (put(table / name) for table in tables for name in names()[:2])
-    delete = temporaries.delete_file
+    delete = roots.delete_file
 
     def refused(path):
         if path == str(stuck):
             raise PermissionError(errno.EACCES, "Permission denied", path)
         delete(path)
 
-    monkeypatch.setattr(temporaries, "delete_file", refused)
+    monkeypatch.setattr(roots, "delete_file", refused)
 
     cleaned = clean_broker_root(str(tmp_path), map(str, tables), OPTIONS)
 
@@ -138,13 +139,17 @@ def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path,
 
 def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
     view = tmp_path / "views" / uuid4().hex
-    put(view / "_delta_log" / f"{0:020d}.json")
+    view.mkdir(parents=True)
     note = put(tmp_path / "table" / FOLDER / uuid4().hex)
 
-    def hangs(path, options):
-        raise KafkaStorageError(f"{path} hangs")
+    time_ms = roots.RootFiles.time_ms
 
-    monkeypatch.setattr(temporaries, "modified_ms", hangs)
+    def hangs(files, path):
+        if path == str(view):
+            raise KafkaStorageError(f"{path} hangs")
+        return time_ms(files, path)
+
+    monkeypatch.setattr(roots.RootFiles, "time_ms", hangs)
 
     cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
 
@@ -212,7 +217,7 @@ def test_maintain_names_a_root_that_can_not_be_cleaned(monkeypatch):
             raise PermissionError(errno.EACCES, "Permission denied", path)
 
         with monkeypatch.context() as patched:
-            patched.setattr(temporaries, "delete_file", refused)
+            patched.setattr(roots, "delete_file", refused)
             report = disks.cluster.maintain()
         [row] = report.rows
         assert (report.is_left, row.broker_id, "Permission denied" in row.error) == (True, 1, True)
