@@ -77,23 +77,19 @@ def _flag(name: str) -> str:
     return "--" + name.strip("_").replace("_", "-")
 
 
-def verb(
-    words: str, *actions: Action, by_word: bool = False, default: Action | None = None
-) -> Callable[..., None]:
+def verb(words: str, *actions: Action, by_word: bool = False) -> Callable[..., None]:
     """Return the function that typer makes a verb of; `words` are its help.
 
-    An action that is alone has no flag, nor has `default`, which is done if no other is asked for.
-    `by_word`: the action is the word after the verb, as in `metadata-quorum describe`.
+    An action that is alone has no flag. `by_word`: the action is the word after the verb, as in
+    `metadata-quorum describe`.
     """
     named = {each.key.replace("_", "-") if by_word else _flag(each.key): each for each in actions}
     switches: list[inspect.Parameter] = []
     if by_word:
         word = typer.Argument(help=f"What to do: {', '.join(named)}.")
         switches = [_option("action", Annotated[str, word])]
-    elif len(actions) > 1 or default is not None:
+    elif len(actions) > 1:
         switches = [_option(each.key, each.help.partition("\n")[0]) for each in actions]
-    if default is not None:
-        named[default.key.replace("_", "-")] = default
     every = [option for each in named.values() for option in each.options.items()]
     options = dict(reversed(every))  # the first action that has an option declares it
     options = {name: options[name] for name, _ in every}
@@ -103,7 +99,7 @@ def verb(
             name
             for name, each in named.items()
             if len(named) == 1 or given.get("action") == name or given.get(each.key)
-        ] or [name for name, each in named.items() if each is default]
+        ]
         if len(asked) != 1:
             raise InvalidRequestError(
                 f"{context.info_name} takes one action, and was given"

@@ -12,12 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.actions import Action, verb
+from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.lines import Content, content_as_json
-from kafka_on_spark.cli.metadata import log_rows
 from kafka_on_spark.cli.options import FAILED, FOUND
 from kafka_on_spark.cli.output import Output, Shown, note, write_rows
-from kafka_on_spark.cli.record_rows import BATCH_COLUMNS, time_text
+from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
@@ -41,22 +40,11 @@ COLUMNS: Final = (
 RECORD_COLUMNS: Final = (
     "partition broker offset timestamp leader_epoch is_committed key value headers"
 )
-SHOWN_MAX: Final = 100
-"""Characters of a key or value in a table without --full."""
-
 _PLAIN_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
-Begin = Annotated[int, typer.Option("--offset", min=0, help="Begin here.")]
-Limit = Annotated[int, typer.Option(min=0, help="At most so many rows.")]
 
-
-def cluster_metadata(session: Session, offset: Begin = 0, limit: Limit | None = None) -> None:
-    """Show the metadata log instead."""
-    rows = islice(log_rows(session, offset), limit)
-    write_rows(session.output, BATCH_COLUMNS, rows)
-
-
-def _dump_log(
+@alone()
+def dump_log(
     session: Session,
     topic: Annotated[str, typer.Option(metavar="NAME", help="The topic.")],
     partition: Annotated[int, typer.Option(help="One partition; without it, all of them.")]
@@ -66,15 +54,18 @@ def _dump_log(
     ]
     | None = None,
     print_data_log: Annotated[bool, typer.Option(help="Show records rather than batches.")] = False,
-    full: Annotated[
-        bool, typer.Option(help="Don't cut long keys and values in tables; JSON never cuts them.")
-    ] = False,
     verify: Annotated[
         bool, typer.Option(help="Read the files, and check their checksums.")
     ] = False,
-    offset: Begin = 0,
-    limit: Limit | None = None,
+    offset: Annotated[int, typer.Option(min=0, help="Begin here.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many rows.")] | None = None,
 ) -> None:
+    """Show the logs of replicas, committed or not.
+
+    Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with
+    base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit
+    code is 1 if a file is damaged.
+    """
     image, codes = session.cluster.image, {0}
     if partition is None:
         keys = _partitions_on(image, topic, broker)
@@ -84,7 +75,7 @@ def _dump_log(
     rows_of = partial(_batches, codes=codes, is_verified=verify)
     if print_data_log:
         columns = RECORD_COLUMNS
-        rows_of = partial(_records, start=offset, is_whole=full)
+        rows_of = partial(_records, start=offset)
     elif verify:
         columns = f"{COLUMNS} flaw"
 
@@ -144,14 +135,14 @@ def _batches(
         yield row
 
 
-def _records(session: Session, log: Log, *, start: int, is_whole: bool) -> Iterator[dict[str, Any]]:
+def _records(session: Session, log: Log, *, start: int) -> Iterator[dict[str, Any]]:
     for address, batch, high_watermark in log:
         for record in batch_records(address, batch, session.options):
             if record["offset"] >= start:
                 is_committed = record["offset"] < high_watermark
                 row = _record_row(address, batch, record, is_committed=is_committed)
                 is_for_people = session.output is Output.TABLE
-                yield _shown_record(row, is_whole=is_whole) if is_for_people else row
+                yield _shown_record(row) if is_for_people else row
 
 
 def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
@@ -221,18 +212,18 @@ def _record_row(
     }
 
 
-def _shown_record(row: Mapping[str, Any], *, is_whole: bool) -> dict[str, Any]:
-    """Return a record's row with its content as a table shows it; long texts are cut."""
+def _shown_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record's row with its content as a table shows it."""
     return {
         **row,
-        "key": Shown(_shown(row["key"], is_whole=is_whole)),
-        "value": Shown(_shown(row["value"], is_whole=is_whole)),
-        "headers": _shown_headers(row["headers"], is_whole=is_whole),
+        "key": Shown(_shown(row["key"])),
+        "value": Shown(_shown(row["value"])),
+        "headers": _shown_headers(row["headers"]),
     }
 
 
-def _shown_headers(headers: Sequence[Mapping[str, Any]], *, is_whole: bool) -> Shown | None:
-    pairs = [f"{_name(each['key'])}={_shown(each['value'], is_whole=is_whole)}" for each in headers]
+def _shown_headers(headers: Sequence[Mapping[str, Any]]) -> Shown | None:
+    pairs = [f"{_name(each['key'])}={_shown(each['value'])}" for each in headers]
     return Shown(", ".join(pairs)) if pairs else None
 
 
@@ -240,23 +231,7 @@ def _name(key: str) -> str:
     return key if _PLAIN_NAME.fullmatch(key) else quoted(key)
 
 
-def _shown(content: Content, *, is_whole: bool) -> str:
+def _shown(content: Content) -> str:
     if content is None:
         return "null"
-    is_text = isinstance(content, str)
-    text = content if isinstance(content, str) else content["base64"]
-    kept = text if is_whole else text[:SHOWN_MAX]
-    shown = quoted(kept) if is_text else f"base64:{kept}"
-    if len(kept) == len(text):
-        return shown
-    return f"{shown}… ({len(text):,} characters, --full shows them)"
-
-
-dump_log = verb(
-    "Show the logs of replicas, committed or not, or the metadata log.\n\n"
-    'Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with'
-    ' base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit'
-    " code is 1 if a file is damaged.",
-    Action(cluster_metadata, "as_of"),
-    default=Action(_dump_log),
-)
+    return quoted(content) if isinstance(content, str) else f"base64:{content['base64']}"

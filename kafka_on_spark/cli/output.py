@@ -5,7 +5,6 @@ through `visible`, since other people's names and values stand in them. One list
 values makes the table and the JSON, so both say the same.
 """
 
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -58,12 +57,7 @@ def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
 
 
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
-    """Write a table of one line a row, which is neither wrapped nor cut.
-
-    A terminal gets no column that is empty in every row, and a block a row where it is too narrow
-    for the table.
-    """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """Write a table of one line a row, which is neither wrapped nor cut."""
     is_first = True
     remaining = iter(rows)
     while part := list(islice(remaining, ROWS_AT_ONCE)):
@@ -71,17 +65,8 @@ def write_table(columns: Columns, rows: Iterable[Row]) -> None:
             [key.replace("_", "-").upper(), *(text_of(row.get(key)) for row in part)]
             for key in columns.split()
         ]
-        if width is not None:
-            cells = [column for column in cells if set(column[1:]) != {NOTHING}] or cells
         lines = _aligned(cells)
-        if width is not None and max(map(len, lines)) > width:
-            widest = max(len(column[0]) for column in cells)
-            lines = [
-                line
-                for place in range(1, len(part) + 1)
-                for line in (*(f"{each[0].ljust(widest)}  {each[place]}" for each in cells), "")
-            ]
-        elif not is_first:
+        if not is_first:
             del lines[0]
         sys.stdout.write("".join(line + "\n" for line in lines))
         is_first = False

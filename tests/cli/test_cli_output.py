@@ -1,4 +1,4 @@
-"""How rows are written: at terminals of every width, to pipes, and as JSON."""
+"""How rows are written: as lines, and as JSON."""
 
 import io
 import json
@@ -15,39 +15,14 @@ ROWS = [
 ]
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def written(monkeypatch, stream, *, columns=80, kind=Output.TABLE, rows=ROWS):
+def written(monkeypatch, stream, *, kind=Output.TABLE, rows=ROWS):
     monkeypatch.setattr("sys.stdout", stream)
-    monkeypatch.setenv("COLUMNS", str(columns))
     write_rows(kind, COLUMNS, rows)
     return stream.getvalue()
 
 
-def test_a_terminal_gets_a_line_a_row_without_columns_that_say_nothing(monkeypatch):
-    lines = written(monkeypatch, Terminal(), columns=200).splitlines()
-
-    assert lines[:2] == ["NAME   SIZE-IN-BYTES  WHY", "short  7              because"]
-    assert len(lines) == 1 + len(ROWS)
-    assert lines[2].endswith("word end")
-
-
-def test_too_narrow_a_terminal_gets_a_block_a_row(monkeypatch):
-    blocks = written(monkeypatch, Terminal(), columns=20).split("\n\n")
-
-    assert blocks[0].splitlines() == [
-        "NAME           short",
-        "SIZE-IN-BYTES  7",
-        "WHY            because",
-    ]
-    assert len([block for block in blocks if block]) == len(ROWS)
-
-
-def test_pipe_gets_a_line_a_row_with_all_columns(monkeypatch):
-    titles, first, second = written(monkeypatch, io.StringIO(), columns=20).splitlines()
+def test_a_row_is_a_line_with_all_columns(monkeypatch):
+    titles, first, second = written(monkeypatch, io.StringIO()).splitlines()
 
     assert titles.split("  ")[0] == "NAME"
     assert first.split() == ["short", "7", "because", NOTHING]

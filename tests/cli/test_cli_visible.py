@@ -33,7 +33,7 @@ CALLS = [
     ("brokers", "--describe"),
     ("dump-log", "--topic", "t"),
     ("dump-log", "--topic", "t", "--print-data-log"),
-    ("dump-log", "--topic", "t", "--print-data-log", "--full"),
+    ("dump-log", "--topic", "t", "--print-data-log"),
     ("consumer-groups", "--list"),
     ("consumer-groups", "--describe", "--all-groups"),
     ("consumer-groups", "--reset-offsets", "--all-groups", "--all-topics", "--to-latest"),
@@ -143,20 +143,6 @@ def test_null_empty_text_and_bytes_are_told_apart(
     assert (row["key"], row["headers"]) == (as_json, [{"key": "h", "value": as_json}])
     assert f"  {as_cell}  " in line
     assert line.endswith(f'"v"    h={as_cell}')
-
-
-def test_long_values_are_cut_in_tables_unless_they_are_asked_for_whole(call, cluster, new_topic):
-    topic = new_topic(partitions=1, replication_factor=1)
-    cluster.append(topic, [(b"k", b"v" * 1000), (b"\xff" * 300, b"v")])
-    dump = ("dump-log", "--topic", topic, "--print-data-log")
-
-    _, text, content = call(*dump).splitlines()
-    whole = call(*dump, "--full")
-
-    assert f'"{"v" * 100}"… (1,000 characters, --full shows them)' in text
-    assert "base64:" + "/" * 100 + "… (400 characters, --full shows them)" in content
-    assert f'"{"v" * 1000}"' in whole
-    assert [len(call.json(*dump)[0]["value"]), whole.count("…")] == [1000, 0]
 
 
 def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic):
