@@ -6,68 +6,37 @@ with the newest epoch. Source: KafkaMetadataLog.endOffsetForEpoch, ReplicatedLog
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from enum import Enum
 
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch, RaftLog
 
 
-class Validity(Enum):
-    """What a leader's log says of where a follower's ends."""
-
-    VALID = "valid"
-    DIVERGING = "diverging"
-    SNAPSHOT = "snapshot"
-
-
-@dataclass(frozen=True, slots=True)
-class ValidOffset:
-    """The answer to "may I go on from here?".
-
-    Attributes:
-        validity: VALID: go on; DIVERGING: cut to `at` first; SNAPSHOT: take the one that ends
-            at `at`.
-        at: The place meant.
-    """
-
-    validity: Validity
-    at: OffsetAndEpoch
-
-
 def end_offset_for_epoch(log: RaftLog, epoch: QuorumEpoch) -> OffsetAndEpoch:
     """Return where `epoch`, or the largest epoch below it that `log` has, ends.
 
-    An epoch that is older than all is answered with itself and the log start, or with the
-    snapshot's where the log starts at one.
+    An epoch that is older than all is answered with itself and the log's beginning.
     """
     newest = log.end.epoch
     if epoch >= newest:
         return log.end
-    place = bisect_right(log.batches, epoch, key=_epoch)
+    place = bisect_right(log.batches, epoch, key=lambda each: each.epoch)
     at = log.batches[place].base_offset if log.batches else log.end_offset
-    if place:
-        return OffsetAndEpoch(at, log.batches[place - 1].epoch)
-    return log.start if _has_snapshot(log) else OffsetAndEpoch(at, epoch)
+    return OffsetAndEpoch(at, log.batches[place - 1].epoch if place else epoch)
 
 
-def validate_offset_and_epoch(log: RaftLog, offset: Offset, epoch: QuorumEpoch) -> ValidOffset:
-    """Return whether a follower whose log ends at `offset`, with a last batch of `epoch`, may go on
-    from there in a leader's `log`.
+def validate_offset_and_epoch(
+    log: RaftLog, offset: Offset, epoch: QuorumEpoch
+) -> OffsetAndEpoch | None:
+    """Return to where a follower whose log ends at `offset`, with a last batch of `epoch`, is to
+    cut it first, by a leader's `log`; None: it may go on from there.
     """
-    if log.start.offset == 0 and offset == 0:
-        return ValidOffset(Validity.VALID, OffsetAndEpoch(offset, QuorumEpoch(0)))
-    if _has_snapshot(log) and _needs_snapshot(log, offset, epoch):
-        return ValidOffset(Validity.SNAPSHOT, log.start)
     end = end_offset_for_epoch(log, epoch)
-    if end.epoch != epoch or end.offset < offset:
-        return ValidOffset(Validity.DIVERGING, end)
-    return ValidOffset(Validity.VALID, OffsetAndEpoch(offset, epoch))
+    is_valid = offset == 0 or (end.epoch == epoch and end.offset >= offset)
+    return None if is_valid else end
 
 
-def common_end(mine: RaftLog, leaders: RaftLog) -> Offset | None:
-    """Return up to where `mine` is the beginning of the leader's log; None: nothing tells, since
-    `mine` ends below the leader's log start, or starts above its end.
+def common_end(mine: RaftLog, leaders: RaftLog) -> Offset:
+    """Return up to where `mine` is the beginning of the leader's log.
 
     The walk of KIP-279 by epochs, however many there are between, and from there down to the
     highest border at which both have the same write: a table that was set back may part inside an
@@ -75,29 +44,15 @@ def common_end(mine: RaftLog, leaders: RaftLog) -> Offset | None:
     """
     asked = mine.end
     for _ in range(len(mine.batches) + 1):
-        answer = validate_offset_and_epoch(leaders, asked.offset, asked.epoch)
-        if answer.validity is not Validity.DIVERGING:
+        parted = validate_offset_and_epoch(leaders, asked.offset, asked.epoch)
+        if parted is None:
             break
-        known = end_offset_for_epoch(mine, answer.at.epoch)
-        asked = OffsetAndEpoch(
-            Offset(min(known.offset, answer.at.offset, asked.offset)), known.epoch
-        )
-    return _same_border(mine, leaders, asked.offset)
-
-
-def _same_border(mine: RaftLog, leaders: RaftLog, end: Offset) -> Offset | None:
-    """Return the highest border up to `end` at which both logs have the same write."""
+        known = end_offset_for_epoch(mine, parted.epoch)
+        asked = OffsetAndEpoch(Offset(min(known.offset, parted.offset, asked.offset)), known.epoch)
     for each in reversed(mine.batches):
-        if each.end_offset > end:
-            continue
-        if has_write(leaders, each):
+        if each.end_offset <= asked.offset and has_write(leaders, each):
             return each.end_offset
-        # What the leader's snapshot ends with is committed, so it is one write wherever it is.
-        if (each.end_offset, each.epoch) == leaders.start:
-            return each.end_offset
-    if mine.start == leaders.start or leaders.has_border(mine.start.offset):
-        return mine.start.offset
-    return None
+    return Offset(0)
 
 
 def has_write(log: RaftLog, batch: RaftBatch) -> bool:
@@ -121,25 +76,11 @@ def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
     given up, whose end another log has passed since. An epoch belongs to one generation, and what
     was committed in an epoch up to an offset is one history.
     """
-    if not log.start.offset <= snapshot.offset <= log.end_offset or snapshot.offset == 0:
+    if not 0 < snapshot.offset <= log.end_offset:
         return False
     if not log.has_border(snapshot.offset) and log.run_at(snapshot.offset) is None:
         return False  # within a run, the borders are not known any more
     return log.epoch_before(snapshot.offset) == snapshot.epoch
-
-
-def _has_snapshot(log: RaftLog) -> bool:
-    return log.start.offset > 0
-
-
-def _needs_snapshot(log: RaftLog, offset: Offset, epoch: QuorumEpoch) -> bool:
-    if offset < log.start.offset or epoch < log.start.epoch:
-        return True
-    return offset == log.start.offset and epoch != log.start.epoch
-
-
-def _epoch(batch: RaftBatch) -> QuorumEpoch:
-    return batch.epoch
 
 
 def is_log_up_to_date(candidate: OffsetAndEpoch, voter: OffsetAndEpoch) -> bool:

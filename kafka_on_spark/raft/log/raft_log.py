@@ -1,4 +1,4 @@
-"""A voter's log: the headers of its batches, from a log start on.
+"""A voter's log: the headers of its batches, from the first one on.
 
 Records are not here: the quorum asks only where a batch ends, in which epoch it was appended, by
 which write, and whether it is a decision. Old batches stand as *runs*: what a table has merged is
@@ -24,7 +24,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 LOG_BEGINNING: Final = OffsetAndEpoch(Offset(0), QuorumEpoch(0))
-"""Where a log starts that was never cleaned."""
+"""Where each log begins: it is kept whole."""
 
 
 class BatchKind(Enum):
@@ -68,17 +68,13 @@ class RaftBatch:
 
 @dataclass(frozen=True, slots=True)
 class RaftLog:
-    """A log: dense from its start to its end, epochs never fall.
+    """A log: dense from offset 0 to its end, epochs never fall.
 
     Attributes:
         batches: Oldest first.
-        start: Where it starts: the snapshot's end offset and epoch, by which an empty log votes.
-        snapshot_voters: The voters as of the start; None: as far as the batches say.
     """
 
     batches: tuple[RaftBatch, ...] = ()
-    start: OffsetAndEpoch = LOG_BEGINNING
-    snapshot_voters: VoterSet | None = None
     _voters_batch: list[RaftBatch | None] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -91,14 +87,13 @@ class RaftLog:
                 ensure(earlier.end_offset == later.base_offset, self.batches[-2:])
                 ensure(earlier.epoch <= later.epoch, self.batches[-2:])
         if self.batches:
-            ensure(self.batches[0].base_offset == self.start.offset, self.batches[0])
-            ensure(self.batches[0].epoch >= self.start.epoch, self.batches[0])
+            ensure(self.batches[0].base_offset == 0, self.batches[0])
 
     @property
     def end(self) -> OffsetAndEpoch:
         """Its end, and the epoch of its last batch: what votes are given by."""
         if not self.batches:
-            return self.start
+            return LOG_BEGINNING
         return OffsetAndEpoch(self.batches[-1].end_offset, self.batches[-1].epoch)
 
     @property
@@ -110,11 +105,11 @@ class RaftLog:
     def voters(self) -> VoterSet | None:
         """The newest set of voters, committed or not: it is in force when appended (KIP-853)."""
         found = self.voters_batch
-        return self.snapshot_voters if found is None else found.voters
+        return None if found is None else found.voters
 
     @property
     def voters_batch(self) -> RaftBatch | None:
-        """The batch of the newest set of voters; None: it came with the snapshot, or not."""
+        """The batch of the newest set of voters; None: none names any."""
         if not self._voters_batch:
             found = (each for each in reversed(self.batches) if each.voters is not None)
             self._voters_batch.append(next(found, None))
@@ -123,9 +118,8 @@ class RaftLog:
     def root_of(self, key: VoterKey) -> str | None:
         """Return the root that the newest set with this voter, or former voter, registers for it;
         None: no set has it."""
-        sets = [self.snapshot_voters, *(each.voters for each in self.batches)]
-        for voters in reversed(sets):
-            voter = None if voters is None else voters.voter_of(key.node_id)
+        for batch in reversed(self.batches):
+            voter = None if batch.voters is None else batch.voters.voter_of(key.node_id)
             if voter is not None and voter.key == key:
                 return voter.root
         return None
@@ -139,7 +133,7 @@ class RaftLog:
                 return each.end_offset
             if each.kind is BatchKind.DECISION:
                 return each.base_offset
-        return self.start.offset
+        return Offset(0)
 
     def epoch_start(self, epoch: QuorumEpoch) -> Offset | None:
         """Return where the batches of `epoch` begin; None: there is none."""
@@ -149,23 +143,20 @@ class RaftLog:
         return self.batches[place].base_offset
 
     def first_epoch_from(self, epoch: QuorumEpoch) -> QuorumEpoch | None:
-        """Return the first epoch from `epoch` on that begins in this log; None: there is none, or
-        it may have begun before the log's start."""
-        if self.start.epoch >= epoch:
-            return None
+        """Return the first epoch from `epoch` on that has batches; None: there is none."""
         place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
         return self.batches[place].epoch if place < len(self.batches) else None
 
     def epoch_before(self, offset: Offset) -> QuorumEpoch:
         """Return the epoch of the record before `offset`."""
-        if offset <= self.start.offset:
-            return self.start.epoch
+        if offset <= 0:
+            return LOG_BEGINNING.epoch
         place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
         return self.batches[place].epoch if place < len(self.batches) else self.end.epoch
 
     def has_border(self, offset: Offset) -> bool:
-        """Return whether a batch ends at `offset`, or the log starts there."""
-        return offset == self.start.offset or self.batch_before(offset) is not None
+        """Return whether a batch ends at `offset`, or the log begins there."""
+        return offset == 0 or self.batch_before(offset) is not None
 
     def batch_before(self, offset: Offset) -> RaftBatch | None:
         """Return the batch that ends at `offset`, or None."""
@@ -205,10 +196,6 @@ class RaftLog:
         """
         place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
         return replace(self, batches=self.batches[:place])
-
-    def starting_at(self, start: OffsetAndEpoch, voters: VoterSet | None) -> "RaftLog":
-        """Return an empty log that starts at a snapshot."""
-        return RaftLog((), start, voters)
 
 
 def log_of(headers: Iterable[RaftBatch]) -> RaftLog:

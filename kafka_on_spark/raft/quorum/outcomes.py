@@ -44,6 +44,6 @@ def outcome_of(
     if run is not None:
         return Outcome.UNTOLD if run.epoch == epoch else Outcome.LOST
     later = log.batch_before(committed_end)
-    if later is not None and later.epoch > epoch and base_offset >= log.start.offset:
+    if later is not None and later.epoch > epoch:
         return Outcome.LOST
     return Outcome.UNKNOWN

@@ -47,8 +47,6 @@ def next_node_id(log: RaftLog) -> NodeId:
     """Return the id of a new voter: above all that ever were, so that a list that names a former
     voter's root beside the new one's names two."""
     sets = [each.voters for each in log.batches if each.voters is not None]
-    if log.snapshot_voters is not None:
-        sets.append(log.snapshot_voters)
     return NodeId(1 + max((key.node_id for voters in sets for key in voters.keys), default=0))
 
 

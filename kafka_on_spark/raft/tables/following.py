@@ -17,7 +17,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.raft.epochs import generation_of
 from kafka_on_spark.raft.log.lookups import common_end
 from kafka_on_spark.raft.log.raft_log import RaftBatch
-from kafka_on_spark.raft.tables.voter_table import LogStart, TableChange, VoterTable
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 
 
 def follows(voter: VoterTable, leader: VoterTable) -> bool:
@@ -27,9 +27,6 @@ def follows(voter: VoterTable, leader: VoterTable) -> bool:
 
 def adopt(voter: VoterTable, leader: VoterTable) -> TableChange | None:
     """Return the commit by which `voter` adopts `leader`; None: it has.
-
-    A voter whose log ends below the leader's log start takes the snapshot there, in the same
-    commit (FetchSnapshot).
 
     Raises:
         NotLeaderOrFollowerError: `leader` leads nothing.
@@ -47,8 +44,6 @@ def adopt(voter: VoterTable, leader: VoterTable) -> TableChange | None:
             " remove that voter"
         )
     end = common_end(voter.log, leader.log)
-    if end is None:
-        return _start_anew(voter, leader)
     _check_cut(voter, leader, end)
     return TableChange(
         quorum_epoch=leader.quorum_epoch,
@@ -71,41 +66,17 @@ def _check_leader(voter: VoterTable, leader: VoterTable) -> None:
 
 def _check_cut(voter: VoterTable, leader: VoterTable, end: Offset) -> None:
     proved = voter.log.proved_end
-    if end < proved:
-        _check_same_generation(voter, leader)
-        raise InconsistentClusterError(
-            f"voter {voter.key} would be cut to {end}, below {proved}, which its log proves"
-            f" committed: the log of {leader.key} went back, or is another cluster's; stop"
-            " everything"
-        )
-
-
-def _check_same_generation(voter: VoterTable, leader: VoterTable) -> None:
-    """Check a root that has decisions which its leader lacks: those that it knew when the cluster
-    was forced without it are gone, and nothing is wrong with the leader.
-
-    Raises:
-        InconsistentClusterError: The root is of an older generation.
-    """
+    if end >= proved:
+        return
     if generation_of(voter.log.end.epoch) < generation_of(leader.quorum_epoch):
+        # What it knew when the cluster was forced without it is gone: the leader is well.
         raise InconsistentClusterError(
             f"the root of voter {voter.key} was given up when the cluster was forced, and holds"
             " decisions that are gone: empty it, then add it"
         )
-
-
-def _start_anew(voter: VoterTable, leader: VoterTable) -> TableChange:
-    start = leader.log.start
-    if voter.log.proved_end > start.offset:
-        _check_same_generation(voter, leader)
-        raise InconsistentClusterError(
-            f"voter {voter.key} and its leader {leader.key} share nothing: one of both is another"
-            " cluster's; stop everything"
-        )
-    return TableChange(
-        quorum_epoch=leader.quorum_epoch,
-        leader=leader.key,
-        start=LogStart(start, leader.log.snapshot_voters),
+    raise InconsistentClusterError(
+        f"voter {voter.key} would be cut to {end}, below {proved}, which its log proves committed:"
+        f" the log of {leader.key} went back, or is another cluster's; stop everything"
     )
 
 

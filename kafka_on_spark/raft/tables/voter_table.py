@@ -12,8 +12,8 @@ from typing import Final
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.lookups import has_write
-from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, OffsetAndEpoch, RaftBatch, RaftLog
-from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, RaftBatch, RaftLog
+from kafka_on_spark.raft.voter_set import VoterKey
 
 NO_EPOCH: Final = QuorumEpoch(0)
 """Before the first election."""
@@ -40,14 +40,6 @@ def goes_on_from(seen: "VoterTable", found: "VoterTable") -> bool:
     return all(has_write(found.log, batch) for batch in last)
 
 
-@dataclass(frozen=True, slots=True)
-class LogStart:
-    """A snapshot that a log starts at, and the voters as of it."""
-
-    at: OffsetAndEpoch
-    voters: VoterSet | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
     """One conditional commit on a voter's table. What is None or empty stays as it is.
@@ -57,7 +49,6 @@ class TableChange:
         vote: Whom the voter votes for in that epoch, or in the one that it is in.
         leader: Whom it marks as that epoch's leader.
         cut_to: The log loses everything from this offset on.
-        start: The log starts anew, at a snapshot.
         appended: Batches at the log's end, after the cut.
     """
 
@@ -65,7 +56,6 @@ class TableChange:
     vote: VoterKey | None = None
     leader: VoterKey | None = None
     cut_to: Offset | None = None
-    start: LogStart | None = None
     appended: tuple[RaftBatch, ...] = ()
 
 
@@ -135,8 +125,6 @@ class VoterTable:
 
 
 def _changed(log: RaftLog, change: TableChange) -> RaftLog:
-    if change.start is not None:
-        log = log.starting_at(change.start.at, change.start.voters)
     if change.cut_to is not None:
         log = log.cut_to(change.cut_to)
     for batch in change.appended:

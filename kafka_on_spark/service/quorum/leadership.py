@@ -424,9 +424,7 @@ def _check_continues(led: Led, known: LeaderView | None) -> None:
         InconsistentClusterError: It lacks some of that.
     """
     newest = known.log.batches[-1] if known is not None and known.log.batches else None
-    if newest is None or newest.end_offset <= led.view.log.start.offset:
-        return
-    if not has_write(led.view.log, newest):
+    if newest is not None and not has_write(led.view.log, newest):
         raise InconsistentClusterError(
             f"the metadata log of voter {led.view.key} went back behind {newest.end_offset}, which"
             " this process has seen committed: a voter was restored from a copy, then stop, and"

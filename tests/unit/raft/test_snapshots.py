@@ -40,11 +40,3 @@ def test_a_snapshot_that_ends_within_a_batch_is_of_no_log():
 
     assert is_snapshot_of(longer, OffsetAndEpoch(4, 1))
     assert not is_snapshot_of(longer, OffsetAndEpoch(3, 1))
-
-
-def test_the_snapshot_that_a_log_starts_at_is_of_it():
-    found = log().starting_at(OffsetAndEpoch(9, 4), None)
-
-    assert is_snapshot_of(found, OffsetAndEpoch(9, 4))
-    assert not is_snapshot_of(found, OffsetAndEpoch(9, 3))
-    assert not is_snapshot_of(found, OffsetAndEpoch(8, 4))

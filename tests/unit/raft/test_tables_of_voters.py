@@ -10,7 +10,7 @@ from kafka_on_spark.errors import (
     NotLeaderOrFollowerError,
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
-from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
 from kafka_on_spark.raft.tables.following import adopt, fetch, follows, is_ahead
@@ -130,18 +130,8 @@ def test_a_cut_below_what_a_decision_proves_committed_is_refused():
 FORCED = EPOCHS_OF_A_GENERATION + 2
 
 
-@pytest.mark.parametrize(
-    "leader_log",
-    [
-        pytest.param(log(1, FORCED), id="its beginning is shared"),
-        pytest.param(
-            RaftLog((RaftBatch(2, 3, FORCED, "n", BatchKind.NO_OP),), OffsetAndEpoch(2, FORCED)),
-            id="nothing is shared",
-        ),
-    ],
-)
-def test_a_root_that_was_given_up_with_decisions_that_are_gone_is_said_to_be(leader_log):
-    leader = VoterTable(key(2), FORCED, (), ((key(2), FORCED),), leader_log)
+def test_a_root_that_was_given_up_with_decisions_that_are_gone_is_said_to_be():
+    leader = table(2, 1, FORCED, leader=2)
     given_up = table(1, 1, 2, 2)
 
     with pytest.raises(InconsistentClusterError, match=r"was given up .*: empty it, then add it"):
@@ -188,18 +178,6 @@ def test_whole_batches_are_fetched_in_order():
     assert one.appended == LEADER.log.batches[2:3]
     assert fetch(voter, LEADER, records_max=5).appended == LEADER.log.batches[2:]
     assert fetch(voter.apply(fetch(voter, LEADER)), LEADER) is None
-
-
-def test_a_voter_behind_the_leaders_log_start_takes_the_snapshot_in_the_same_commit():
-    start = OffsetAndEpoch(5, 2)
-    batch = RaftBatch(5, 6, 3, "n", BatchKind.NO_OP)
-    leader = VoterTable(key(0), 3, (), ((key(0), 3),), RaftLog((batch,), start))
-
-    voter = table(1, 1)
-    after = voter.apply(adopt(voter, leader))
-
-    assert after.log == RaftLog((), start)
-    assert after.apply(fetch(after, leader)).log == leader.log
 
 
 def decision(base, **named):

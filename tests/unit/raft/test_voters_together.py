@@ -14,7 +14,7 @@ from kafka_on_spark.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION, check_generation, first_epoch_after
-from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, BatchKind, OffsetAndEpoch, RaftBatch
+from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.quorum.creation import FoundRoot, check_cluster_ids, next_creation_step
 from kafka_on_spark.raft.quorum.description import voter_state
 from kafka_on_spark.raft.quorum.elections import (
@@ -364,16 +364,6 @@ def test_a_cluster_that_was_forced_at_two_places_is_told():
     check_forced_once([zero, replace(zero, key=key(3)), voted])
     with pytest.raises(InconsistentClusterError, match=r"two places: voter 0:d0 .* voter 2:d2"):
         check_forced_once([two, old, zero])
-
-
-def test_where_a_generation_began_is_not_known_of_a_log_that_starts_later():
-    two = forced_at(2)
-    start = OffsetAndEpoch(9, EPOCHS_OF_A_GENERATION + 8)
-    later = replace(
-        two, key=key(3), quorum_epoch=start.epoch, log=EMPTY_LOG.starting_at(start, None)
-    )
-
-    check_forced_once([two, later])
 
 
 UNNAMED = VoterTable(key(0), 4, (), ((key(1), 4),))

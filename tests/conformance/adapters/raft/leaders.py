@@ -1,10 +1,10 @@
 """The kind of file 06 about a leader's high watermark: counted over voters' tables."""
 
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.quorum.leader_view import view_of
 from kafka_on_spark.raft.tables.following import adopt, fetch, follows
 from kafka_on_spark.raft.tables.voter_table import VoterTable
-from tests.conformance.adapters.raft.words import key_of, voters_of
+from tests.conformance.adapters.raft.words import NamedLog, key_of, voters_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 
 EPOCH = 5
@@ -35,7 +35,7 @@ class LeaderHighWatermark(Adapter):
             for at in range(end)
         )
         mark = ((self.key, EPOCH),)
-        log = RaftLog(batches, snapshot_voters=self.voters)
+        log = NamedLog(batches, voters=self.voters)
         return VoterTable(self.key, EPOCH, mark, mark, log)
 
     def _told(self, before):

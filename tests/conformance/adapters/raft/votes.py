@@ -12,7 +12,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
 )
 from kafka_on_spark.raft.log.lookups import is_log_up_to_date
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.quorum.description import VoterState, voter_state
 from kafka_on_spark.raft.quorum.elections import Waiting, decide_candidacy, may_win
 from kafka_on_spark.raft.tables.candidacy import (
@@ -24,7 +24,7 @@ from kafka_on_spark.raft.tables.candidacy import (
 from kafka_on_spark.raft.tables.following import adopt
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
-from tests.conformance.adapters.raft.words import key_of, short_log, standing, voters_of
+from tests.conformance.adapters.raft.words import key_of, log_up_to, short_log, standing, voters_of
 from tests.conformance.applicability import read_rules
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 
@@ -124,7 +124,7 @@ class QuorumInit(Adapter):
             epoch,
             () if vote is None else ((key_of(vote), epoch),),
             () if leader is None else ((key_of(leader), epoch),),
-            RaftLog((), self.log_end, voters_of(self.voters)),
+            log_up_to(*self.log_end, voters_of(self.voters)),
         )
         self.found = told(table, epoch=epoch)
 
@@ -448,12 +448,12 @@ class AskedForVotes(RaftClient):
         found = {} if is_own else {"leader": leader, "voted_for": vote}
         self.epoch, self.state = persisted["epoch"], state
         table = table_in(local, voters, state=state, epoch=self.epoch, **found)
-        self.table = replace(table, log=RaftLog((), snapshot_voters=voters_of(voters)))
+        self.table = replace(table, log=short_log(0, voters_of(voters)))
 
     def op_vote_request(
         self, candidate_epoch, candidate, last_epoch, last_offset, voter=None, cluster_id=None
     ):
-        log = RaftLog((), OffsetAndEpoch(last_offset, last_epoch))
+        log = log_up_to(last_offset, last_epoch)
         decision = decide_vote(self.table, standing(key_of(candidate), candidate_epoch, log))
         if decision.change is not None:
             self.table = self.table.apply(decision.change)

@@ -1,5 +1,7 @@
 """Vectors' words for voters and their logs, in ours: each id has one standard directory."""
 
+from dataclasses import dataclass
+
 from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.candidacy import stand
 from kafka_on_spark.raft.tables.voter_table import VoterTable
@@ -25,9 +27,22 @@ def with_records(log, count, epoch):
     return log.appended(RaftBatch(end, end + count, epoch, f"{epoch}-{end}"))
 
 
+@dataclass(frozen=True, slots=True)
+class NamedLog(RaftLog):
+    """A log whose voters are known without a batch: a vector's offsets count none that names them."""
+
+    voters: VoterSet | None = None
+
+
+def log_up_to(offset, epoch, voters=None):
+    """Return a log that ends at an offset, of one batch of an epoch."""
+    log = NamedLog(voters=voters)
+    return with_records(log, offset, epoch) if offset else log
+
+
 def short_log(records, voters):
     """Return a log of so many records of no election, and of voters."""
-    log = RaftLog((), snapshot_voters=voters)
+    log = NamedLog(voters=voters)
     for _ in range(records):
         log = with_records(log, 1, 0)
     return log
