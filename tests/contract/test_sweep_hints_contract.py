@@ -5,12 +5,7 @@ import os
 
 import pytest
 
-from kafka_on_spark.controller.pace.sweep import (
-    AGAIN_MAX,
-    RANGES_MAX,
-    InspectedRange,
-    SweepPosition,
-)
+from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, SweepPosition
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
@@ -27,10 +22,6 @@ POSITION = SweepPosition(
     at_ms=1_700_000_000_000,
     begins_at=key(7),
     owed=1.5,
-    inspected=(
-        InspectedRange(key(0), key(7), 1_699_999_999_000),
-        InspectedRange(key(9), None, 1_700_000_000_000),
-    ),
     again=(key(3), key(4)),
     inspection_ms=2.25,
 )
@@ -38,10 +29,6 @@ LARGEST = SweepPosition(
     at_ms=2**53,
     begins_at=key(999_999),
     owed=1_000_000.123456789,
-    inspected=tuple(
-        InspectedRange(key(100_000 + 2 * each), key(100_001 + 2 * each), 2**53)
-        for each in range(RANGES_MAX)
-    ),
     again=tuple(key(100_000 + each) for each in range(AGAIN_MAX)),
     inspection_ms=1.123456789e-300,
 )
@@ -100,7 +87,7 @@ NO_HINTS = [
     pytest.param(b"[" * 60_000,                                  id="nested brackets"),
     pytest.param(b"[]",                                          id="a list"),
     pytest.param(b"7",                                           id="a number"),
-    pytest.param(changed(version=2),                             id="another version"),
+    pytest.param(changed(version=1),                             id="another version"),
     pytest.param(changed(at_ms=-1),                              id="a time before all"),
     pytest.param(changed(at_ms=2**53 + 1),                       id="a time after all"),
     pytest.param(changed(at_ms=True),                            id="a truth for a time"),
@@ -115,9 +102,7 @@ NO_HINTS = [
     pytest.param(changed(begins_at=None),                        id="no partition"),
     pytest.param(changed(again="ab"),                            id="a text for a list"),
     pytest.param(changed(again=[["a", 1]] * (AGAIN_MAX + 1)),    id="too many failed inspections"),
-    pytest.param(changed(looked_at=[["a", 1]]),                  id="half a range"),
-    pytest.param(changed(looked_at=FIELDS["looked_at"] * RANGES_MAX), id="too many ranges"),
-    pytest.param(json.dumps({"version": 1, "cluster_id": "a-cluster"}).encode(), id="fields missing"),
+    pytest.param(json.dumps({"version": 2, "cluster_id": "a-cluster"}).encode(), id="fields missing"),
     pytest.param(encode("a-cluster", POSITION) + b" " * SMALL_FILE_BYTES_MAX, id="more than a hint takes"),
 ]
 # fmt: on

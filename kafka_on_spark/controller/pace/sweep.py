@@ -7,7 +7,7 @@ same one at each run of a cron job.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
@@ -22,13 +22,9 @@ SLICE_MS_MIN: Final = 1000
 """What a round may spend on its slice, however little time its share is."""
 
 AGAIN_MAX: Final = 64
-"""Partitions with a failed inspection that are remembered, to be inspected again."""
+"""Partitions with a failed inspection that a round inspects again, before its slice."""
 
-RANGES_MAX: Final = 160
-"""Inspected ranges that are remembered: those of an interval, and what wraps around."""
-
-_MERGED_PART: Final = 64  # of an interval: inspections so close in time are remembered as one
-_SPARE_PART: Final = 16  # of an interval: for the time that inspections take, and for merged ranges
+_SPARE_PART: Final = 16  # of an interval: for the time that inspections take
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +84,6 @@ class Ring:
         return keys
 
 
-@dataclass(frozen=True, slots=True)
-class InspectedRange:
-    """A range of partitions that were all inspected.
-
-    Attributes:
-        start: The first one.
-        end: The first one after the range; None: there is none.
-        at_ms: Time of the metadata by which the earliest of these inspections was planned: each of
-            them began later.
-    """
-
-    start: PartitionKey
-    end: PartitionKey | None
-    at_ms: int
-
-    def covers(self, other: "InspectedRange") -> bool:
-        """Return whether all of `other` is in it."""
-        ends_later = self.end is None or (other.end is not None and other.end <= self.end)
-        return self.start <= other.start and ends_later
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPosition:
     """How far rounds have come around the ring. No rule of safety depends on it.
@@ -116,23 +91,18 @@ class SweepPosition:
     Attributes:
         at_ms: When the last round was.
         begins_at: Where the next slice begins.
-        owed: How many partitions should have been inspected by `at_ms`, and were not.
-        inspected: The inspected ranges, the oldest first.
-        again: Partitions whose last inspection failed.
+        owed: How many partitions should have been inspected by `at_ms`, and were not. No more than
+            these were not inspected within the interval, but for those of `again`: within it as
+            many fall due as there are, and they are inspected in the order of the ring.
+        again: Partitions whose last inspection failed, those first that failed longest ago.
         inspection_ms: How long the inspection of a partition takes; None: not known.
     """
 
     at_ms: int
     begins_at: PartitionKey
     owed: float
-    inspected: tuple[InspectedRange, ...] = ()
     again: tuple[PartitionKey, ...] = ()
     inspection_ms: float | None = None
-
-    def shifted(self, by_ms: int) -> "SweepPosition":
-        """Return the position by another clock."""
-        ranges = tuple(replace(each, at_ms=each.at_ms + by_ms) for each in self.inspected)
-        return replace(self, at_ms=self.at_ms + by_ms, inspected=ranges)
 
 
 def begin_round(
@@ -157,7 +127,6 @@ def begin_round(
         position,
         at_ms=now_ms,
         owed=min(owed, ring.count),
-        inspected=tuple(each for each in position.inspected if now_ms - each.at_ms < interval_ms),
         again=tuple(each for each in position.again if each in ring),
     )
 
@@ -174,81 +143,22 @@ def after_slice(
     position: SweepPosition,
     keys: Sequence[PartitionKey],
     *,
+    repeated: int,
     failed: Collection[PartitionKey],
-    at_ms: int,
-    interval_ms: int,
 ) -> SweepPosition:
-    """Return the position once the next slice, `keys`, was inspected; some inspections failed.
+    """Return the position once `keys` were inspected: some again (`repeated`), then the next slice.
 
-    Those are inspected again in the next round. A failed one that can't be remembered does not
-    count as inspected, nor do those after it in the slice. `at_ms`: as in `InspectedRange`.
+    Those whose inspections failed are inspected again in a later round.
     """
-    start = ring.place(position.begins_at)
+    start, seen, count = ring.place(position.begins_at), set(keys), len(keys) - repeated
     start = 0 if start >= ring.count else start
-    known = {*position.again}
-    wrong = [place for place, key in enumerate(keys) if key in failed and key not in known]
-    room = AGAIN_MAX - len(position.again)
-    sound = len(keys) if len(wrong) <= room else wrong[room]
-    inspected = position.inspected
-    for part in _parts(ring, start, sound, at_ms):
-        inspected = _with_range(inspected, part, interval_ms // _MERGED_PART)
+    left = (key for key in position.again if key not in seen)
     return replace(
         position,
-        begins_at=ring.key_at((start + len(keys)) % ring.count) if ring.count else FIRST,
-        owed=max(0.0, position.owed - len(keys)),
-        inspected=inspected,
-        again=(*position.again, *(keys[place] for place in wrong[:room])),
+        begins_at=ring.key_at((start + count) % ring.count) if ring.count else FIRST,
+        owed=max(0.0, position.owed - count),
+        again=(*left, *(key for key in keys if key in failed)),
     )
-
-
-def _parts(ring: Ring, start: int, count: int, at_ms: int) -> Iterable[InspectedRange]:
-    """Yield the range of a slice, or its two ranges where it goes around the ring's end."""
-    while count:
-        end = min(start + count, ring.count)
-        behind = None if end == ring.count else ring.key_at(end)
-        yield InspectedRange(ring.key_at(start), behind, at_ms)
-        start, count = 0, count - (end - start)
-
-
-def _with_range(
-    inspected: tuple[InspectedRange, ...], new: InspectedRange, merged_ms: int
-) -> tuple[InspectedRange, ...]:
-    if inspected and inspected[-1].end == new.start:
-        last = inspected[-1]
-        if 0 <= new.at_ms - last.at_ms <= merged_ms:
-            return (*inspected[:-1], replace(last, end=new.end))
-    kept = [each for each in inspected if not new.covers(each)]
-    return (*kept[-RANGES_MAX + 1 :], new)
-
-
-class NotInspected:
-    """The places of a ring that were not inspected within the interval."""
-
-    def __init__(self, ring: Ring, position: SweepPosition) -> None:
-        self._ring = ring
-        self._gaps: list[tuple[int, int]] = []
-        place = 0
-        for start, end in sorted(_places(ring, position.inspected)):
-            if start > place:
-                self._gaps.append((place, start))
-            place = max(place, end)
-        if place < ring.count:
-            self._gaps.append((place, ring.count))
-
-    def __contains__(self, key: PartitionKey) -> bool:
-        place = self._ring.place(key)
-        number = bisect_right(self._gaps, (place, self._ring.count)) - 1
-        return number >= 0 and place < self._gaps[number][1]
-
-    def count(self, failed: Collection[PartitionKey]) -> int:
-        """Return how many they are, with those whose last inspection failed."""
-        in_gaps = sum(end - start for start, end in self._gaps)
-        return in_gaps + sum(1 for key in set(failed) if key not in self)
-
-
-def _places(ring: Ring, inspected: Iterable[InspectedRange]) -> Iterable[tuple[int, int]]:
-    for each in inspected:
-        yield ring.place(each.start), ring.count if each.end is None else ring.place(each.end)
 
 
 def slice_ms(*, elapsed_ms: int, share: float, ms_min: float = SLICE_MS_MIN) -> float:

@@ -13,9 +13,9 @@ from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.pace.sweep import (
+    AGAIN_MAX,
     FIRST,
     SLICE_MS_MIN,
-    NotInspected,
     Ring,
     SweepPosition,
     after_slice,
@@ -125,7 +125,6 @@ class SweepProgress:
             known,
             settings,
             now_ms=now_ms,
-            as_of_ms=as_of_ms,
             random_below=self._random_below,
             is_all=is_all,
             pace=self._pace,
@@ -139,7 +138,7 @@ class SweepProgress:
             return None
         if found is None and self._pace.begins_idle:
             return SweepPosition(at_ms=self._clock.monotonic_ms(), begins_at=FIRST, owed=0.0)
-        return None if found is None else found.shifted(-self._wall_ms())
+        return None if found is None else replace(found, at_ms=found.at_ms - self._wall_ms())
 
     def _wall_ms(self) -> int:
         """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
@@ -155,13 +154,18 @@ class SweepProgress:
             if scope is not None or not self._is_hint_due(sweep_round):
                 return
             self._written_at_ms = sweep_round.position.at_ms
+        position = sweep_round.position
         try:
-            self._hints.write(image.cluster_id or "", sweep_round.position.shifted(self._wall_ms()))
+            written = replace(position, at_ms=position.at_ms + self._wall_ms())
+            self._hints.write(image.cluster_id or "", written)
         except KafkaOnSparkError as error:
             log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
 
     def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
-        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again."""
+        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again;
+        and not if it has no room for what failed: then an older one says less."""
+        if len(sweep_round.position.again) > AGAIN_MAX:
+            return False
         if self._written_at_ms is None:
             return True
         elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
@@ -185,7 +189,6 @@ class SweepRound:
         settings: Settings,
         *,
         now_ms: int,
-        as_of_ms: int,
         random_below: Callable[[int], int],
         is_all: bool,
         pace: SweepPace,
@@ -200,12 +203,11 @@ class SweepRound:
             random_below=random_below,
         )
         self._ring = ring
-        self._as_of_ms = as_of_ms
         elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
         self.budget_ms = slice_ms(
             elapsed_ms=elapsed_ms, share=settings.number(pace.share), ms_min=pace.ms_min
         )
-        self._failed_before = () if is_all else self.position.again
+        self._again = () if is_all else self.position.again[:AGAIN_MAX]
         self._is_first = True
         if is_all:
             self.position = replace(self.position, owed=ring.count)
@@ -216,8 +218,7 @@ class SweepRound:
 
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
-        self.position = replace(self.position, again=()) if self._is_first else self.position
-        keys = [*self._failed_before, *next_slice(self._ring, self.position, self._count_max())]
+        keys = [*self._again, *next_slice(self._ring, self.position, self._count_max())]
         self._is_first = False
         return keys
 
@@ -243,26 +244,19 @@ class SweepRound:
 
         `count`: how many of them took the time; a fetch had read all of the others already.
         """
-        again, self._failed_before = self._failed_before, ()
-        if again:  # they were inspected with the first part
-            left = tuple(key for key in again if key in failed)
-            self.position = replace(self.position, again=left)
         self.position = after_slice(
-            self._ring,
-            self.position,
-            keys[len(again) :],
-            failed=failed,
-            at_ms=self._as_of_ms,
-            interval_ms=self.interval_ms,
+            self._ring, self.position, keys, repeated=len(self._again), failed=failed
         )
+        self._again = ()
         self.budget_ms -= took_ms
         if count and not self.is_all:  # a full sweep copies, too
             inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
             self.position = replace(self.position, inspection_ms=inspection_ms)
 
     def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
-        """Return how many partitions were not inspected within the interval.
+        """Return how many partitions may not have been inspected within the interval.
 
         `leaderless`: partitions that can't be inspected.
         """
-        return NotInspected(self._ring, self.position).count({*self.position.again, *leaderless})
+        failed = {*self.position.again, *leaderless}
+        return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)

@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.pace import sweep
 from kafka_on_spark.controller.partitions import high_watermark, isr
 from kafka_on_spark.controller.partitions.unassigned_replicas import _Uuids
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
@@ -195,7 +194,7 @@ MUTANTS = [
     ),
     Mutant(
         "what was not inspected is never reported as caught up",
-        ((sweep.NotInspected, "count", _none),),
+        ((SweepRound, "not_inspected_count", _none),),
         invariant="I24 inspected in time",
     ),
     Mutant(

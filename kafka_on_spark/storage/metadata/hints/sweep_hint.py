@@ -9,18 +9,13 @@ import json
 import math
 from typing import Any, Final
 
-from kafka_on_spark.controller.pace.sweep import (
-    AGAIN_MAX,
-    RANGES_MAX,
-    InspectedRange,
-    SweepPosition,
-)
+from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, SweepPosition
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 
 NAME: Final = "sweep.json"
 UPKEEP_NAME: Final = "upkeep.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ID_LENGTH_MAX: Final = 64
 _NUMBER_MAX: Final = 2**53
 
@@ -51,7 +46,6 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "owed": position.owed,
         "look_ms": position.inspection_ms,
         "again": position.again,
-        "looked_at": [(each.start, each.end, each.at_ms) for each in position.inspected],
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -68,38 +62,19 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
 
 
 def _position(fields: dict[str, Any]) -> SweepPosition:
-    again, ranges = (
-        checked_list(fields["again"], AGAIN_MAX),
-        checked_list(fields["looked_at"], RANGES_MAX),
-    )
-    inspection_ms = fields["look_ms"]
-    return SweepPosition(
-        at_ms=checked_int(fields["at_ms"]),
-        begins_at=checked_key(fields["begins_at"]),
-        owed=_checked_float(fields["owed"]),
-        again=tuple(map(checked_key, again)),
-        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
-        inspected=tuple(
-            InspectedRange(
-                checked_key(start), None if end is None else checked_key(end), checked_int(at_ms)
-            )
-            for start, end, at_ms in ranges
-        ),
-    )
-
-
-def checked_list(value: Any, length_max: int) -> list[Any]:
-    """Return a list of a hint.
-
-    Raises:
-        ValueError: It is none, or too long.
-    """
-    if not isinstance(value, list) or len(value) > length_max:
+    again, inspection_ms = fields["again"], fields["look_ms"]
+    if not isinstance(again, list) or len(again) > AGAIN_MAX:
         raise ValueError("not a list of a hint")
-    return value
+    return SweepPosition(
+        at_ms=_checked_int(fields["at_ms"]),
+        begins_at=_checked_key(fields["begins_at"]),
+        owed=_checked_float(fields["owed"]),
+        again=tuple(map(_checked_key, again)),
+        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
+    )
 
 
-def checked_key(value: Any) -> PartitionKey:
+def _checked_key(value: Any) -> PartitionKey:
     """Return a partition of a hint.
 
     Raises:
@@ -108,10 +83,10 @@ def checked_key(value: Any) -> PartitionKey:
     topic_id, number = value
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
-    return PartitionKey(TopicId(topic_id), checked_int(number))
+    return PartitionKey(TopicId(topic_id), _checked_int(number))
 
 
-def checked_int(value: Any) -> int:
+def _checked_int(value: Any) -> int:
     """Return a whole number of a hint.
 
     Raises:

@@ -1,9 +1,7 @@
 """Rounds over a ring of partitions, and what they leave out: for tests of the sweep."""
 
-from dataclasses import replace
-
 from kafka_on_spark.controller.pace.sweep import (
-    NotInspected,
+    AGAIN_MAX,
     Ring,
     after_slice,
     begin_round,
@@ -58,17 +56,11 @@ class Rounds:
             interval_ms=INTERVAL_MS,
             random_below=self.random_below,
         )
-        again = position.again
-        position = replace(position, again=tuple(key for key in again if key in failed))
+        again = position.again[:AGAIN_MAX]
         limit = self.ring.count if count_max is None else count_max
         keys = next_slice(self.ring, position, limit)
         self.position = after_slice(
-            self.ring,
-            position,
-            keys,
-            failed=failed,
-            at_ms=position.at_ms,
-            interval_ms=INTERVAL_MS,
+            self.ring, position, [*again, *keys], repeated=len(again), failed=failed
         )
         for key in (*again, *keys):
             if key not in failed:
@@ -83,6 +75,5 @@ class Rounds:
             if now_ms - self.inspected_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
         }
 
-    def not_inspected(self, now_ms):
-        gaps = NotInspected(self.ring, self.position)
-        return {key for key in all_keys(self.ring) if key in gaps or key in self.position.again}
+    def not_inspected_count(self):
+        return min(int(self.position.owed + 1e-6) + len(self.position.again), self.ring.count)

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from kafka_on_spark.controller.pace.sweep import (
     AGAIN_MAX,
     FIRST,
-    InspectedRange,
-    NotInspected,
     Ring,
     SweepPosition,
     begin_round,
@@ -44,14 +42,12 @@ def test_ring_of_some_topics_has_their_partitions_only():
 def test_a_hint_that_can_not_be_true_is_none(at_ms):
     ring = ring_of(a=4)
     rounds = Rounds(ring)
-    rounds.position = SweepPosition(
-        at_ms=at_ms, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(FIRST, None, 1000),)
-    )
+    rounds.position = SweepPosition(at_ms=at_ms, begins_at=FIRST, owed=0.0)
 
     keys = rounds.run(1000, count_max=1)
 
     assert len(keys) == 1
-    assert len(rounds.not_inspected(1000)) == 3
+    assert rounds.not_inspected_count() == 3
 
 
 def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
@@ -79,7 +75,7 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(coun
         rounds.run(now_ms)
 
         assert rounds.late(now_ms) == set()
-        assert rounds.not_inspected(now_ms) == set()
+        assert rounds.not_inspected_count() == 0
 
 
 @settings(max_examples=many(100))
@@ -120,12 +116,12 @@ def test_what_was_not_inspected_is_known_to_be_so(count, turns):
     for pause_ms, count_max, failing in turns:
         now_ms += pause_ms
         failed = {all_keys(ring)[place] for place in failing if place < count}
-        known = () if rounds.position is None else rounds.position.again
+        known = () if rounds.position is None else rounds.position.again[:AGAIN_MAX]
         seen = {*rounds.run(now_ms, failed=failed, count_max=count_max), *known}
         for key in failed & seen:
             rounds.inspected_ms.pop(key, None)
 
-        assert rounds.late(now_ms) <= rounds.not_inspected(now_ms)
+        assert len(rounds.late(now_ms)) <= rounds.not_inspected_count()
 
 
 def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
@@ -149,29 +145,19 @@ def test_a_cluster_without_partitions_is_inspected_whole():
     rounds = Rounds(ring)
 
     assert rounds.run(0) == rounds.run(1) == []
-    assert NotInspected(ring, rounds.position).count([]) == 0
+    assert rounds.not_inspected_count() == 0
 
 
-def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_count():
+def test_of_many_failed_inspections_each_round_makes_some_again_and_none_is_forgotten():
     ring = ring_of(a=300)
     rounds = Rounds(ring)
-
     rounds.run(0, failed=set(all_keys(ring)[100:]))
+    assert rounds.not_inspected_count() == 200
 
-    assert len(rounds.position.again) == AGAIN_MAX
-    assert len(rounds.not_inspected(0)) == 200
+    for number in range(1, 4):
+        rounds.run(number)
 
-
-def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed():
-    ring = ring_of(a=10)
-    keys = all_keys(ring)
-    position = SweepPosition(
-        at_ms=0, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(keys[2], keys[5], 0),)
-    )
-    gaps = NotInspected(ring, position)
-
-    assert gaps.count([]) == 7
-    assert gaps.count([keys[0], keys[2], keys[2], keys[9]]) == 8
+    assert rounds.not_inspected_count() == 200 - 3 * AGAIN_MAX
 
 
 # How much a round may inspect
