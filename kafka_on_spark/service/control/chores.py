@@ -14,6 +14,7 @@ from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_r
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
+from kafka_on_spark.service.control.controller_report import Tally
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.control.term import Term
@@ -68,19 +69,6 @@ class Expiry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoresDone:
-    """What was done.
-
-    Attributes:
-        records_deleted: Records that retention deleted.
-        tables_removed: Tables of replicas that are assigned no more.
-    """
-
-    records_deleted: int = 0
-    tables_removed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chores:
     """The services that do each of it; None: it is not done."""
 
@@ -92,16 +80,20 @@ class Chores:
     maintain: Maintain | None = None
 
     def run(
-        self, term: Term, image: Callable[[], MetadataImage], after_part: Callable[[], None]
-    ) -> ChoresDone:
+        self,
+        term: Term,
+        image: Callable[[], MetadataImage],
+        tally: Tally,
+        after_part: Callable[[], None],
+    ) -> None:
         """Do all of it under a term, and call `after_part` after each part of it.
 
         Raises:
             NotControllerError: Another controller has claimed.
         """
-        records_deleted = tables_removed = 0
         if self.retention is not None:
-            records_deleted = self.retention.run(submit=term.submit).count
+            rows = self.retention.run(submit=term.submit)
+            tally.records_deleted += sum(row.count for row in rows)
         after_part()
         if self.expiry is not None:
             self.expiry.run(image(), term.submit)
@@ -113,8 +105,7 @@ class Chores:
             self.compaction.run(submit=term.submit)
         after_part()
         if self.clean is not None:
-            tables_removed = self.clean(term.check)
+            tally.removed += self.clean(term.check)
         after_part()
         if self.maintain is not None:
             self.maintain(after_part=after_part)
-        return ChoresDone(records_deleted=records_deleted, tables_removed=tables_removed)

@@ -32,12 +32,10 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.chores import Chores, Clean, Expiry, Maintain
+from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_report import ControllerReport, Tally
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
-from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
@@ -52,7 +50,6 @@ from kafka_on_spark.service.probing.probes import (
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.retain.retention import Retention
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +62,7 @@ are promised, and long enough to hear of others whose writes it takes."""
 POLL_MS = 200.0
 """How often requests and a lease are looked for: one look at the log each time, or one reading
 where another process controls."""
+NO_CHORES = Chores()
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 
@@ -101,13 +99,8 @@ class ControllerLoop:
         id_source: IdSource,
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
-        clean: Clean | None = None,
-        maintain: Maintain | None = None,
         run_commands: RunFetches = lambda orders: [],
-        retention: Retention | None = None,
-        expiry: Expiry | None = None,
-        silent_groups: SilentGroups | None = None,
-        compaction: CompactionPasses | None = None,
+        chores: Chores = NO_CHORES,
         after_pass: Callable[[int], None] | None = None,
     ) -> None:
         self._metadata = metadata
@@ -119,14 +112,7 @@ class ControllerLoop:
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
         self._lost_inspector = lost_inspector
-        self._chores = Chores(
-            retention=retention,
-            expiry=expiry,
-            silent_groups=silent_groups,
-            compaction=compaction,
-            clean=clean,
-            maintain=maintain,
-        )
+        self._chores = chores
         self._after_pass = after_pass
         self._denied: frozenset[BrokerId] = frozenset()
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
@@ -241,9 +227,7 @@ class ControllerLoop:
         self._tally.passes += 1
         self._control()
         self._after_part()
-        done = self._chores.run(self._term, lambda: self._metadata.image, self._after_part)
-        self._tally.records_deleted += done.records_deleted
-        self._tally.removed += done.tables_removed
+        self._chores.run(self._term, lambda: self._metadata.image, self._tally, self._after_part)
 
     def _control(self) -> None:
         self._judge_brokers()

@@ -8,7 +8,6 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kafka_on_spark.config import Settings
@@ -53,27 +52,6 @@ class LookOrder(Protocol):
 
 OrderT = TypeVar("OrderT", bound=LookOrder)
 ReportT = TypeVar("ReportT")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassReport:
-    """What one pass did; in a dry run, what is due.
-
-    Attributes:
-        looked_at: How many partitions were looked at.
-        rows: A row for each partition on which something was decided, or that could not be looked
-            at.
-        is_done: Nothing that is due was left for the next pass.
-    """
-
-    looked_at: int = 0
-    rows: tuple[UpkeepRow, ...] = ()
-    is_done: bool = True
-
-    @property
-    def count(self) -> int:
-        """What the rows count in all; of retention: records, by offsets."""
-        return sum(row.count for row in self.rows)
 
 
 class Passes(ABC, Generic[OrderT, ReportT]):
@@ -153,8 +131,10 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         is_all: bool = False,
         is_dry_run: bool = False,
         submit: Submit | None = None,
-    ) -> PassReport:
-        """Look at partitions that are due, of `topics` or of all, and decide what follows.
+    ) -> tuple[UpkeepRow, ...]:
+        """Look at partitions that are due, of `topics` or of all, and decide what follows. Return a
+        row for each on which something was decided (in a dry run: is due), or that could not be
+        looked at.
 
         `is_all`: look at each, however long that takes, and also if it was looked at just now.
         `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
@@ -166,7 +146,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         rest_ms = image.settings().integer(self.interval) // REST_PART
         is_resting = began_ms - self._all_looked_at_ms < rest_ms
         if is_resting and image.configs is self._seen_configs and not is_all:
-            return PassReport()
+            return ()
         times = LookTimes(self._clock.now_ms(), self._commit_clock.now_ms(), is_dry_run)
         orders = [
             self._plan(image, key, partition, times)
@@ -178,30 +158,23 @@ class Passes(ABC, Generic[OrderT, ReportT]):
             if looks and is_over and not is_all:
                 break
             looks += self._look(image, orders[len(looks) : len(looks) + LOOKS_AT_ONCE], is_dry_run)
-        is_done = len(looks) == len(orders)
-        if topics is None and is_done and not is_dry_run:
+        if topics is None and len(looks) == len(orders) and not is_dry_run:
             self._all_looked_at_ms, self._seen_configs = began_ms, image.configs
         looked = list(zip(orders, looks, strict=False))
         rows = self._decide(image, looked, submit or self._submit, is_dry_run)
-        return PassReport(
-            looked_at=len(looks),
-            rows=tuple(row for row in rows if row.count or row.error),
-            is_done=is_done,
-        )
+        return tuple(row for row in rows if row.count or row.error)
 
-    def run_share(self, topics: str | Iterable[str] | None = None) -> PassReport:
+    def run_share(self, topics: str | Iterable[str] | None = None) -> None:
         """Make a pass over topics, one topic, or all. It never fails its caller."""
         try:
-            return self.run(scope_of(self._metadata.image, topics))
+            self.run(scope_of(self._metadata.image, topics))
         except KafkaOnSparkError as error:
             log.warning("%s is left to the next round: %s", self.kind, error)
-            return PassReport(is_done=False)
 
     def run_all(
         self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
     ) -> tuple[UpkeepRow, ...]:
-        """Look at every partition of topics, one topic, or all, and decide what is due, or say what
-        that is. Return a row for each partition in which something is due or went wrong.
+        """Do as `run` at every partition of topics, one topic, or all.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -209,7 +182,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
             And as `MetadataDecider.submit`.
         """
         scope = scope_of(self._metadata.catch_up(), topics)
-        return self.run(scope, is_all=True, is_dry_run=is_dry_run).rows
+        return self.run(scope, is_all=True, is_dry_run=is_dry_run)
 
     def _due(
         self, image: MetadataImage, topics: Scope, is_all: bool

@@ -19,7 +19,7 @@ from kafka_on_spark.ports.counting import (
 )
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.chores import Expiry
+from kafka_on_spark.service.control.chores import Chores, Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
@@ -237,14 +237,19 @@ class Keeping:
             id_source=ID_SOURCE,
             timeout_ms=self._services.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
-            clean=charged(self.cleaner.clean, CLEAN) if dry_run is None else None,
-            maintain=charged(self.upkeep.run_share, UPKEEP) if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
-            retention=accounted(self.retention, RETAIN) if dry_run is None else None,
-            expiry=Expiry(self._metadata.clock) if dry_run is None else None,
-            silent_groups=self.silent_groups if dry_run is None else None,
-            compaction=accounted(self.compaction, COMPACT) if dry_run is None else None,
+            chores=self._chores() if dry_run is None else Chores(),
             after_pass=after_pass,
+        )
+
+    def _chores(self) -> Chores:
+        return Chores(
+            retention=accounted(self.retention, RETAIN),
+            expiry=Expiry(self._metadata.clock),
+            silent_groups=self.silent_groups,
+            compaction=accounted(self.compaction, COMPACT),
+            clean=charged(self.cleaner.clean, CLEAN),
+            maintain=charged(self.upkeep.run_share, UPKEEP),
         )
 
     def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:

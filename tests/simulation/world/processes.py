@@ -15,7 +15,7 @@ from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
-from kafka_on_spark.service.control.chores import Expiry
+from kafka_on_spark.service.control.chores import Chores, Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
@@ -180,11 +180,13 @@ class Driver:
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
             lost_inspector=self.lost_inspector,
-            clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
-            retention=self.retention,
-            expiry=self.expiry,
-            compaction=self.compaction,
+            chores=Chores(
+                clean=self.cleaner.clean,
+                retention=self.retention,
+                expiry=self.expiry,
+                compaction=self.compaction,
+            ),
         )
 
     @property

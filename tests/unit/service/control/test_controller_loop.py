@@ -52,7 +52,7 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
 
         def run(self, *args, **keywords):
             world.clock.advance(4000)
-            return self
+            return [self]
 
     loop._chores = Chores(
         retention=Slow(), expiry=Slow(), compaction=Slow(), clean=lambda check: Slow().run() and 2
