@@ -2,23 +2,20 @@
 
 A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. A thread
 of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A process that
-ends waits a moment for these, and then ends without them.
-
-A pool bounds how many of its jobs run at once. The threads are the process's: an idle one takes the
-next job of any pool. They are a module global, since a thread that hangs outlives whoever began its
-job. It can go once Python's own executor has daemon threads.
+ends waits a moment for these, and then ends without them. The jobs that run are a module global,
+since the process waits for those of all pools. It can go once Python's own executor has daemon
+threads.
 """
 
 import atexit
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
@@ -27,8 +24,8 @@ from kafka_on_spark.storage.calls.forks import FORKED, is_forked
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
 
-IDLE_MAX: Final = 32
-"""Threads that stay for the next job; any more end with their job."""
+IDLE_SECONDS: Final = 10.0
+"""How long a thread stays for the next job."""
 
 EXIT_SECONDS: Final = 5.0
 """How long a process that ends waits for jobs."""
@@ -57,13 +54,13 @@ class Job(Future[T]):
         buffers must not be released while the interpreter shuts down.
         """
         work, self._work = self._work, None
-        assert work is not None, "a job is run once"
         result: Any = None
         failure: BaseException | None = None
         if is_wanted := self.set_running_or_notify_cancel():
             before, _current.job = _current.job, self
             try:
                 self.began()
+                assert work is not None, "a job is run once"
                 result = work()
             except BaseException as error:  # `result` raises it in the caller
                 failure = error
@@ -75,6 +72,13 @@ class Job(Future[T]):
         elif is_wanted:
             self.set_result(result)
 
+    def cancel(self) -> bool:
+        """Have it never run, and hold nothing, unless it has begun; return whether that is so."""
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            self._work = None
+        return is_cancelled
+
     def began(self) -> None:
         """Note that a thread does it now."""
 
@@ -85,30 +89,10 @@ class _Current(threading.local):
     job: Job[Any] | None = None
 
 
-class _Process:
-    """The jobs and threads of this process.
-
-    Attributes:
-        lock: Held while any of the others changes, and what a pool holds.
-        idle: Threads that wait for a job, by their inboxes.
-        running: Jobs that have a thread.
-        is_ending: The interpreter is about to end.
-    """
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all: a forked child has none of its parent's threads."""
-        self.lock = threading.RLock()  # a collection of garbage may begin a job
-        self.idle: list[_Inbox] = []
-        self.running: set[Job[Any]] = set()
-        self.is_ending = False
-        _current.job = None
-
-
 _current: Final = _Current()
-_process: Final = _Process()
+_running: Final[set[Job[Any]]] = set()
+_ending: Final = threading.Event()
+"""The interpreter is about to end."""
 
 
 class DaemonThreads(Executor):
@@ -122,7 +106,11 @@ class DaemonThreads(Executor):
         self.running: set[Job[Any]] = set()
         self._count = count
         self._name = name
-        self._waiting: deque[Job[Any]] = deque()
+        self._inbox: SimpleQueue[Job[Any]] = SimpleQueue()
+        self._taken: set[Job[Any]] = set()  # and not done
+        self._lock = threading.RLock()  # a collection of garbage may begin a job
+        self._thread_count = 0
+        self._free_count = 0  # idle threads, less the jobs in the inbox
         self._is_shut = False
 
     def submit(
@@ -136,7 +124,7 @@ class DaemonThreads(Executor):
         """
         if is_forked():
             raise ClusterClosedError(FORKED)
-        if self._is_shut or _process.is_ending:
+        if self._is_shut or _ending.is_set():
             raise ClusterClosedError()
         job = Job(partial(work, *args, **kwargs))
         self.begin(job)
@@ -148,99 +136,78 @@ class DaemonThreads(Executor):
         Raises:
             KafkaStorageError: The process can't start a thread.
         """
-        with _process.lock:
-            if len(self.running) >= self._count:
-                self._waiting.append(job)
-                return
-            self._hold(job)
-            inbox = _process.idle.pop() if _process.idle else None
+        with self._lock:
+            self._taken.add(job)
+            self._free_count -= 1
+            begins_thread = self._free_count < 0 and self._thread_count < self._count
+            if begins_thread:
+                self._thread_count += 1
+                self._free_count += 1
+        self._inbox.put(job)
+        if begins_thread:
+            self._begin_thread(job)
+
+    def _begin_thread(self, job: Job[Any]) -> None:
         try:
-            (_new_thread() if inbox is None else inbox).put((self, job))
-        except BaseException:
-            with _process.lock:
-                self._drop(job)
-                if not self.running:
-                    raise
-                self._waiting.append(job)  # the threads that run do it
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._thread_count -= 1
+                self._free_count -= 1
+                is_alone = self._thread_count == 0
+            if is_alone and self.withdraw(job):  # otherwise the threads that run do it
+                raise no_thread_error() from error
 
-    def work_through(self, job: Job[Any], inbox: "_Inbox") -> bool:
-        """Do a job in this thread, and then those that wait; return whether the thread, whose inbox
-        this is, waits for another one.
+    def _work(self) -> None:
+        while self._do_next():
+            pass
 
-        It is idle before a caller learns of the end: so the caller's next call begins no thread.
+    def _do_next(self) -> bool:
+        """Do the next job in this thread; return False if none comes for long.
+
+        In a function: an idle thread holds nothing of its last job.
         """
-        threading.current_thread().name = self._name
-        following: Job[Any] | None = job
-        stays = False
-
-        def end() -> None:
-            nonlocal following, stays
-            with _process.lock:
-                self._drop(job)
-                following = self._waiting.popleft() if self._waiting else None
-                if following is not None:
-                    self._hold(following)
-                elif stays := not job.is_left and len(_process.idle) < IDLE_MAX:
-                    _process.idle.append(inbox)
-
-        while following is not None:
-            job = following
-            job.run(end)
-        return stays
-
-    def _hold(self, job: Job[Any]) -> None:
+        try:
+            job = self._inbox.get(timeout=IDLE_SECONDS)
+        except Empty:
+            with self._lock:
+                if self._free_count <= 0:
+                    return True  # a job is on its way
+                self._free_count -= 1
+                self._thread_count -= 1
+            return False
         self.running.add(job)
-        _process.running.add(job)
+        _running.add(job)
+        job.run(partial(self._end, job))
+        return True
 
-    def _drop(self, job: Job[Any]) -> None:
-        self.running.discard(job)
-        _process.running.discard(job)
+    def _end(self, job: Job[Any]) -> None:
+        # The thread is idle before a caller learns of the end: so its next call begins no thread.
+        with self._lock:
+            self._taken.discard(job)
+            self.running.discard(job)
+            _running.discard(job)
+            self._free_count += 1
 
     def withdraw(self, job: Job[Any]) -> bool:
         """Take back a job; return whether it has not begun, and won't."""
         is_cancelled = job.cancel()
-        with _process.lock:
-            if job in self._waiting:
-                self._waiting.remove(job)
+        if is_cancelled:
+            self._taken.discard(job)
         return is_cancelled
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work; `wait` until all work taken is done."""
         self._is_shut = True
-        while cancel_futures and self._waiting:
-            self.withdraw(self._waiting[-1])
+        if cancel_futures:
+            for job in self._taken.copy():
+                self.withdraw(job)
         if wait:
             self.join()
 
     def join(self) -> None:
         """Wait until all work taken is done, but that of this thread."""
-        with _process.lock:
-            taken = [*self.running, *self._waiting]
-        wait(each for each in taken if each is not _current.job)
-
-
-_Inbox = SimpleQueue[tuple[DaemonThreads, Job[Any]]]
-
-
-def _new_thread() -> _Inbox:
-    inbox: _Inbox = SimpleQueue()
-    thread = threading.Thread(target=_run, args=(inbox,), daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        raise no_thread_error() from error
-    return inbox
-
-
-def _run(inbox: _Inbox) -> None:
-    while _do_next(inbox):
-        pass
-
-
-def _do_next(inbox: _Inbox) -> bool:
-    # In a function: an idle thread holds nothing of its last job.
-    pool, job = inbox.get()
-    return pool.work_through(job, inbox)
+        wait(each for each in self._taken.copy() if each is not _current.job)
 
 
 def no_thread_error() -> KafkaStorageError:
@@ -258,14 +225,20 @@ def current_job() -> Job[Any] | None:
 
 def _finish() -> None:
     """Give jobs a moment before the interpreter ends."""
-    _process.is_ending = True
+    _ending.set()
     began = time.monotonic()
-    while running := list(_process.running):
+    while running := list(_running):
         is_left = all(each.is_left for each in running)
         last = began + (LATE_EXIT_SECONDS if is_left else EXIT_SECONDS)
         if not wait(running, last - time.monotonic(), return_when="FIRST_COMPLETED").done:
             return
 
 
+def _forget() -> None:
+    """Forget the jobs of the parent: a forked child has none of its threads."""
+    _running.clear()
+    _current.job = None
+
+
 atexit.register(_finish)
-os.register_at_fork(after_in_child=_process.reset)
+os.register_at_fork(after_in_child=_forget)

@@ -102,7 +102,7 @@ class Call(Job[T]):
     def is_stuck(self) -> bool:
         """Whether it is beyond its deadline."""
         until = self.until  # read once: the call's own thread may move it meanwhile
-        return until is not None and time.monotonic() > until + _SLICE_SECONDS
+        return until is not None and time.monotonic() >= until
 
     def in_time(self, seconds: float | None = None) -> T:
         """Return what it returns. `seconds`: for all of it, whatever deadlines its steps have.
@@ -113,23 +113,17 @@ class Call(Job[T]):
             And what the call raises.
         """
         last = None if seconds is None else time.monotonic() + seconds
-        missed: float | None = None
         while True:
             ends = [each for each in (self.until, last) if each is not None]
             until = min(ends, default=None)
-            pause = _SLICE_SECONDS
-            if until is not None and until != missed:
-                pause = min(pause, max(until - time.monotonic(), 0.0))
+            left = _SLICE_SECONDS if until is None else until - time.monotonic()
             with suppress(TimeoutError):  # or the call's own, which `result` raises again
-                return self.result(pause)
+                return self.result(min(max(left, 0.0), _SLICE_SECONDS))
             if self.done():
                 return self.result()
-            if until is not None and time.monotonic() >= until:
-                if until == missed:
-                    self.until = until  # it is stuck, though its step may take longer
-                    raise self.leave()
-                # A moment more: a process that was frozen has not waited, whatever the clock says.
-                missed = until
+            if left <= 0:
+                self.until = until  # it is stuck, though its step may take longer
+                raise self.leave()
 
     def leave(self) -> KafkaStorageError:
         """Wait for it no more; return the error of its caller, as `in_time`."""

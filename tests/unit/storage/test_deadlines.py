@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.storage.calls import daemon_threads, deadlines
+from kafka_on_spark.storage.calls import deadlines
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
 
@@ -32,13 +32,9 @@ def test_a_call_returns_what_its_work_returns_and_raises_what_it_raises() -> Non
         within("/a", lambda: os.stat("/there/is/none"), 5.0)
 
 
-def test_a_callers_next_call_runs_in_the_thread_that_ran_its_last_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_callers_next_call_runs_in_the_thread_that_ran_its_last_one() -> None:
     """However soon it comes: the thread is idle before the caller learns of the end."""
-    monkeypatch.setattr(daemon_threads, "_process", daemon_threads._Process())
-
-    assert len({within("/a", threading.get_ident, 5.0) for _ in range(100)}) == 1
+    assert len({within("/again", threading.get_ident, 5.0) for _ in range(100)}) == 1
 
 
 def test_a_call_that_hangs_is_left_behind_with_an_error_that_names_its_root(
@@ -99,28 +95,6 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(
     assert within("/a", lambda: read(comes_on=True), SHORT) == 8
     with pytest.raises(KafkaStorageError, match="a call to it hangs"):
         within("/a", lambda: read(comes_on=False), SHORT)
-
-
-def test_a_process_that_was_frozen_gives_its_calls_a_moment_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It has not waited, whatever the clock says."""
-    clock, goes_on = HeldClock(), threading.Event()
-
-    def freeze() -> bool:
-        clock.now += 3600.0
-        return goes_on.wait(60.0)
-
-    def looked(call: deadlines.Call[bool], timeout: float | None = None) -> bool:
-        if clock.now > 1000.0:
-            goes_on.set()
-        return result(call, 60.0 if goes_on.is_set() else timeout)
-
-    result = deadlines.Call.result
-    monkeypatch.setattr(deadlines, "time", clock)
-    monkeypatch.setattr(deadlines.Call, "result", looked)
-
-    assert within("/frozen", freeze, 60.0)
 
 
 def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -> None:
