@@ -162,9 +162,11 @@ class _Cleaning:
         """Remove old tables of such names that `is_left` says are left."""
         for table in self._named(folder, names):
             with self._telling():
+                at_ms = self._files.time_ms(commit_path(table, 0))
+                if at_ms is None and is_local(table):
+                    at_ms = self._files.time_ms(table)
                 # On a store the first commit is a table's first object: without it this is the rest
                 # of a deletion.
-                at_ms = self._files.time_ms(table if is_local(table) else commit_path(table, 0))
                 if (at_ms is None or self._is_old(at_ms)) and is_left(table):
                     self._files.delete(table)
                     self.count += 1

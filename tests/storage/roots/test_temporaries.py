@@ -77,10 +77,8 @@ def test_a_cleaning_whose_time_is_over_is_gone_on_with(tmp_path):
 
 def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
     old, young = (tmp_path / f"_race-{uuid4().hex}" for _ in range(2))
-    for table in (old, young):
-        put(table / "_delta_log" / f"{0:020d}.json")
-    then = time.time() - 2 * AGE_SECONDS_MIN
-    os.utime(old, (then, then))
+    put(old / "_delta_log" / f"{0:020d}.json")
+    put(young / "_delta_log" / f"{0:020d}.json", age_seconds=60)
 
     assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 1
 
@@ -173,9 +171,7 @@ def metadata_table(root, *names, age_seconds=2 * AGE_SECONDS_MIN):
     """Create a metadata table with these names in its log."""
     table = root / f"{TABLE_PREFIX}{uuid4().hex}"
     for name in names:
-        put(table / "_delta_log" / name)
-    then = time.time() - age_seconds
-    os.utime(table, (then, then))
+        put(table / "_delta_log" / name, age_seconds)
     return table
 
 
@@ -186,7 +182,6 @@ def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tm
     written, bare = metadata_table(tmp_path, first, second), metadata_table(tmp_path, second)
     with_file = metadata_table(tmp_path, first)
     put(with_file / "0-records.parquet")
-    os.utime(with_file, (0, 0))
 
     assert clean_metadata_root(str(tmp_path), str(own), OPTIONS).count == 1
 
