@@ -10,7 +10,7 @@ import typer
 
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import DryRun
-from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, note, write_answer, write_json, write_rows
 from kafka_on_spark.cli.record_rows import (
     BATCH_COLUMNS,
     RECORD_COLUMNS,
@@ -18,11 +18,9 @@ from kafka_on_spark.cli.record_rows import (
     decided_rows,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.commands import expiry
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
@@ -125,36 +123,12 @@ def reset_time(session: Session, dry_run: DryRun = False) -> None:
         reset = services.metadata.submit(
             lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=services.timeout_ms
         )
+    answer = {"dry_run": dry_run, **asdict(reset)}
     if session.output is Output.JSON:
-        write_json({"dry_run": dry_run, **asdict(reset), "records": rows})
+        write_json({**answer, "records": rows})
         return
     write_rows(session.output, RECORD_COLUMNS, rows)
-    say(*_told(reset, image.settings(), is_dry_run=dry_run))
-
-
-def _told(reset: expiry.TimeReset, settings: Settings, *, is_dry_run: bool) -> Iterator[str]:
-    """Yield what a reset does: to the metadata, to what expires, and to what retention deletes."""
-    newest, now = in_seconds(reset.newest_ms), in_seconds(reset.now_ms)
-    if reset.newest_ms - reset.now_ms <= settings.integer("clock.ahead.max.ms"):
-        yield f"The newest time of the metadata is {newest}, and it is {now}: nothing to reset."
-        return
-    says = "would say" if is_dry_run else "says"
-    yield f"The newest time of the metadata was {newest}; a commit {says} that it is {now}."
-    producers_ms = settings.integer("producer.id.expiration.ms")
-    offsets_ms = expiry.offsets_retention_ms(settings)
-    yield (
-        f"Expiry: {plural(reset.producers, 'producer id')} and"
-        f" {plural(reset.offsets, 'offset')} of groups count from now on. They expire from"
-        f" {in_seconds(reset.now_ms + producers_ms)} and"
-        f" {in_seconds(reset.now_ms + offsets_ms)} on, if nothing more is heard of them, and"
-        f" not from {in_seconds(reset.newest_ms + min(producers_ms, offsets_ms))} on."
-    )
-    yield (
-        "Retention: records keep their timestamps. Those that a clock stamped which was ahead are"
-        " kept until retention.ms after those times; `delete-records` removes them before."
-    )
-    if is_dry_run:
-        yield "A dry run: nothing was committed."
+    write_answer(session.output, answer)
 
 
 metadata = verb(

@@ -56,6 +56,20 @@ def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
+def write_answer(output: Output, answer: Mapping[str, Any], remarks: Sequence[str] = ()) -> None:
+    """Write named values, as JSON or as a table of names and values; there `remarks` name those
+    that are sentences, which go to standard error."""
+    if output is Output.JSON:
+        write_json(answer)
+        return
+    for name in remarks:
+        for sentence in answer[name]:
+            note(sentence)
+    names = [name for name in answer if name not in remarks]
+    rows = [{"name": each.replace("_", " "), "value": answer[each]} for each in names]
+    write_table("name value", rows)
+
+
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
     """Write a table of one line a row, which is neither wrapped nor cut."""
     is_first = True
@@ -87,12 +101,14 @@ def text_of(value: Any) -> str:
     """Return a plain value as a cell of one line; an empty value is "-"."""
     if isinstance(value, Shown):
         return value
-    if value is None or value == "" or value == []:
+    if value is None or value in ("", [], ()):
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.2f}"
+    if isinstance(value, Mapping):
+        return ":".join(map(text_of, value.values()))
     if isinstance(value, list | tuple):
         return ",".join(map(text_of, value))
     return visible(" ".join(str(value).split()))

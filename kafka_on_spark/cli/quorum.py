@@ -1,21 +1,27 @@
 """`metadata-quorum`: shows who leads the metadata log and who votes, and changes both."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
-from kafka_on_spark.cli.output import Output, plural, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, say, write_answer, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, majority_of
-from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, check_forcing
+from kafka_on_spark.spark.wiring.forcing import check_forcing
 from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 from kafka_on_spark.storage.roots.root_lists import cluster_url
+
+NEXT: Final = (
+    "force again once an unreached broker is back, where processes of the old generation may go on,"
+    " or one of a leaderless partition; run `controller` or `serve`, which bring the replicas in"
+    " sync; add other voters at empty roots: `metadata-quorum add-controller`"
+)
 
 Name = Annotated[
     str,
@@ -153,9 +159,10 @@ def force(
     )
     done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
     report = done.elections
-    session.conclude(
-        list(_forced_lines(done)),
+    write_answer(
+        session.output,
         {
+            "dry_run": False,
             **standing,
             "generation": done.generation,
             "fenced": report.fenced_count,
@@ -163,37 +170,8 @@ def force(
             "unclean": [each._asdict() for each in report.unclean],
             "leaderless": [each._asdict() for each in report.leaderless],
             "unreached_brokers": list(report.unreached),
+            "next": NEXT,
         },
-    )
-
-
-def _forced_lines(done: ForcedGeneration) -> Iterator[str]:
-    report = done.elections
-    yield (
-        f"Generation {done.generation} of the cluster goes on from voter"
-        f" {done.voter.key.node_id}; {plural(report.fenced_count, 'replica')} fenced."
-    )
-    yield f"{plural(len(report.proven), 'partition')} led by proof, without loss."
-    if report.unclean:
-        names = ", ".join(map(str, report.unclean[:20]))
-        yield (
-            f"{plural(len(report.unclean), 'partition')} led uncleanly, and may lack records:"
-            f" {names}."
-        )
-    if report.leaderless:
-        names = ", ".join(map(str, report.leaderless[:20]))
-        yield (
-            f"{plural(len(report.leaderless), 'partition')} without a leader, since no replica"
-            f" answered: {names}. Bring a broker back and force again."
-        )
-    if report.unreached:
-        yield (
-            f"Not reached: the roots of brokers {', '.join(map(str, report.unreached))}. Processes"
-            " of the old generation may go on there: force again once they are back."
-        )
-    yield (
-        "Run `controller` or `serve`, which bring the replicas in sync, and add other voters at"
-        " empty roots: `metadata-quorum add-controller`."
     )
 
 

@@ -1,7 +1,7 @@
 """`controller`, `replicate`, `maintain`: what Kafka's brokers do by themselves."""
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -13,19 +13,17 @@ from kafka_on_spark.cli.output import (
     note,
     plural,
     say,
+    write_answer,
     write_json,
-    write_rows,
     write_table,
 )
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
-from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 
-SHOWN_MAX: Final = 20
-"""Lines that name what was not looked at: a broker may have a hundred thousand replicas."""
+UPKEEP_COLUMNS: Final = "topic partition broker kind count what bytes left error"
+DRY: Final = ": a dry run, nothing was changed"
 
 
 def describe(session: Session) -> None:
@@ -45,11 +43,7 @@ def describe(session: Session) -> None:
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
         **{f"brokers_{each.value}": states.count(each) for each in BrokerState},
     }
-    if session.output is Output.JSON:
-        write_json(answer)
-    else:
-        rows = [{"name": name.replace("_", " "), "value": answer[name]} for name in answer]
-        write_rows(session.output, "name value", rows)
+    write_answer(session.output, answer)
 
 
 def run(
@@ -63,23 +57,7 @@ def run(
     if session.is_dry_run and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     report = session.cluster.run_controller(seconds)
-    if session.output is Output.JSON:
-        write_json(asdict(report))
-        return
-    deleted = (
-        f" Retention deleted {plural(report.records_deleted, 'record')}."
-        if report.records_deleted
-        else ""
-    )
-    say(
-        f"{report.passes} {'pass' if report.passes == 1 else 'passes'}:"
-        f" fenced {_names(report.fenced)}, came back {_names(report.unfenced)},"
-        f" {plural(report.leaders_moved, 'partition')} with another leader.{deleted}"
-    )
-
-
-def _names(broker_ids: tuple[int, ...]) -> str:
-    return " and ".join(f"broker {each}" for each in broker_ids) or "no broker"
+    write_answer(session.output, asdict(report))
 
 
 controller = verb(
@@ -108,10 +86,7 @@ def replicate(
     again, and a controller.
     """
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
-    if session.output is Output.JSON:
-        write_json(asdict(report))
-    else:
-        _show_round(report)
+    write_answer(session.output, asdict(report), ("failures",))
     raise typer.Exit(0 if report.is_caught_up else FOUND)
 
 
@@ -120,24 +95,6 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     if topic is None and include is None:
         return None
     return named_topics(session.cluster.image, topic, include)
-
-
-def _show_round(report: ReplicationReport) -> None:
-    for failure in report.failures:
-        note(failure)
-    cut = plural(report.truncated_records, "uncommitted record")
-    more = f" and inspected {report.slice_count} more" if report.slice_count else ""
-    say(
-        f"Visited {plural(report.partition_count, 'partition')}{more}, copied"
-        f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
-        f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
-        f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
-    )
-    if report.not_looked_at:
-        say(
-            f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"
-            " replica.sweep.interval.ms: --sweep inspects all now."
-        )
 
 
 @alone()
@@ -175,30 +132,8 @@ def maintain(
         fields = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
         write_json({**fields, "not_looked_at": list(report.not_looked_at)})
     else:
-        _show_upkeep(report, rows, is_dry_run=dry_run)
+        for each in report.not_looked_at:
+            note(f"not looked at: {each}")
+        write_table(UPKEEP_COLUMNS, rows)
+        say(f"Visited {plural(report.visited, 'replica')}{DRY if dry_run else ''}.")
     raise typer.Exit(FOUND if report.is_left else 0)
-
-
-def _show_upkeep(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool) -> None:
-    for row in report.rows:
-        if row.error:
-            note(str(row))
-    for each in report.not_looked_at[:SHOWN_MAX]:
-        note(f"not looked at: {each}")
-    more = len(report.not_looked_at) - SHOWN_MAX
-    if more > 0:
-        note(f"not looked at: {more:,} more, all of which --output json lists")
-    done = [
-        {**shown, "log": row.log, "left": row.is_left or None}
-        for row, shown in zip(report.rows, rows, strict=True)
-        if row.count or row.is_left
-    ]
-    write_table("log broker kind count what bytes left", done)
-    visited = f"Visited {plural(report.visited, 'replica')}"
-    if not rows:
-        there = " there" if report.not_looked_at else ""
-        say(f"{visited}: nothing {'is' if is_dry_run else 'was'} due{there}.")
-    elif is_dry_run:
-        say(f"{visited}: a dry run, nothing was changed.")
-    else:
-        say(f"{visited}: {'work is left' if report.is_left else 'all that was due is done'}.")
