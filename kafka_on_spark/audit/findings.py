@@ -1,4 +1,4 @@
-"""What an audit reports: findings, orphans, and how far it could read each table.
+"""What an audit reports: findings, and how far it could read each table.
 
 A finding names an invariant by its id; docs/architecture.md lists them with what keeps and what
 checks each. A finding without one says that something could not be checked.
@@ -84,25 +84,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
-    """A file or folder that no commit names. It is no error: tasks that ran twice leave some.
-
-    Attributes:
-        kind: "segment", "table" or "file".
-        broker_id: The broker whose root holds it; None: the metadata root holds it.
-        path: Its URL.
-        is_deletable: A rule that needs no clock allows its deletion, now and at any later time.
-        reason: Why it may be deleted, or why not.
-    """
-
-    kind: str
-    broker_id: BrokerId | None
-    path: str
-    is_deletable: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
     """How far one table was checked.
 
@@ -128,21 +109,19 @@ class FsckReport:
 
     Attributes:
         findings: Of the metadata log first, then by table.
-        orphans: Files and folders that no commit names.
         coverage: How far each table was checked.
         is_deep: Segments were also read.
         not_checked: What was not looked at, each in words.
     """
 
     findings: tuple[Finding, ...]
-    orphans: tuple[Orphan, ...]
     coverage: tuple[Coverage, ...]
     is_deep: bool
     not_checked: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything could be checked and nothing was found; orphans don't count."""
+        """Whether everything could be checked and nothing was found."""
         return not self.findings
 
     @property
@@ -157,7 +136,6 @@ class FsckReport:
             "is_deep": self.is_deep,
             "not_checked": list(self.not_checked),
             "findings": [each.as_row() for each in self.findings],
-            "orphans": [asdict(each) for each in self.orphans],
             "coverage": [{**asdict(each), "table": str(each.table)} for each in self.coverage],
         }
 

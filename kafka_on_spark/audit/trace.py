@@ -106,9 +106,8 @@ class ReplicaTrace:
         log_end_offset: In the last version.
         chain_before: Chain digest before its first batch, in the last version.
         fence: In the last version; None: none yet.
-        producer_state: Number of the producer-state file in the last version; 0: none.
-        forgotten_producers: Producers whose headers went and that this file lacks, each with the
-            newest epoch in those headers.
+        forgotten_producers: Producers whose headers went and that its producer-state file lacks,
+            each with the newest epoch in those headers.
         lifetimes: Every batch that it ever had, in the order in which they came. One that is merged
             with others is still there.
         merged: Merged segments that it had and whose batches its history does not tell: it begins
@@ -118,10 +117,8 @@ class ReplicaTrace:
         compaction: How far it is compacted, in the last version.
         contents: What its files hold between each two borders of the audit's order; None: they were
             not read, or are damaged.
-        removed_paths: Names of files that it has removed.
         spans: Its fences, oldest first.
         findings: What is wrong with it alone.
-        file_names: The files in its folder.
         read_files: Segments read.
         read_bytes: Their bytes.
     """
@@ -137,7 +134,6 @@ class ReplicaTrace:
     log_end_offset: int = 0
     chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
-    producer_state: int = 0
     forgotten_producers: tuple[tuple[str, int], ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
     merged: tuple[LoggedBatch, ...] = ()
@@ -145,10 +141,8 @@ class ReplicaTrace:
     has_merged_files: bool = False
     compaction: CompactionProgress = NO_PROGRESS
     contents: tuple[ContentSum, ...] | None = None
-    removed_paths: frozenset[str] = frozenset()
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()
-    file_names: tuple[str, ...] = field(default=())
     read_files: int = 0
     read_bytes: int = 0
 

@@ -1,22 +1,15 @@
 """`fsck`: checks all tables of a cluster against the invariants, version by version."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.options import FOUND
-from kafka_on_spark.cli.output import Output, plural, say, write_json, write_table
+from kafka_on_spark.cli.output import Output, say, write_json, write_table
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-
-ORPHANS_SHOWN: Final = 20
-WHAT_ORPHANS_ARE: Final = (
-    "An orphan is a file or a table that no log names: an interrupted append wrote it, or it is"
-    " left of a deleted replica, topic or record. It holds no record of the cluster, and only"
-    " takes space."
-)
 
 
 @alone(is_open=False)
@@ -53,16 +46,6 @@ def _show(report: FsckReport) -> None:
         for each in report.findings
     )
     write_table("invariant where what", findings)
-    orphans = (
-        {
-            "orphan": "may be deleted" if each.is_deletable else "stays",
-            "kind": each.kind,
-            "path": each.path,
-            "why": each.reason,
-        }
-        for each in report.orphans[:ORPHANS_SHOWN]
-    )
-    write_table("orphan kind path why", orphans)
     say(*_summary(report))
 
 
@@ -78,12 +61,5 @@ def _summary(report: FsckReport) -> list[str]:
         for each in cleaned
     ]
     lines += [f"Not looked at: {each}." for each in report.not_checked]
-    if report.orphans:
-        deletable = sum(each.is_deletable for each in report.orphans)
-        lines.append(
-            f"{plural(len(report.orphans), 'orphan')}, of which {deletable} may be deleted"
-            " (--output json lists all)."
-        )
-        lines.append(WHAT_ORPHANS_ARE)
     lines.append("Nothing was found." if report.is_clean else f"{len(report.findings)} findings.")
     return lines

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
-from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.ids import DirectoryId, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 from kafka_on_spark.raft.voter_set import Voter
 
@@ -31,10 +31,6 @@ class ReplicaArchive(Protocol):
 
     def configuration(self, address: ReplicaAddress) -> dict[str, str]:
         """Return what the table at `address` must say of itself."""
-        ...
-
-    def file_names(self, address: ReplicaAddress) -> list[str]:
-        """Return the names of the files in a replica's folder."""
         ...
 
     def producers(self, address: ReplicaAddress, file: ProducersFile) -> ProducerEntries:
@@ -137,16 +133,4 @@ class ClusterArchive(Protocol):
         Raises:
             KafkaStorageError: It is another or none, or does not answer.
         """
-        ...
-
-    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
-        """Return the folders on a root that are named like replicas'.
-
-        Raises:
-            KafkaStorageError: The root does not answer.
-        """
-        ...
-
-    def replica_folder(self, address: ReplicaAddress) -> str:
-        """Return the URL of a replica's folder."""
         ...

@@ -152,7 +152,6 @@ class ReplicaReplay:
             log_end_offset=self._counters.end,
             chain_before=self._counters.chain,
             fence=self._counters.fence,
-            producer_state=self.producer_state,
             lifetimes=tuple(each for each in lifetimes if not each.batch.is_merged),
             merged=tuple(each.batch for each in lifetimes if each.batch.is_merged),
             borders=self._log.borders(self._counters.chain, self._counters.end),
@@ -160,7 +159,6 @@ class ReplicaReplay:
                 entry.values.get("content_digest") is not None for entry in self.active_entries
             ),
             compaction=self.compaction,
-            removed_paths=frozenset(self._log.removed_paths),
             spans=tuple(self._spans),
             findings=self.findings.all(),
         )

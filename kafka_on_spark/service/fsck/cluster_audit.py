@@ -1,8 +1,8 @@
 """The audit of a whole cluster: metadata, roots, replicas in portions, metadata again (I15).
 
-This order makes the audit sound while others write: folders are listed before the metadata that
-says whose they are is read. The metadata read before a table says what the table must have, the
-metadata read after it what it may have. Rules are in `audit/`; nothing is changed.
+This order makes the audit sound while others write: the metadata read before a table says what the
+table must have, the metadata read after it what it may have. Rules are in `audit/`; nothing is
+changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,6 @@ from kafka_on_spark.audit.findings import (
     Finding,
     FindingList,
     FsckReport,
-    Orphan,
     Place,
     in_order,
 )
@@ -24,7 +23,6 @@ from kafka_on_spark.audit.metadata.metadata_checks import (
     is_expired,
     snapshot_flaw,
 )
-from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
@@ -33,7 +31,7 @@ from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, aud
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.ports.archives import ClusterArchive, MetadataArchive
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.voter_set import Voter
@@ -193,7 +191,6 @@ class Fsck:
         self._is_deep = is_deep
         self._metadata = _MetadataReader(archives, unread, is_deep=is_deep)
         self._findings: list[Finding] = []
-        self._orphans: list[Orphan] = []
         self._coverage: list[Coverage] = []
         self._not_checked: list[str] = [] if is_deep else list(NOT_DEEP)
 
@@ -206,7 +203,7 @@ class Fsck:
                 it was checked.
         """
         self._metadata.catch_up()
-        absent, tables = self._list_roots()
+        absent = self._absent()
         for keys in self._portions():
             self._check(keys, absent)
         self._metadata.catch_up()
@@ -215,29 +212,25 @@ class Fsck:
         self._findings.extend(voters.findings())
         replay = self._metadata.replay
         replay.check_time(self._clock.now_ms())
-        self._orphans.extend(table_orphans(tables, replay.timelines, replay.topic_names))
         self._findings.extend(replay.findings.all())
         return FsckReport(
             findings=in_order(self._findings),
-            orphans=tuple(self._orphans),
             coverage=(*voters.coverage(), *self._coverage),
             is_deep=self._is_deep,
             not_checked=(*self._not_checked, *voters.not_checked(), *replay.not_checked()),
         )
 
-    def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:
-        """Return the brokers whose roots do not answer, and the tables on the others."""
+    def _absent(self) -> frozenset[BrokerId]:
+        """Return the brokers whose roots do not answer."""
         absent = set()
-        tables = []
         for broker in self._metadata.replay.image.brokers.values():
             try:
                 self._archive.check_root(broker.root, broker.directory_id)
-                tables.extend(self._archive.tables_on(broker.broker_id, broker.root))
             except KafkaStorageError as error:
                 absent.add(broker.broker_id)
                 sentence = f"the broker's replicas could not be checked: {error}"
                 self._miss(Place(broker_id=broker.broker_id), sentence)
-        return frozenset(absent), tables
+        return frozenset(absent)
 
     def _miss(self, place: Place, sentence: str) -> None:
         """Record that something could not be checked."""
@@ -281,7 +274,7 @@ class Fsck:
                 for order in orders[timeline.key]
                 if _is_still(after.register, order.address)
             ]
-            self._compare(timeline, after.copy(), found, [o.address for o in orders[timeline.key]])
+            self._compare(timeline, after.copy(), found)
 
     def _orders(
         self, timeline: PartitionTimeline, absent: frozenset[BrokerId]
@@ -321,7 +314,6 @@ class Fsck:
         before: PartitionTimeline,
         after: PartitionTimeline,
         traces: Sequence[ReplicaTrace],
-        addresses: Sequence[ReplicaAddress],
     ) -> None:
         """Compare a partition's replicas, and keep the findings."""
         assert before.register is not None
@@ -342,8 +334,6 @@ class Fsck:
         except KafkaOnSparkError as error:
             sentence = f"the replicas could not be compared: {error}"
             self._miss(Place(partition=after.name), sentence)
-        folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
-        self._orphans.extend(segment_orphans(read, folders))
 
     def _check_compaction(self, history: PartitionHistory) -> None:
         """Check how far replicas are compacted, and what their files hold."""

@@ -40,11 +40,8 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
     """Return the history of one replica, with what is wrong with it alone."""
     address = order.address
     replay = ReplicaReplay(address, archive.configuration(address), order.expired_epochs)
-    file_names: list[str] = []
     read, forgotten = NOTHING_READ, tuple[tuple[str, int], ...]()
     try:
-        # Listed first: a file that is about to be committed then is in the log when that is read.
-        file_names = archive.file_names(address)
         log = FollowedLog(address, replay, archive, is_deep=order.is_deep)
         log.catch_up()
         forgotten = _compare_producers(order, replay, archive)
@@ -57,13 +54,10 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
     except KafkaOnSparkError as error:
         replay.findings.add(None, f"the replica could not be checked: {error.message}")
         return replace(replay.trace(), is_read=False)
-    named = {entry.path for entry in replay.active_entries}
-    named.add(producers_file_name(replay.producer_state))
     trace = replay.trace()
     return replace(
         trace,
         findings=(*trace.findings, *read.findings),
-        file_names=tuple(name for name in file_names if name not in named),
         forgotten_producers=forgotten,
         contents=read.contents,
         read_files=read.files,

@@ -99,7 +99,7 @@ def tables_on(
     broker_id: BrokerId,
     root: str,
     options: StorageOptions,
-    topic_ids: frozenset[TopicId] | None = None,
+    topic_ids: frozenset[TopicId] | None,
 ) -> Iterator[FoundTable]:
     """Yield the folders on a root that are named like replicas', of these topics or of all.
 

@@ -69,17 +69,3 @@ def test_whole_cluster_is_checked(call):
     assert report["is_clean"]
     assert not report["is_deep"]
     assert call("fsck").endswith("Nothing was found.\n")
-
-
-def test_fsck_says_in_words_what_orphans_are(call, new_topic, disks):
-    topic = new_topic(b"a", partitions=1, replica_assignment={0: [1]})
-    orphan = disks.folder(1, topic) / "left-behind.parquet"
-    orphan.write_bytes(b"")
-
-    shown = call("fsck")
-
-    orphan.unlink()
-    assert "of which" in shown
-    assert str(orphan) in shown
-    assert "An orphan is a file or a table that no log names" in shown
-    assert "It holds no record of the cluster" in shown

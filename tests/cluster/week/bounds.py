@@ -102,7 +102,6 @@ def look(cluster: Cluster, clock: SimulatedTime, metadata_root: Path) -> Held:
         bounds.flaw(f"the roots hold {held}")
     report = cluster.fsck()
     held.flaws += [f"fsck: {each}" for each in report.findings]
-    held.flaws += [f"fsck lists {each}" for each in report.orphans if each.is_deletable]
     return held
 
 

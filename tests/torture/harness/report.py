@@ -46,7 +46,7 @@ class Report:
         events: What the metadata log says: elections, ISR changes, replicas lost.
         longest_silence_s: Longest time without an acknowledged append to any partition.
         longest_silence_s_by_partition: The same for each.
-        fsck: Tables, versions and bytes that were checked, and orphans.
+        fsck: Tables, versions and bytes that were checked, and findings.
         anomalies: What must not be, in the history, the tables and the voters' logs.
         voters: Metadata roots of the cluster.
         quorum_epoch: Of the metadata quorum at the end; it began with 1, and each election raised it.

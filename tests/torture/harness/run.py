@@ -246,5 +246,4 @@ def _coverage(report: FsckReport) -> dict[str, int]:
         "versions": sum(each.last_version - each.first_version + 1 for each in report.coverage),
         "bytes": sum(each.read_bytes for each in report.coverage),
         "findings": len(report.findings),
-        "orphans": len(report.orphans),
     }

@@ -13,8 +13,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
-from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.ids import DirectoryId, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.compaction.flaws import CompactionFlaw
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
@@ -32,7 +32,7 @@ from kafka_on_spark.storage.metadata.metadata_archive import (
 )
 from kafka_on_spark.storage.replicas.archives.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
-from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
+from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
@@ -62,13 +62,6 @@ class FileReplicaArchive:
     def configuration(self, address: ReplicaAddress) -> dict[str, str]:
         """Return the configuration that the table at `address` must have."""
         return configuration_of(address.identity)
-
-    def file_names(self, address: ReplicaAddress) -> list[str]:
-        """Return the names of the files in a replica's folder."""
-        folder = replica_folder(address)
-        with as_storage_errors(f"list {folder}", self._options):
-            names = RootFiles(address.root, self._options).names(folder)
-        return [name for name in names if name != "_delta_log"]
 
     def producers(self, address: ReplicaAddress, file: ProducersFile) -> ProducerEntries:
         """Return the entries in a replica's producer-state file."""
@@ -157,11 +150,3 @@ class FileClusterArchive:
             check_directory(root, directory_id, self._options)
         except InvalidRootError as error:
             raise KafkaStorageError(error.message) from error
-
-    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
-        """Return the folders on a root that are named like replicas'."""
-        return list(tables_on(broker_id, root, self._options))
-
-    def replica_folder(self, address: ReplicaAddress) -> str:
-        """Return the URL of a replica's folder."""
-        return replica_folder(address)
