@@ -82,14 +82,15 @@ class MetadataLog(Protocol):
         ...
 
 
-class CommitLock(Protocol):
+class CommitLock:
     """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
 
     Attributes:
         needs_refresh: Another process may have committed before: read the log first.
     """
 
-    needs_refresh: bool = False
+    def __init__(self, *, needs_refresh: bool = False) -> None:
+        self.needs_refresh = needs_refresh
 
     def queued_reports(self) -> Sequence[bytes]:
         """Return the reports that waiting processes have queued, encoded, one item a process."""
@@ -100,11 +101,8 @@ class CommitLock(Protocol):
         return
 
 
-class _NoLock(CommitLock):
-    """There is no lock to take, or another process has held it for too long."""
-
-
-NO_LOCK: Final[CommitLock] = _NoLock()
+NO_LOCK: Final = CommitLock()
+"""There is no lock to take, or another process has held it for too long."""
 
 
 class SweepHints(Protocol):

@@ -18,10 +18,10 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import too_old_by_ms
+from kafka_on_spark.storage.commit_lock import QUEUED
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.identity.root_clock import now_ms_at
-from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -35,7 +35,7 @@ _OF_FILES: Final = re.compile(
     r"|_probe-[0-9a-f]{32}"
     r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
 )
-_QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
+_QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}")
 _CREATED: Final = [f"{0:020}.json"]
 """All files in the log of a table that was created and never written to."""
 
@@ -90,7 +90,7 @@ def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootC
     cleaning = _Cleaning(root, options)
     cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
     if is_local(root):
-        cleaning.remove_files(f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
+        cleaning.remove_files(f"{table}/{QUEUED}", _QUEUED_REPORTS)
         for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
             cleaning.remove_files(folder, _OF_FILES)
         # A root names its table once, so no process ever writes to its other empty ones.

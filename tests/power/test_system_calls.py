@@ -156,7 +156,7 @@ CHANGING |= {
 }
 NOT_ON_ROOTS_FOR_GOOD = {
     "roots/local_changes.py": "the one place",
-    "lock/queued_files.py": "nobody reads reports in a queue after a crash",
+    "commit_lock.py": "nobody reads reports in a queue after a crash",
 }
 
 

@@ -18,8 +18,8 @@ from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWa
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.identity.metadata_root import is_there
-from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.storage.roots.root_lists import roots_in
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import deltalake
 
 from kafka_on_spark.spark.run.task_runner import ThreadTaskRunner
-from kafka_on_spark.storage.lock import queued_files
+from kafka_on_spark.storage import commit_lock
 from kafka_on_spark.storage.roots import local_changes
 
 
@@ -149,7 +149,7 @@ def _mortal_table(reaper: Reaper) -> type:
 def watch(reaper: Reaper) -> None:
     """Have this process, which does nothing else any more, reaped. Its tasks run one by one, so
     that two runs make the same changes in the same order."""
-    for module in (local_changes, queued_files):
+    for module in (local_changes, commit_lock):
         module.os = MortalOs(reaper)
     deltalake.DeltaTable = _mortal_table(reaper)
     ThreadTaskRunner.run = lambda self, task, orders: [task(each) for each in orders]

@@ -16,7 +16,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from kafka_on_spark.storage.lock import queued_files
+from kafka_on_spark.storage import commit_lock
 from kafka_on_spark.storage.roots import local_changes
 from tests.power.states.changes import ROOT, Change, Disk, Entry, Flush, Promise, Write
 from tests.power.states.crashes import Record
@@ -317,7 +317,7 @@ def recorded(base: Path) -> Iterator[Recording]:
     recording = Recording(base)
     stand_in = RecordingOs(recording)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (local_changes, queued_files):
+        for module in (local_changes, commit_lock):
             patch.setattr(module, "os", stand_in)
         patch.setattr(deltalake, "DeltaTable", _recording_table(recording))
         yield recording

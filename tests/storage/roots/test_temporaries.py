@@ -9,8 +9,8 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage import temporaries
+from kafka_on_spark.storage.commit_lock import QUEUED
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.lock.queued_files import FOLDER
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.temporaries import (
     AGE_SECONDS_MIN,
@@ -138,7 +138,7 @@ def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path,
 def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
     view = tmp_path / "views" / uuid4().hex
     view.mkdir(parents=True)
-    note = put(tmp_path / "table" / FOLDER / uuid4().hex)
+    note = put(tmp_path / "table" / QUEUED / uuid4().hex)
 
     time_ms = roots.RootFiles.time_ms
 
@@ -155,10 +155,9 @@ def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
     assert cleaned.error.endswith("hangs")
 
 
-@pytest.mark.parametrize("suffix", ["", ".tmp"])
-def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path, suffix):
+def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path):
     table = tmp_path / "table"
-    note = put(table / FOLDER / f"{uuid4().hex}{suffix}")
+    note = put(table / QUEUED / uuid4().hex)
     snapshot = put(tmp_path / "snapshots" / f"_{uuid4().hex}.tmp")
 
     assert clean_metadata_root(str(tmp_path), str(table), OPTIONS).count == 2

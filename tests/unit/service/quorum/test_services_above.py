@@ -12,6 +12,7 @@ class Lock(CommitLock):
     """A lock that looks at the voters when notes are removed."""
 
     def __init__(self, quorum):
+        super().__init__()
         self.quorum, self.marked = quorum, []
 
     def mark_committed(self):

@@ -5,8 +5,12 @@ commit as fast as they can, most of that work is wasted. On a local disk they ta
 on the table's folder, which the system releases when a process dies. A process waits only briefly
 for a lock holder that makes no progress, perhaps frozen: a commit without the lock is as safe.
 
-A waiter may queue its reports; the lock holder may commit them with its own. There is no reply: the
-waiter reads the log again.
+A waiter may queue its reports in a file beside the table; the lock holder may commit them with its
+own. The file counts while its owner holds a lock on it: reports of a process that died, and so all
+that lie there since a machine stopped, are never read, and none is flushed. The holder answers by
+removing the file's name, and the owner reads that off the link count of the open file. There is no
+other reply: the waiter reads the log again. This ends once processes of a machine have another way
+to talk to each other.
 """
 
 import fcntl
@@ -19,30 +23,33 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
+from uuid import uuid4
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
 from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
-from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import is_local
 
 log = logging.getLogger(__name__)
 
-WAIT_S: Final = 0.5
-"""How long a process waits while no file in the folder changes: a commit takes 10 to 30 ms."""
-
-WAITS_MAX: Final = 4
-"""How many times `WAIT_S` a process waits in all: others may write there without the lock."""
+WAIT_S: Final = 1.0
+"""How long a process waits for the lock; a commit takes 10 to 30 ms."""
 
 HANG_SECONDS: Final = 1.0
 """A root whose folder does not open for so long hangs, as far as the lock goes. Where another voter
 can lead, the time until it does has begun."""
 
-ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + HANG_SECONDS
+ACQUIRE_SECONDS: Final = WAIT_S + HANG_SECONDS
 """How long a process waits for the lock, once the folder is open, on a root that hangs."""
 
 _PAUSE_S_MAX: Final = 0.004
+
+QUEUED: Final = "_handed_in"
+"""The folder of queued reports in a table's; engines skip names that begin with `_`."""
+
+REPORTS_BYTES_MAX: Final = 1 << 16
+QUEUED_MAX: Final = 64
 
 # Tables whose lock another process held for longer than that, perhaps frozen. This process does not
 # wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
@@ -54,7 +61,7 @@ class _HeldLock(CommitLock):
     """The lock on the table at `uri`, held; its waiters may have queued reports."""
 
     def __init__(self, uri: str) -> None:
-        self.needs_refresh = True
+        super().__init__(needs_refresh=True)
         self._uri = uri
         self._root = os.path.dirname(uri)
         self._taken: Sequence[str] = ()
@@ -77,12 +84,6 @@ def _unlink(paths: Sequence[str]) -> None:
     for path in paths:
         with suppress(OSError):  # the waiter takes the lock later
             delete_file(path)
-
-
-class _ReportsCommitted(CommitLock):
-    """No lock: the lock holder says that it has committed what this process queued."""
-
-    needs_refresh = True
 
 
 class _Handover:
@@ -158,7 +159,7 @@ def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> 
         try:
             has_lock = _wait(descriptor, mine)
             if not has_lock and mine.is_committed:
-                return _ReportsCommitted()
+                return CommitLock(needs_refresh=True)
         finally:
             mine.withdraw()
     (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
@@ -176,17 +177,82 @@ def _try_lock(descriptor: int) -> bool | None:
     return True
 
 
-def _wait(descriptor: int, mine: QueuedReports) -> bool:
-    """Wait for the lock while files in the folder change; return whether this process holds it."""
-    last_deadline = time.monotonic() + WAITS_MAX * WAIT_S
-    deadline, written = 0.0, None
+def _wait(descriptor: int, mine: "QueuedReports") -> bool:
+    """Wait for the lock, or until our reports are committed; return whether it is ours."""
+    deadline = time.monotonic() + WAIT_S
     while not mine.is_committed:
         if _try_lock(descriptor):
             return True
-        now, last = time.monotonic(), os.fstat(descriptor).st_mtime_ns
-        if last != written:
-            deadline, written = min(now + WAIT_S, last_deadline), last
-        if now >= deadline:
+        if time.monotonic() >= deadline:
             return False
         time.sleep(random.uniform(0, _PAUSE_S_MAX))
     return False
+
+
+class QueuedReports:
+    """The reports that this process queues, if any; a failure costs time only."""
+
+    def __init__(self, uri: str, content: bytes | None) -> None:
+        self._folder = f"{uri}/{QUEUED}"
+        self._path = f"{self._folder}/{uuid4().hex}"
+        self._descriptor: int | None = None
+        if content is not None and len(content) <= REPORTS_BYTES_MAX:
+            with suppress(OSError):
+                self._write(content)
+
+    def _write(self, content: bytes) -> None:
+        with suppress(FileExistsError):
+            os.mkdir(self._folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, content)
+        except OSError:
+            os.close(descriptor)
+            os.unlink(self._path)
+            raise
+        self._descriptor = descriptor
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the lock holder says that it has committed the reports."""
+        return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
+
+    def withdraw(self) -> None:
+        """Remove the reports from the queue."""
+        if self._descriptor is None:
+            return
+        with suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def read_queued(uri: str) -> list[tuple[str, bytes]]:
+    """Return path and content of the reports of processes that wait; remove all others."""
+    folder = f"{uri}/{QUEUED}"
+    found = []
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder))[:QUEUED_MAX]:
+            path = f"{folder}/{name}"
+            with suppress(OSError):  # its owner has withdrawn it
+                # An empty file was just opened, and may not be locked yet.
+                content = _read(path) if os.stat(path).st_size else None
+                if content is not None:
+                    found.append((path, content))
+    return found
+
+
+def _read(path: str) -> bytes | None:
+    """Return the content of a file whose owner lives; remove the file otherwise."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(descriptor, REPORTS_BYTES_MAX)
+    else:
+        os.unlink(path)
+        return None
+    finally:
+        os.close(descriptor)

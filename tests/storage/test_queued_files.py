@@ -9,15 +9,15 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.ports.metadata import NO_LOCK
-from kafka_on_spark.storage.delta.files.delta_files import log_folder
-from kafka_on_spark.storage.lock import commit_lock
-from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
-from kafka_on_spark.storage.lock.queued_files import (
-    FOLDER,
+from kafka_on_spark.storage import commit_lock
+from kafka_on_spark.storage.commit_lock import (
+    QUEUED,
     REPORTS_BYTES_MAX,
     QueuedReports,
+    acquire_commit_lock,
     read_queued,
 )
+from kafka_on_spark.storage.delta.files.delta_files import log_folder
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_reports_are_read_while_their_owners_wait_and_leave_no_file_behind(uri):
     queued[0].withdraw()
     assert [content for _, content in read_queued(uri)] == [b"b"]
     queued[1].withdraw()
-    assert os.listdir(f"{uri}/{FOLDER}") == []
+    assert os.listdir(f"{uri}/{QUEUED}") == []
 
 
 def test_an_owner_sees_that_its_reports_are_committed_and_may_withdraw_them_then(uri):
@@ -79,7 +79,7 @@ def test_a_process_with_nothing_to_queue_or_too_much_only_waits(uri, content):
 
 
 def test_a_folder_that_takes_no_reports_costs_only_time(tmp_path):
-    (tmp_path / FOLDER).write_text("a file")
+    (tmp_path / QUEUED).write_text("a file")
     mine = QueuedReports(str(tmp_path), b"a")
 
     assert read_queued(str(tmp_path)) == []
@@ -93,16 +93,21 @@ def test_reports_of_a_dead_process_are_removed_and_never_read(uri):
     os.close(mine._descriptor)  # as the system does when a process ends
 
     assert read_queued(uri) == []
-    assert os.listdir(f"{uri}/{FOLDER}") == []
+    assert os.listdir(f"{uri}/{QUEUED}") == []
 
 
-def test_reports_that_are_being_written_are_not_read(uri):
+def test_reports_that_are_being_written_are_not_read(uri, monkeypatch):
+    seen = []
+
+    def noted(descriptor, content):
+        seen.append(read_queued(uri))
+        return write(descriptor, content)
+
+    write = os.write
+    monkeypatch.setattr(os, "write", noted)
     mine = QueuedReports(uri, b"a")
-    os.rename(mine._path, f"{mine._path}.tmp")
 
-    assert read_queued(uri) == []
-    os.rename(f"{mine._path}.tmp", mine._path)
-    assert len(read_queued(uri)) == 1
+    assert (seen, [content for _, content in read_queued(uri)]) == ([[]], [b"a"])
     mine.withdraw()
 
 
@@ -121,7 +126,7 @@ def test_the_lock_holder_takes_queued_reports_and_their_owner_stops_waiting(uri)
         lock.mark_committed()
         thread.join(60)
         assert found == [(True, True, [])]
-    assert os.listdir(f"{uri}/{FOLDER}") == []
+    assert os.listdir(f"{uri}/{QUEUED}") == []
 
 
 def commit_count(uri):

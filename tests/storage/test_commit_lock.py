@@ -5,14 +5,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.ports.metadata import NO_LOCK
-from kafka_on_spark.storage.lock import commit_lock
-from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
+from kafka_on_spark.storage import commit_lock
+from kafka_on_spark.storage.commit_lock import acquire_commit_lock
 
 
 def _die_with_the_lock(folder, holds_it):
@@ -74,25 +72,6 @@ def test_a_process_waits_once_for_a_frozen_one_and_again_once_the_lock_was_free(
             assert lock.needs_refresh
     with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)):
         assert len(waits) == 2
-
-
-def test_a_process_waits_while_others_write_but_not_for_ever(tmp_path, monkeypatch):
-    """Eight processes on a loaded machine wait longer than one commit takes."""
-    waits_s, written = [], count(1)
-
-    def write_and_pause(seconds):
-        number = next(written)
-        (tmp_path / str(number)).touch()
-        # Two files that are written within a tick of the file system's clock leave one time.
-        os.utime(tmp_path, ns=(number, number))
-        waits_s.append(seconds)
-
-    clock = SimpleNamespace(sleep=write_and_pause, monotonic=lambda: sum(waits_s))
-    monkeypatch.setattr(commit_lock, "time", clock)
-    with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)) as lock:
-        assert lock is NO_LOCK
-
-    assert sum(waits_s) >= commit_lock.WAITS_MAX * commit_lock.WAIT_S
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
