@@ -12,7 +12,6 @@ from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import records
@@ -262,22 +261,6 @@ def test_a_damaged_file_of_the_metadata_log_is_found_and_the_tables_are_checked(
 
     assert found(report, "I15", path=path.name).sentence
     assert len(report.coverage) == 4
-
-
-def test_what_was_merged_tells_what_a_damaged_merged_file_can_not(life, monkeypatch):
-    whole = life.fsck()
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 2)
-    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (1024,))
-    before = active_files(life)
-    DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions()).voter_log.merge()
-    path = next(each for each in active_files(life) if each not in before)
-    flip_a_bit(path)
-
-    report = life.fsck()
-
-    assert whole.is_clean
-    assert [each.place.path for each in report.findings] == [path.name]
-    assert report.coverage[1:] == whole.coverage[1:]
 
 
 def test_a_metadata_log_that_loses_its_newest_commits_has_gone_back(life):

@@ -1,12 +1,13 @@
-"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I30, I31: the metadata log, replayed by commit.
+"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I31: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
 watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
 recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
 other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
 the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
-watermark moves with its chain digest. I27: the offsets of compaction rise. I30: groups' members.
-I31: no time that counts is ahead of the clocks.
+watermark moves with its chain digest. I27: the offsets of compaction rise. I31: no time
+that counts is ahead of the clocks. (I30, groups with members, is of decisions alone: the simulation
+of groups holds it.)
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList, Place
-from kafka_on_spark.audit.metadata.group_checks import GroupReplay
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import (
     Register,
@@ -119,7 +119,6 @@ class MetadataReplay:
         self.end_offset = 0
         self.requests = RequestReplay()
         self.runs = RunReplay()
-        self._groups = GroupReplay()
         self._seen = _RisingEpochs()
         self._time_ms = 0  # of the newest commit
         self.is_begun = True
@@ -178,7 +177,6 @@ class MetadataReplay:
                 self.findings.add("I10", sentence, metadata_offset=batch.base_offset)
             self._gap_count += batch.base_offset > self.end_offset
         self._check_requests(batch)
-        self._check_groups(batch)
         time_us = batch.rows[0].get("time") if batch.rows else None
         self._time_ms = time_us // 1000 if isinstance(time_us, int) else self._time_ms
         touched: dict[PartitionKey, int] = {}
@@ -204,11 +202,6 @@ class MetadataReplay:
         self.end_offset = batch.base_offset + len(batch.rows)
         for key, offset in touched.items():
             self._check_members(key, offset)
-
-    def _check_groups(self, batch: MetadataRows) -> None:
-        # A part that can't be read may say who owns what.
-        for sentence, place, key in () if self._gap_count else self._groups.take(batch.rows):
-            self._add("I30", sentence, batch.base_offset + place, key)
 
     def _check_requests(self, batch: MetadataRows) -> None:
         for invariant, sentence, place in self.requests.take(batch.rows):

@@ -28,12 +28,10 @@ class MetadataTableReplay:
     def __init__(self, findings: FindingList) -> None:
         self._findings = findings
         self._files: dict[str, FileEntry] = {}
-        self._merged: dict[str, list[FileEntry]] = {}
         self._end: int | None = None
         self._is_sure = True
         self.first_version = 0
         self.version = -1
-        self.damage_count = 0
 
     def add(self, invariant: str, sentence: str, **where: int | str) -> None:
         """Add a finding about the table, or what lies beside it."""
@@ -44,7 +42,6 @@ class MetadataTableReplay:
         if isinstance(step, TableDamage):
             self._findings.add("I15", step.sentence, version=step.version)
             self._is_sure = self._is_sure and step.is_checkpoint
-            self.damage_count += not step.is_checkpoint
         elif isinstance(step, TableCheckpoint):
             self._checkpoint(step)
         else:
@@ -58,10 +55,6 @@ class MetadataTableReplay:
     def first_but(self, read: Container[str]) -> FileEntry | None:
         """Return the first file of the newest version but for those that were read."""
         return next((file for file in self.files if file.path not in read), None)
-
-    def merged_into(self, path: str) -> list[FileEntry]:
-        """Return the files that a merge wrote into one, in order; they may be deleted by now."""
-        return sorted(self._merged.get(path, []), key=lambda file: _base(file) or 0)
 
     def _checkpoint(self, step: TableCheckpoint) -> None:
         files = {file.path: file for file in step.files}
@@ -83,8 +76,6 @@ class MetadataTableReplay:
     def _commit(self, step: TableCommit) -> None:
         self.version = step.version
         removed = [self._files.pop(path) for path in step.removes if path in self._files]
-        if step.operation == MERGE:
-            self._merged |= {file.path: removed for file in step.adds}
         self._files |= {file.path: file for file in step.adds}
         end = step.counters.get(LOG_END_OFFSET, self._end)
         expected = self._end if step.operation == MERGE else self._end_after(step, removed)

@@ -110,7 +110,10 @@ class _MetadataReader:
                 for reader, name in snapshots.pop(self.replay.end_offset, ()):
                     self._check_snapshot(reader, name)
         except CorruptLogError as error:
-            self._miss(file, error, snapshots, committed_end)
+            # Its rows may be in another file by now.
+            if file not in self._main.table.files or not self._main.has_replaced(file):
+                self._read_files.add(file.path)
+                self.replay.damage(error.message, path=file.path)
             return
         self._read_files.add(file.path)
 
@@ -137,19 +140,6 @@ class _MetadataReader:
                         reader.add_snapshot_flaw(name, error.message)
                     else:
                         return
-
-    def _miss(
-        self, file: FileEntry, error: CorruptLogError, snapshots: _Snapshots, committed_end: int
-    ) -> None:
-        """Take a file that can't be read: its rows may be in another one by now, or still in those
-        that were merged into it."""
-        if file in self._main.table.files and self._main.has_replaced(file):
-            return
-        self._read_files.add(file.path)
-        self.replay.damage(error.message, path=file.path)
-        for before in self._main.table.merged_into(file.path):
-            if before.path not in self._read_files:
-                self._take(before, snapshots, committed_end)
 
     def _snapshots(self) -> _Snapshots:
         """Return the snapshots on the voters' roots by where they end."""

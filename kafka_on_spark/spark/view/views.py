@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,7 +33,6 @@ from kafka_on_spark.service.read.view_plan import (
 )
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
-from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import THREADS
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.metadata_log import first_answering_root
@@ -46,6 +45,10 @@ from kafka_on_spark.storage.replicas.view_table import (
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import VIEWS
+
+if TYPE_CHECKING:
+    from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
+    from kafka_on_spark.spark.wiring.services import Services
 
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _OPTIONS: Final = {
@@ -81,7 +84,7 @@ def _last(view: DataFrame) -> DataFrame:
 
 
 def open_view(
-    services: ReadServices,
+    services: "Services | ServicesAsOf",
     metadata_root: str,
     topic: str,
     *,

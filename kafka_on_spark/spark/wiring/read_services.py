@@ -1,11 +1,11 @@
-"""What reading needs of a cluster's services, and the services of a cluster as of a moment.
+"""The services of a cluster as of a moment.
 
-Those of the past have nothing that commits: no append, no round, no controller, no findings.
+They have nothing that commits: no append, no round, no controller, no findings.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -26,48 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class ReadServices(Protocol):
-    """What records are read with."""
-
-    @property
-    def options(self) -> StorageOptions:
-        """Credentials of all roots."""
-        ...
-
-    @property
-    def replicas(self) -> ReplicaStore:
-        """Opens replicas."""
-        ...
-
-    @property
-    def spark(self) -> "SparkSession | None":
-        """What scans views; None: nothing does."""
-        ...
-
-    def plan_reads(
-        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
-    ) -> list[ReadOrder]:
-        """Return one order a partition that has committed records between `start` and `end`."""
-        ...
-
-    def note_unread(
-        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
-    ) -> None:
-        """Take note of a replica that a read could not read."""
-        ...
-
-    def finish_compaction(self, order: ReadOrder) -> None:
-        """Have a leader compacted that can't be read before."""
-        ...
-
-    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
-        """Have what was noted inspected again, after the answer was given."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicesAsOf:
-    """The ReadServices of a cluster as of a moment.
+    """What records are read with, of a cluster as of a moment: what `Services` has for that, too.
 
     Attributes:
         options: Credentials of all roots.
