@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from kafka_on_spark.cli import log_lines
-from kafka_on_spark.cli.options import FAILED, INTERRUPTED, OPTIONAL_VALUES, UNKNOWN, UNREAD
+from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.output import say
 from kafka_on_spark.errors import CommitOutcomeUnknownError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.version import __version__
@@ -77,21 +77,8 @@ def _verb(name: str) -> Any:
     place = PLACES[name]
     module = import_module(f"{__package__}.{place}")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    alone.command(name, cls=Verb)(getattr(module, name.replace("-", "_")))
+    alone.command(name)(getattr(module, name.replace("-", "_")))
     return get_command(alone)
-
-
-class Verb(TyperCommand):
-    """A verb, some of whose options have a value or none."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a call's options."""
-        found = list(args)
-        for place, option in enumerate(args):
-            following = args[place + 1 : place + 2]
-            if option in OPTIONAL_VALUES and (not following or following[0].startswith("-")):
-                found[place] = f"{option}={OPTIONAL_VALUES[option]}"
-        return super().parse_args(ctx, found)
 
 
 class CommandLine(TyperGroup):

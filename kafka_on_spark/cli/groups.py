@@ -4,7 +4,7 @@ A member has no host and no client id here, and so no columns of these; its epoc
 are shown in their place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -16,7 +16,6 @@ from kafka_on_spark.cli.kafka_files import (
     read_group_offsets,
     write_group_offsets,
 )
-from kafka_on_spark.cli.options import OPTIONAL_VALUES
 from kafka_on_spark.cli.output import (
     Output,
     note,
@@ -33,10 +32,6 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.group_offsets import (
-    ASSIGNING,
-    EMPTY,
-    RECONCILING,
-    STABLE,
     describe_group,
     describe_members,
     groups_of,
@@ -53,13 +48,9 @@ from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.replica_inspection import find_offset
 
-STATES: Final = (
-    *("Unknown", "PreparingRebalance", "CompletingRebalance", STABLE, "Dead", EMPTY),
-    *(ASSIGNING, RECONCILING, "NotReady"),
-)
-"""Source: GroupState."""
-
+STATE: Final = {"state": "Show the states of groups."}
 VIEWS: Final = {
+    **STATE,
     "offsets": "With --describe: offsets, as by default.",
     "members": "With --describe: members, and what each has.",
     "verbose": "With --describe: no effect, all is always shown.",
@@ -80,13 +71,6 @@ Groups = Annotated[
     typer.Option("--group", metavar="NAME", help="A group; may be given more than once."),
 ]
 AllGroups = Annotated[bool, typer.Option(help="All groups.")]
-State = Annotated[
-    str,
-    typer.Option(
-        metavar="[STATES]",
-        help="With --describe: states. With --list: only groups in these states.",
-    ),
-]
 Topics = Annotated[
     list[str],
     typer.Option(
@@ -97,53 +81,33 @@ Topics = Annotated[
 ]
 
 
-def list_(session: Session, state: State | None = None) -> None:
+def list_(session: Session, **views: bool) -> None:
     """Show the names of groups."""
     image = session.cluster.image
-    rows: Iterator[dict[str, Any]] = ({"group": name} for name in groups_of(image))
-    if state is not None:
-        wanted = _states(state)
-        states = {name: state_of(image.consumer_groups.get(name)) for name in groups_of(image)}
-        rows = ({"group": name, "state": each} for name, each in states.items() if each in wanted)
-    write_rows(session.output, "group" if state is None else "group state", rows)
-
-
-def _states(text: str) -> Sequence[str]:
-    """Return the states that --state names.
-
-    Raises:
-        InvalidRequestError: A name is not one of Kafka's states.
-    """
-    if text == OPTIONAL_VALUES["--state"]:
-        return STATES
-    known = {each.lower(): each for each in STATES}
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word.lower() not in known:
-            raise InvalidRequestError(
-                f"--state can't be {word!r}: give some of {', '.join(STATES)}, or no value for all"
-            )
-    return [known[word.lower()] for word in words]
+    rows = (
+        {"group": name, "state": state_of(image.consumer_groups.get(name))}
+        for name in groups_of(image)
+    )
+    write_rows(session.output, "group state" if views else "group", rows)
 
 
 def describe(
     session: Session,
     group: Groups | None = None,
     all_groups: AllGroups = False,
-    state: State | None = None,
     **views: bool,
 ) -> None:
     """Show the offsets and the lag of groups; the log end is the high watermark."""
     image = session.cluster.image
     views.pop("verbose", None)
-    if len(views) + (state is not None) > 1:
+    if len(views) > 1:
         raise InvalidRequestError(
             "--describe shows one thing: give one of --offsets, --state and --members"
         )
     described = {
         name: describe_members(image, name) for name in _chosen(image, group, all_groups=all_groups)
     }
-    if state is not None:
+    if "state" in views:
         rows = [
             {"group": name, "state": each.state, "member_count": len(each.members)}
             for name, each in described.items()
@@ -209,12 +173,10 @@ def delete(session: Session, group: Groups | None = None, all_groups: AllGroups 
     image = session.cluster.image
     groups = _chosen(image, group, all_groups=all_groups)
     count = sum(len(deletable_partitions(image, name)) for name in groups)
-    deletions = [partial(_delete_group, name) for name in groups]
     session.confirm(
-        f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}",
-        *deletions,
+        f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
     )
-    session.do_all(deletions)
+    session.do_all([partial(_delete_group, name) for name in groups])
     session.conclude(f"{plural(len(groups), 'group')} deleted.", {"deleted": groups})
 
 
@@ -226,10 +188,7 @@ def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
     """Delete a group's offsets in topics."""
     name = _only(group)
     names = named_partitions_of(session.cluster.image, topic)
-    session.confirm(
-        f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}",
-        lambda cluster: cluster.delete_group(name, names),
-    )
+    session.confirm(f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}")
     left = session.cluster.delete_group(name, names)
     session.conclude(
         f"{plural(len(left), 'offset')} of group {name} deleted.",
@@ -249,10 +208,7 @@ def remove_members(
     name = _only(group)
     known = describe_members(session.cluster.image, name).members
     count = len([each for each in known if member is None or each.member_id in member])
-    session.confirm(
-        f"removing {plural(count, 'member')} of group {name}",
-        lambda cluster: cluster.remove_group_members(name, member),
-    )
+    session.confirm(f"removing {plural(count, 'member')} of group {name}")
     removed = session.cluster.remove_group_members(name, member)
     session.conclude(
         f"{plural(len(removed), 'member')} of group {name} removed.",
@@ -442,7 +398,7 @@ def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_
 
 consumer_groups = verb(
     "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
-    Action(list_),
+    Action(list_, more=STATE),
     Action(describe, more=VIEWS),
     Action(delete, *CHANGING),
     Action(delete_offsets, *CHANGING),

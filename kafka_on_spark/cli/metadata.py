@@ -1,4 +1,4 @@
-"""`metadata`: shows the metadata log's records, its newest snapshot, or the image, as rows; resets
+"""`metadata`: shows the metadata log's records, or the image, as rows; resets
 its time."""
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ import typer
 
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import DryRun
-from kafka_on_spark.cli.output import Output, note, write_answer, write_json, write_rows
+from kafka_on_spark.cli.output import Output, write_answer, write_json, write_rows
 from kafka_on_spark.cli.record_rows import (
     BATCH_COLUMNS,
     RECORD_COLUMNS,
@@ -50,30 +50,12 @@ def log(
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of the metadata log from `offset` on; of a past cluster, up to its moment."""
     image = session.cluster.image
-    for row in batch_rows(_log(session).batches_from(Offset(offset)), image):
+    log = DeltaMetadataLog(session.cluster.root, session.options)
+    for row in batch_rows(log.batches_from(Offset(offset)), image):
         if session.is_past and row["metadata_offset"] >= image.offset:
             return
         if row["metadata_offset"] >= offset:
             yield row
-
-
-def _log(session: Session) -> DeltaMetadataLog:
-    return DeltaMetadataLog(session.cluster.root, session.options)
-
-
-def snapshot(
-    session: Session,
-    **filters: Any,
-) -> None:
-    """The records of the newest snapshot."""
-    newest = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
-    if newest is None:
-        note("There is no snapshot yet: the log is short, and is read whole.")
-        rows: Iterable[dict[str, Any]] = []
-    else:
-        note(f"The newest snapshot holds the log up to offset {newest.end_offset}.")
-        rows = batch_rows([newest], session.cluster.image)
-    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters))
 
 
 def image(
@@ -132,11 +114,10 @@ def reset_time(session: Session, dry_run: DryRun = False) -> None:
 
 
 metadata = verb(
-    "Show the metadata log, its newest snapshot, or the image, which is their result.\n\n"
+    "Show the metadata log, or the image, which is its result.\n\n"
     "Or reset the time, once the clock is right that a process had years ahead: what was heard of"
     " later than now counts from now on. Records keep their timestamps.",
     Action(log, "as_of", more=FILTERS),
-    Action(snapshot, "as_of", more=FILTERS),
     Action(image, "as_of", more=FILTERS),
     Action(reset_time),
 )

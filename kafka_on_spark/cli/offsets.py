@@ -136,10 +136,7 @@ def delete_records(
         partition = _registered(image, name)
         end = partition.high_watermark if offset == -1 else offset
         count += max(0, end - partition.log_start_offset)
-    session.confirm(
-        f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}",
-        lambda cluster: cluster.delete_records(named(given)),
-    )
+    session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
     starts = session.cluster.delete_records(named(given))
     session.conclude(
         [f"{name} begins at offset {start} now." for name, start in starts.items()],

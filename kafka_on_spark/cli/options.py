@@ -75,11 +75,6 @@ class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a
     """A change was decided."""
 
 
-OPTIONAL_VALUES: Final = {"--state": "all"}
-"""Options whose value may be left out, and the value that they have then. Source:
-kafka-consumer-groups."""
-
-
 def mode_of(text: str) -> int:
     """Return the permissions that chmod's octal digits in `text` mean.
 

@@ -87,10 +87,7 @@ def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE
 
 def remove_controller(session: Session, name: Name) -> None:
     """Remove a voter."""
-    session.confirm(
-        f"removing voter {name} from the metadata quorum",
-        lambda cluster: cluster.remove_controller(name),
-    )
+    session.confirm(f"removing voter {name} from the metadata quorum")
     done = session.cluster.remove_controller(name)
     lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
     if not done.is_marked:

@@ -158,10 +158,7 @@ def replicas(
     if not lost:
         raise InvalidRequestError("say what to do with the replica: --lost is the only choice")
     name = TopicPartition(topic, partition)
-    session.confirm(
-        f"giving up the replica of {name} on broker {broker}",
-        lambda cluster: cluster.lose_replica(topic, partition, broker),
-    )
+    session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)
     session.conclude(
         f"The replica of {name} on broker {broker} is lost: a round of replication creates it"

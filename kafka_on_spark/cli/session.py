@@ -89,18 +89,13 @@ class Session:
 
         return DryRun(self.cluster)
 
-    def confirm(self, deed: str, *changes: Change) -> None:
+    def confirm(self, deed: str) -> None:
         """Ask before a deed that can't be undone ("deleting 2 topics"); a dry run asks nothing.
-
-        `changes` make up the deed. They are decided first, so that a refused deed asks nothing.
 
         Raises:
             InvalidRequestError: There is no terminal to ask at, and --yes was not given.
             typer.Abort: The answer was no.
-            Also each error that a change raises.
         """
-        if not self.is_dry_run:
-            self.decide(changes)
         if self.is_dry_run or self.is_yes:
             return
         if not sys.stdin.isatty():

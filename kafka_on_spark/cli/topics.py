@@ -182,8 +182,7 @@ def _change_of(
     offsets = session.cluster.offsets(name)
     lost = _record_count(offsets[number] for number in offsets if number >= to)
     session.confirm(
-        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}",
-        change,
+        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}"
     )
     return change
 
@@ -200,15 +199,13 @@ def delete(
 ) -> None:
     """Delete topics."""
     names = _asked(session, topic, include, if_exists=if_exists)
-    deletions = [_deletion_of(name, if_exists=if_exists) for name in names]
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
         session.confirm(
             f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
-            f" {plural(len(offsets), 'partition')} and {plural(_record_count(offsets), 'record')}",
-            *deletions,
+            f" {plural(len(offsets), 'partition')} and {plural(_record_count(offsets), 'record')}"
         )
-    session.do_all(deletions)
+    session.do_all([_deletion_of(name, if_exists=if_exists) for name in names])
     words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
     session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
 

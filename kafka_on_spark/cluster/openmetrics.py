@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric as Family
 
-SERIES_MAX: Final = 1000
-"""So many series a figure are written: those of the largest values."""
-
 UNWRITTEN: Final = ("error",)
 """Labels that are not written: their values are sentences, of which there is no end."""
 
@@ -54,21 +51,7 @@ class _Figures:
         by_name: dict[tuple[str, str], list[Metric]] = defaultdict(list)
         for each in self.metrics:
             by_name[each.type, each.name].append(each)
-        left_out: list[Metric] = []
-        for (kind, name), of_figure in by_name.items():
-            kept = sorted(of_figure, key=lambda each: -each.value)[:SERIES_MAX]
-            if len(kept) < len(of_figure):
-                left_out.append(
-                    Metric(
-                        type="Metrics",
-                        name="left-out",
-                        labels={"figure": exported_name(kind, name)},
-                        value=len(of_figure) - len(kept),
-                    )
-                )
-            yield _family(kept)
-        if left_out:
-            yield _family(left_out)
+        yield from map(_family, by_name.values())
 
 
 def _family(metrics: Sequence[Metric]) -> "Family":

@@ -69,7 +69,7 @@ def test_calls_that_are_not_whole_are_refused(call):
         (("remove-controller", "1", "--to", "2", "--yes"), "--to does not go with"),
         (("describe", "--status", "--to", "2"), "--to does not go with"),
         (("remove-controller", "1", "--yes"), "is the only voter"),
-        (("remove-controller", "1"), "only voter"),
+        (("remove-controller", "1"), "give --yes to do it"),
     ]:
         assert sentence in call.refused("metadata-quorum", *words)
 

@@ -92,7 +92,7 @@ REFUSALS = [
     (("brokers", "--register", "--broker", "77"), "--root is missing"),
     (("controller", "--describe", "--seconds", "1"), "--seconds does not go with --describe"),
     (("controller", "--run", "--seconds", "-1"), "--seconds"),
-    (("metadata",), "choose one of --log, --snapshot, --image"),
+    (("metadata",), "choose one of --log, --image"),
     (("metadata", "--image", "--offset", "3"), "--offset does not go with --image"),
     (("topcs", "--list"), "Did you mean 'topics'?"),
     (("topics", "--lost"), "No such option"),

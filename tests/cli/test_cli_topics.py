@@ -159,7 +159,7 @@ def test_partitions_with_records_are_removed_only_if_that_is_said_and_confirmed(
     cluster.append(name, [{"key": None, "value": b"c", "partition": 1}])
     alter = ("topics", "--alter", "--topic", name, "--partitions", 1)
 
-    assert "1 records" in call.refused(*alter)
+    assert "1 records" in call.refused(*alter, "--yes")
     assert "removing 1 partition of topic" in call.refused(*alter, "--records", "drop")
     assert len(cluster.image.topic(name).partitions) == 2
     call(*alter, "--records", "drop", "--yes")

@@ -2,7 +2,7 @@
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
-from kafka_on_spark.cluster.openmetrics import SERIES_MAX, openmetrics
+from kafka_on_spark.cluster.openmetrics import openmetrics
 from kafka_on_spark.ports.counting import COMMITS, PROBE_MS
 from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.describe.metric import (
@@ -70,17 +70,6 @@ def test_counts_and_times_are_counters_and_histograms():
     assert found["kafka_on_spark_probe_ms_bucket", "1", "120000.0"] == 2
     assert found["kafka_on_spark_probe_ms_bucket", "1", "+Inf"] == 3
     assert found["kafka_on_spark_probe_ms_count", "1"] == 3
-
-
-def test_of_too_many_series_the_largest_stay_and_the_rest_is_told():
-    many = [lag(number, f"g{number}") for number in range(SERIES_MAX + 3)]
-
-    found = samples(openmetrics(many))
-
-    kept = [key for key in found if key[0] == "kafka_consumergroup_lag"]
-    assert len(kept) == SERIES_MAX
-    assert ("kafka_consumergroup_lag", "g2", "orders") not in found
-    assert found["kafka_on_spark_metrics_left_out", "kafka_consumergroup_lag"] == 3
 
 
 def test_sentences_are_no_labels():

@@ -56,11 +56,10 @@ GAUGES: Final[Mapping[tuple[str, str], str]] = {
     ("Root", "free-bytes"): "Bytes that users may still write to the disk of a root, on this host.",
     ("Root", "free-inodes"): "Files that they may still make there.",
     ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
-    ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure that rises and falls says, by its type and name. These are those of Kafka's
-MBeans, but for Quorum, Moves, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and
-Metrics, and what Kafka's logs don't have."""
+MBeans, but for Quorum, Moves, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving and Ledger,
+and what Kafka's logs don't have."""
 
 COUNTERS: Final[Mapping[tuple[str, str], str]] = {
     ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
@@ -116,7 +115,6 @@ DOMAINS: Final[Mapping[str, str]] = {
     "Root": "kafka_on_spark_root",
     "Serving": "kafka_on_spark_serving",
     "Ledger": "kafka_on_spark_ledger",
-    "Metrics": "kafka_on_spark_metrics",
 }
 """How names begin, by the type of a figure. Those of Kafka's MBeans are spelled as the exporter of
 Prometheus spells them, so that dashboards find them."""

@@ -108,19 +108,3 @@ def test_records_are_deleted_below_offsets_once_confirmed(call, new_topic, clust
     assert [each["low_watermark"] for each in answer["partitions"]] == [1, 2]
     assert cluster.read(topic)["offset"].to_pylist() == [1, 2]
     assert cluster.read(other).num_rows == 0
-
-
-def test_what_would_be_refused_is_refused_before_anybody_is_asked(
-    call, new_topic, cluster, json_file
-):
-    topic = new_topic(b"a", partitions=1)
-    file = json_file({"partitions": [{"topic": topic, "partition": 0, "offset": 77}]})
-
-    shown, code = call.at_terminal("delete-records", "--offset-json-file", file, typed="y\n")
-    refusal = call.refused("delete-records", "--offset-json-file", file)
-
-    assert (code, "Go on?" in shown) == (2, False)
-    assert "can't start at 77" in refusal
-    assert "to ask at" not in refusal
-    fewer = ("topics", "--alter", "--topic", topic, "--partitions", 0)
-    assert "to ask at" not in call.refused(*fewer)
