@@ -12,7 +12,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -65,8 +65,13 @@ def decided(log, *names, time_ms=STAMP.time_ms, epoch=1):
     batch = MetadataBatch(
         base_offset=end, stamp=Stamp(time_ms=time_ms), records=settings_of(*names)
     )
-    write = NewDecision(base_offset=end, record_count=len(names), write_id="".join(names))
-    return log.append(table, append(table, epoch, end, write), batch)
+    return log.append(
+        table,
+        append(
+            table, epoch, end, base_offset=end, record_count=len(names), write_id="".join(names)
+        ),
+        batch,
+    )
 
 
 def test_a_table_is_loaded_as_it_was_committed_by_whoever_asks(roots):

@@ -14,12 +14,7 @@ from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp, VotersRecord
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.quorum.creation import (
-    CreationStep,
-    FoundRoot,
-    bootstrap_id,
-    next_creation_step,
-)
+from kafka_on_spark.raft.quorum.creation import bootstrap_id, check_beginning
 from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
@@ -44,33 +39,17 @@ def begin_log(tables: VoterTables, elections: Elections, clock: Clock, cluster_i
     header, batch = _bootstrap(voters, cluster_id, stamp)
     for _ in range(TRIES_MAX):
         found = [tables.load(key) for key in voters.keys]
-        step = _next_step(found, voters, cluster_id)
-        if not step.to_bootstrap and not step.needs_election:
-            return
-        if step.to_bootstrap:
+        check_beginning(found, voters, cluster_id)
+        if not all(each.log.batches for each in found):
             _put(tables, found, header, batch)
+        elif any(each.leads for each in found):
+            return
         else:
             elections.elect(Candidacy(best_log(found).key, next_epoch(found)))
     raise QuorumUnavailableError(
         "no voter of the new cluster could be elected: create it again, which goes on with what is"
         " there"
     )
-
-
-def _next_step(found: list[VoterTable], voters: VoterSet, cluster_id: str) -> CreationStep:
-    roots = [voter.root for voter in voters.voters]
-    return next_creation_step(
-        [_found(root, table) for root, table in zip(roots, found, strict=True)],
-        voters,
-        bootstrap_id(cluster_id),
-    )
-
-
-def _found(root: str, table: VoterTable) -> FoundRoot:
-    first = table.log.batches[:1]
-    if not first:
-        return FoundRoot(root, is_empty=True)
-    return FoundRoot(root, is_empty=False, table=table, bootstrap=first[0].write_id)
 
 
 def _bootstrap(voters: VoterSet, cluster_id: str, stamp: Stamp) -> tuple[RaftBatch, MetadataBatch]:

@@ -28,7 +28,7 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
-from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from kafka_on_spark.service.quorum.leader_looks import Led
@@ -62,13 +62,7 @@ class _Write:
         """Return what became of it, by a leader that is confirmed."""
         log = led.view.log
         passed = led.table.key == self.table.key and led.table.version > self.table.version
-        outcome = outcome_of(
-            log,
-            led.view.committed_end,
-            write_id=self.header.write_id,
-            base_offset=self.header.base_offset,
-            epoch=self.header.epoch,
-        )
+        outcome = outcome_of(log, led.view.committed_end, self.header)
         is_there = find_write(log, self.header.write_id, self.header.base_offset) is not None
         if outcome is Outcome.UNKNOWN and passed and not is_there:
             return Outcome.LOST  # another commit stands where it was put
@@ -129,15 +123,15 @@ class Writer:
         expected_offset: Offset,
         voters: VoterSet | None,
     ) -> _Write:
-        decision = NewDecision(
+        change = append(
+            led.table,
+            led.view.epoch,
+            led.view.committed_end,
             base_offset=expected_offset,
             record_count=len(records),
             write_id=self._new_id(),
             voters=voters,
         )
-        change = append(led.table, led.view.epoch, led.view.committed_end, decision)
-        if isinstance(change, TailFirst):
-            raise CommitConflictError("the metadata log has gone on", expected=expected_offset)
         batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
         return _Write(led.table, change, batch)
 

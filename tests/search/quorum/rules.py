@@ -6,10 +6,14 @@ tuple of small numbers; a decision is looked up by the numbers that it is asked 
 
 from functools import cache
 
-from kafka_on_spark.errors import FencedLeaderEpochError, NotLeaderOrFollowerError
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+)
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, view_of
-from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.candidacy import (
     begin_leadership,
     decide_vote,
@@ -167,14 +171,18 @@ class Rules:
     def appended(self, leader, view, value):
         """Return the leader's table with a decision more; None: the tail is to be ended first."""
         found, seen = self.tables[leader], self.views[view]
-        decision = NewDecision(
-            base_offset=found.log.end_offset, record_count=1, write_id=f"v{value}:{seen.epoch}"
-        )
         try:
-            change = append(found, seen.epoch, self.writable_end(seen), decision)
-        except NotLeaderOrFollowerError:
+            change = append(
+                found,
+                seen.epoch,
+                self.writable_end(seen),
+                base_offset=found.log.end_offset,
+                record_count=1,
+                write_id=f"v{value}:{seen.epoch}",
+            )
+        except (CommitConflictError, NotLeaderOrFollowerError):
             return None
-        return None if isinstance(change, TailFirst) else self.tables.of(found.apply(change))
+        return self.tables.of(found.apply(change))
 
     def writable_end(self, view):
         return view.committed_end

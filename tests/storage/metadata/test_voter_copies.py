@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.errors import CorruptLogError, RootAccessDeniedError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
-from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
@@ -37,9 +37,12 @@ def voter(roots):
 def decide(leader, *records):
     table = leader.load()
     end = table.log.end_offset
-    write = NewDecision(base_offset=end, record_count=len(records), write_id=f"w{end}")
     batch = MetadataBatch(base_offset=end, stamp=Stamp(time_ms=7), records=records)
-    return leader.append(table, append(table, 1, end, write), batch)
+    return leader.append(
+        table,
+        append(table, 1, end, base_offset=end, record_count=len(records), write_id=f"w{end}"),
+        batch,
+    )
 
 
 def rows(log):

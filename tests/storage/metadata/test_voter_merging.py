@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import BatchKind
-from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.storage.metadata import voter_upkeep
@@ -30,8 +30,11 @@ def decide(log, name):
     table = log.load()
     end = table.log.end_offset
     batch = MetadataBatch(base_offset=end, stamp=STAMP, records=settings_of(name))
-    write = NewDecision(base_offset=end, record_count=1, write_id=name)
-    return log.append(table, append(table, table.quorum_epoch, end, write), batch)
+    return log.append(
+        table,
+        append(table, table.quorum_epoch, end, base_offset=end, record_count=1, write_id=name),
+        batch,
+    )
 
 
 def test_the_last_decision_and_what_follows_it_stay_as_they_are(roots):

@@ -89,8 +89,8 @@ def test_what_became_of_a_write_that_was_merged_is_not_told():
     found = merged(log(1, 1, 1, 1, 1))
 
     def outcome(base_offset, epoch, write_id="mine"):
-        place = {"write_id": write_id, "base_offset": base_offset, "epoch": epoch}
-        return outcome_of(found, found.end_offset, **place)
+        write = RaftBatch(base_offset, base_offset + 1, epoch, write_id)
+        return outcome_of(found, found.end_offset, write)
 
     assert outcome(2, 1) is Outcome.UNTOLD
     assert outcome(2, 0) is Outcome.LOST

@@ -11,7 +11,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
-from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
 from kafka_on_spark.raft.tables.following import adopt, fetch, follows, is_ahead
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
@@ -181,28 +181,29 @@ def test_whole_batches_are_fetched_in_order():
 
 
 def decision(base, **named):
-    return NewDecision(base_offset=base, record_count=2, write_id="w", **named)
+    return {"base_offset": base, "record_count": 2, "write_id": "w", **named}
 
 
 def test_a_decision_stands_at_the_leaders_end():
-    change = append(LEADER, 3, 4, decision(4))
+    change = append(LEADER, 3, 4, **decision(4))
 
     assert LEADER.apply(change).log.batches[-1] == RaftBatch(4, 6, 3, "w")
 
 
 def test_the_tail_comes_first():
-    assert append(LEADER, 3, 3, decision(4)) == TailFirst(3, 4)
+    with pytest.raises(CommitConflictError):
+        append(LEADER, 3, 3, **decision(4))
 
 
 def test_a_log_that_has_gone_on_is_decided_on_anew():
     with pytest.raises(CommitConflictError):
-        append(LEADER, 3, 4, decision(3))
+        append(LEADER, 3, 4, **decision(3))
 
 
 @pytest.mark.parametrize("leader", [table(0, 1, 3, 3, leader=1), table(0, 3, epoch=4, vote=1)])
 def test_nothing_is_appended_without_leading(leader):
     with pytest.raises(NotLeaderOrFollowerError):
-        append(leader, 3, 4, decision(4))
+        append(leader, 3, 4, **decision(4))
 
 
 def test_counters_are_only_raised():

@@ -15,7 +15,11 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION, check_generation, first_epoch_after
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
-from kafka_on_spark.raft.quorum.creation import FoundRoot, check_cluster_ids, next_creation_step
+from kafka_on_spark.raft.quorum.creation import (
+    bootstrap_id,
+    check_beginning,
+    check_cluster_ids,
+)
 from kafka_on_spark.raft.quorum.description import voter_state
 from kafka_on_spark.raft.quorum.elections import (
     Candidacy,
@@ -37,7 +41,7 @@ from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
-from tests.unit.raft.voters import VOTERS, key, log, table, voter
+from tests.unit.raft.voters import BOOTSTRAP, VOTERS, key, log, table, voter
 
 LEADER = table(0, 1, 3, 3, leader=0)
 
@@ -212,7 +216,7 @@ OUTCOMES = [    # log         committed  the write          what became of it
 def test_outcomes(found, committed, write, outcome):
     write_id, base, epoch = write
 
-    assert outcome_of(found, committed, write_id=write_id, base_offset=base, epoch=epoch) is outcome
+    assert outcome_of(found, committed, RaftBatch(base, base + 1, epoch, write_id)) is outcome
 
 
 FOLLOWER = table(1, 1, 3, 3, leader=0)
@@ -273,29 +277,27 @@ def test_roots_of_two_clusters_are_an_error():
     assert check_cluster_ids({"/a": "c", "/b": "c"}) == "c"
 
 
-def root(node, *epochs, bootstrap="bootstrap", **named):
-    return FoundRoot(f"/meta/{node}", False, table(node, *epochs, **named), bootstrap)
+def begun(node, *epochs, cluster="c"):
+    """Return the table of a voter whose log begins as the creation of a cluster has it."""
+    found = table(node, *epochs)
+    first = replace(BOOTSTRAP, write_id=bootstrap_id(cluster))
+    return replace(found, log=replace(found.log, batches=(first, *found.log.batches[1:])))
 
 
 def test_creation_goes_on_where_it_was_cut_short():
-    step = next_creation_step([root(0), FoundRoot("/meta/1", True), root(2)], VOTERS, "bootstrap")
-
-    assert step.to_bootstrap == ("/meta/1",)
-    assert step.needs_election
-    assert not next_creation_step([root(0, 1, leader=0)], VOTERS, "bootstrap").needs_election
+    check_beginning([begun(0, 1), VoterTable(key(1)), begun(2)], VOTERS, "c")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(FoundRoot("/meta/1", False), id="something else"),
-        pytest.param(root(1, bootstrap="another"), id="another cluster"),
-        pytest.param(root(1, 1, 1), id="a cluster in use"),
+        pytest.param(begun(1, cluster="another"), id="another cluster"),
+        pytest.param(begun(1, 1, 1), id="a cluster in use"),
     ],
 )
 def test_creation_refuses_a_root_that_is_in_use(other):
     with pytest.raises(InvalidRootError, match="/meta/1"):
-        next_creation_step([root(0), other], VOTERS, "bootstrap")
+        check_beginning([begun(0), other, begun(2)], VOTERS, "c")
 
 
 def test_force_goes_on_with_one_voter_in_another_generation():

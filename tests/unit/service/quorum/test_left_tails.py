@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.appending import append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from tests.voter_fakes import STAMP, settings_of
 
@@ -14,8 +14,9 @@ def leave_tail(quorum, name):
     root = quorum.roots[0]
     end = root.table.log.end_offset
     batch = MetadataBatch(base_offset=end, stamp=STAMP, records=settings_of(name))
-    write = NewDecision(base_offset=end, record_count=1, write_id=name)
-    change = append(root.table, root.table.quorum_epoch, end, write)
+    change = append(
+        root.table, root.table.quorum_epoch, end, base_offset=end, record_count=1, write_id=name
+    )
     assert root.put(root.table, change, {name: batch})
 
 
