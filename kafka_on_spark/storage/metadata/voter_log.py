@@ -184,7 +184,14 @@ class DeltaVoterLog:
         self._log_files: list[LogFile] = []
         self._newest_files = NewestFiles()
         self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
-        self._upkeep = VoterUpkeep(self._files, self.root, self.uri, self._delta, self._options)
+        self._upkeep = VoterUpkeep(
+            self._files,
+            self.root,
+            self._delta,
+            options,
+            load=self._load,
+            log_files=lambda: self._log_files,
+        )
 
     # Following
 
@@ -503,7 +510,7 @@ class DeltaVoterLog:
     def expire(self, before_ms: int) -> bool:
         """Give up the oldest records, as `VoterUpkeep.expire` does; return whether there were
         any."""
-        return self._upkeep.expire(self._load, lambda: self._log_files, before_ms, self._is_sound)
+        return self._upkeep.expire(before_ms, self._is_sound)
 
     def _is_sound(self, end: OffsetAndEpoch) -> bool:
         try:
@@ -527,16 +534,16 @@ class DeltaVoterLog:
     @on_root
     def maintain(self) -> bool:
         """Write a checkpoint if one is due, and clean; merge small files when there are many."""
-        return self._upkeep.maintain(self._load, lambda: self._log_files)
+        return self._upkeep.maintain()
 
     @on_root
     def merge(self) -> bool:
         """Merge small files, if there are many; return whether that was done."""
-        return self._upkeep.merge(self._load, lambda: self._log_files)
+        return self._upkeep.merge()
 
     @on_root
     def clean(self, now_ms: int) -> int:
         """Delete what no reader needs; return how many files, old commits apart."""
-        count = self._upkeep.clean(self._load, lambda: self._log_files, now_ms)
+        count = self._upkeep.clean(now_ms)
         clean_log(self._files, self.uri)
         return count

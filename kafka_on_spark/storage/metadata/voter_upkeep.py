@@ -159,89 +159,83 @@ def write_merged(
 
 
 class VoterUpkeep:
-    """What is due on one voter's table after the answers were given."""
+    """What is due on one voter's table after the answers were given.
+
+    `load` goes on to the newest version, `log_files` returns its files; both under the lock.
+    """
 
     def __init__(
-        self, files: RootFiles, root: str, uri: str, delta: DeltaLog, options: StorageOptions
+        self,
+        files: RootFiles,
+        root: str,
+        delta: DeltaLog,
+        options: StorageOptions,
+        *,
+        load: Callable[[], VoterTable],
+        log_files: Callable[[], list[LogFile]],
     ) -> None:
         self._files = files
         self._root = root
-        self._uri = uri
+        self._uri = delta.uri
         self._delta = delta
         self._options = options
-        self._cleaner = MetadataCleaner(files, root, uri, options)
+        self._load = load
+        self._log_files = log_files
+        self._cleaner = MetadataCleaner(files, root, delta.uri, options)
         self._is_merge_due = False
 
     def committed(self, version: int) -> None:
         """Note a commit of this process."""
         self._is_merge_due |= version % MERGE_INTERVAL == 0
 
-    def maintain(
-        self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
-    ) -> bool:
+    def maintain(self) -> bool:
         """Write a checkpoint if one is due, and clean the root after it; merge small files when
         there are many. Return whether files were merged.
-
-        `load` goes on to the newest version, `log_files` returns its files; both under the lock.
 
         Raises:
             KafkaOnSparkError: A merge failed, which costs time only.
         """
-        self._checkpoint(load, log_files)
+        self._checkpoint()
         with self._delta.lock:
             if not self._is_merge_due:
                 return False
             self._is_merge_due = False
-        return self.merge(load, log_files)
+        return self.merge()
 
-    def _checkpoint(
-        self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
-    ) -> None:
+    def _checkpoint(self) -> None:
         if not self._delta.checkpoint_if_due():
             return  # after one that failed, too: a full disk gets room
         try:
-            self.clean(load, log_files, time.time_ns() // 1_000_000, DELETED_MAX)
+            self.clean(time.time_ns() // 1_000_000, DELETED_MAX)
         except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
             log.warning("files of %s stay: %s", self._uri, reason(error, self._options))
 
-    def clean(
-        self,
-        load: Callable[[], VoterTable],
-        log_files: Callable[[], list[LogFile]],
-        now_ms: int,
-        deleted_max: int | None = None,
-    ) -> int:
+    def clean(self, now_ms: int, deleted_max: int | None = None) -> int:
         """Delete what no reader needs, old commits apart, as MetadataCleaner says."""
 
         def read_table() -> list[LogFile]:
             with self._delta.lock:
-                load()
-                return list(log_files())
+                self._load()
+                return list(self._log_files())
 
         return self._cleaner.clean(read_table, now_ms, deleted_max)
 
-    def merge(self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]) -> bool:
+    def merge(self) -> bool:
         """Write adjacent small files as one, rows and order unchanged; return whether that
         was done.
 
         Appends may go on while files are read and written; the commit is one like any other.
         """
         with self._delta.lock:
-            log = load().log
-            files = [each for each in log_files() if each.end_offset <= merging_end(log)]
+            log = self._load().log
+            files = [each for each in self._log_files() if each.end_offset <= merging_end(log)]
         merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
         if not merged:
             return False
         written = write_merged(self._files, self._uri, merged)
-        return self._replace(load, log_files, merged, written, {})
+        return self._replace(merged, written, {})
 
-    def expire(
-        self,
-        load: Callable[[], VoterTable],
-        log_files: Callable[[], list[LogFile]],
-        before_ms: int,
-        is_sound: Callable[[OffsetAndEpoch], bool],
-    ) -> bool:
+    def expire(self, before_ms: int, is_sound: Callable[[OffsetAndEpoch], bool]) -> bool:
         """Give up the records of the oldest files that are older than `before_ms`, as many as one
         file may hold; return whether there were any.
 
@@ -249,8 +243,8 @@ class VoterUpkeep:
         opens this voter alone needs no record before that, also if two of them are damaged.
         """
         with self._delta.lock:
-            log, counters = load().log, self._delta.counters()
-            files = [each for each in log_files() if each.end_offset <= merging_end(log)]
+            log, counters = self._load().log, self._delta.counters()
+            files = [each for each in self._log_files() if each.end_offset <= merging_end(log)]
         ends = sorted(each for each in snapshot_ends(self._files, self._root))
         kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
         if len(kept) < SNAPSHOTS_KEPT:
@@ -262,24 +256,17 @@ class VoterUpkeep:
         written = write_merged(self._files, self._uri, expired, expires=True)
         newest_ms = max(counters.get(HISTORY_START_MS, 0), *(each.time_ms for each in expired))
         begins = {HISTORY_START: written.end_offset, HISTORY_START_MS: newest_ms}
-        return self._replace(load, log_files, expired, written, begins)
+        return self._replace(expired, written, begins)
 
-    def _replace(
-        self,
-        load: Callable[[], VoterTable],
-        log_files: Callable[[], list[LogFile]],
-        replaced: list[LogFile],
-        written: LogFile,
-        counters: dict[str, int],
-    ) -> bool:
+    def _replace(self, replaced: list[LogFile], written: LogFile, counters: dict[str, int]) -> bool:
         """Commit that a file stands in the place of others; return whether that was done."""
         for _ in range(MERGE_TRIES):
             with suppress(CommitConflictError):
                 with self._delta.lock:
-                    table = load()
+                    table = self._load()
                     # What was merged by another process stands in another file; what is merged was
                     # committed, so it was not cut.
-                    if not set(replaced) <= set(log_files()):
+                    if not set(replaced) <= set(self._log_files()):
                         return False
                     self._delta.commit(
                         table.version,
@@ -290,6 +277,6 @@ class VoterUpkeep:
                         ],
                         counters={LOG_END_OFFSET: table.log.end_offset, **counters},
                     )
-                self._checkpoint(load, log_files)
+                self._checkpoint()
                 return True
         return False
