@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Any:
-    """What processes log is not worth its time: a failure is told by its script."""
+    """What processes log is not worth its time: a failure is told by its decisions."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -1,7 +1,6 @@
 """One seed: a cluster of processes, interleaved and ill-treated, then healed and read back.
 
-Every decision (which task runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
-given: the same script does the same, and one with entries left out still runs.
+Every decision (which task runs next, what goes wrong) is drawn from the seed, and noted.
 """
 
 import hashlib
@@ -9,7 +8,7 @@ import random
 import traceback
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -242,25 +241,19 @@ class Simulation:
 
     # The run
 
-    def run(self, script: Sequence[Decision] | None) -> None:
+    def run(self) -> None:
         """Take all decisions, then heal; raise what is found.
 
         Raises:
             Violation: An invariant does not hold.
         """
-        for decision in self._decisions(script):
-            self.script.append(decision)
-            self.do(decision)
-        self._heal()
-
-    def _decisions(self, script: Sequence[Decision] | None) -> Iterator[Decision]:
-        if script is not None:
-            yield from script
-            return
         for _ in range(DECISIONS_A_CALL_MAX * self.plan.steps):
             if self.world.scheduler.calls >= self.plan.steps:
                 break
-            yield self.draw()
+            decision = self.draw()
+            self.script.append(decision)
+            self.do(decision)
+        self._heal()
 
     def _heal(self) -> None:
         """End the faults and let every process end; then heal and read back."""
@@ -380,8 +373,8 @@ def _short_minutes(is_short: bool) -> Iterator[None]:
         expiry.MINUTE_MS = before  # type: ignore[misc]
 
 
-def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
-    """Run a plan, by its seed or by a script; return what became of it."""
+def simulate(plan: Plan) -> Outcome:
+    """Run a plan; return what became of it."""
     with (
         _snapshots_every(plan.snapshot_records),
         _merges_of(plan.merge_fan_in),
@@ -391,7 +384,7 @@ def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
         simulation = Simulation(plan)
         violation, message = None, ""
         try:
-            simulation.run(script)
+            simulation.run()
         except Violation as found:
             violation, message = found.invariant, str(found)
         except Exception as error:

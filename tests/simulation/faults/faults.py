@@ -16,8 +16,7 @@ from tests.simulation.world.disks import Root, Table
 class Faults(Drawing):
     """The world's ill will: draws events, and does them.
 
-    An event that can't be done now is left out, so that a script from which others were taken
-    away still runs.
+    An event that can't be done now is left out.
     """
 
     def do(self, event: Event) -> bool:
