@@ -1,4 +1,4 @@
-"""The checker itself: for each invariant a violation is planted, and it is that one which is seen.
+"""The checker itself: for each invariant that no mutant shows a violation is planted, and it is seen.
 
 An effect is put on the disks by hand, as no correct protocol would put it.
 """
