@@ -1,7 +1,6 @@
 """A majority of metadata roots is lost for ever, and the cluster is forced to go on from one."""
 
 import shutil
-from contextlib import suppress
 
 import pytest
 
@@ -134,24 +133,6 @@ def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     assert [each.topic for each in done.elections.proven] == ["orders"]
     with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
         Cluster.force_controller(folder / "m3", 3)
-
-
-def test_old_roots_that_come_back_lose_nothing_of_the_new_generation(cluster, folder):
-    """A process of before meets either a fence, or the voter that goes on, and goes on with it."""
-    away(folder, "m1", "m2")
-    Cluster.force_controller(folder / "m3", 3)
-    with Cluster.open(folder / "m3") as opened:
-        opened.append("orders", records(b"new"))
-    back(folder, "m1", "m2")
-    appended = [b"a", b"b", b"new"]
-
-    with suppress(InconsistentClusterError):
-        cluster.append("orders", records(b"old"))
-        appended.append(b"old")
-
-    away(folder, "m1", "m2")
-    with Cluster.open(folder / "m3") as opened:
-        assert values_of(opened, "orders") == appended
 
 
 def test_a_partition_waits_for_the_next_force_also_where_voters_were_added_since(cluster, folder):

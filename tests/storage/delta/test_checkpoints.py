@@ -9,15 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from tests.builders import BEGINNING
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
-    OPTIONS,
     commit,
     commit_file,
     commit_times,
@@ -203,42 +198,3 @@ def test_checkpoint_does_not_move_the_version_that_decisions_are_made_on(log, ur
     with pytest.raises(CommitConflictError):
         commit(log, 10)
     assert log.refresh() == 11
-
-
-def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
-    commit_times(log, 9)
-    log.refresh()
-    rival = opened(uri)
-    commit(rival, 10)
-    commit(rival, 11, newer=1)
-    rival.checkpoint_if_due()
-
-    assert checkpoints(uri) == [12]
-    assert log.counters() == {"count": 10}
-    log.refresh()
-    assert log.counters() == {"count": 12, "newer": 1}
-
-
-def at(place):
-    """Return an offset, counted from the first decision."""
-    return Offset(BEGINNING + place)
-
-
-def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):
-    """The handle was at the rival's version, the end offset still its own: two at one offset."""
-    root = str(tmp_path / "metadata")
-    mine = create_metadata_log(root, OPTIONS, "a-cluster")
-    for place in range(12):
-        mine.append([record(str(place))], STAMP, expected_offset=at(place))
-    rival = DeltaMetadataLog(root, OPTIONS)
-    rival.append([record("rival")], STAMP, expected_offset=at(12))
-
-    mine.maintain()
-
-    with pytest.raises(CommitConflictError):
-        mine.append([record("mine")], STAMP, expected_offset=at(12))
-    assert [each.records[0].config_value for each in mine.read(from_offset=at(12))] == ["rival"]
-    mine.append([record("mine")], STAMP, expected_offset=at(13))
-    assert [each.base_offset for each in rival.read(from_offset=at(0))] == list(
-        range(at(0), at(14))
-    )

@@ -14,7 +14,6 @@ from tests.storage.damages import empty
 from tests.storage.delta.cleaning import (
     check_whole,
     checkpoints_of,
-    commits_of,
     copied,
     live_once,
 )
@@ -39,14 +38,6 @@ def cleaned(lived, uri, root):
 
 
 # Commits of writers that were frozen
-
-
-def test_a_stray_commit_right_below_the_kept_ones_hinders_nobody(cleaned, uri):
-    assert commits_of(uri)[0] == 40
-    for version in (38, 39):
-        put_stray(uri, version)
-
-    check_whole(uri, 65)
 
 
 def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(cleaned, uri):

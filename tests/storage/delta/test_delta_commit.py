@@ -51,14 +51,6 @@ def on_put(monkeypatch, put):
     monkeypatch.setattr(CommitFiles, "put", put)
 
 
-def test_commit_takes_exactly_the_next_version(log, uri):
-    commit(log, 1, offset=7)
-
-    assert log.version == 2
-    assert opened(uri).version == 2
-    assert opened(uri).counters_of("offset") == [7]
-
-
 def test_counters_that_the_newest_commit_lacks_are_found_before_it(log, uri):
     commit(log, 1, offset=7)
     commit(log, 2)
@@ -73,43 +65,12 @@ def test_counters_of_a_commit_without_bytes_are_those_before_it(log, uri):
     assert opened(uri).counters_of("count", "offset") == [2, 7]
 
 
-def test_commits_follow_each_other_without_a_refresh(log, uri):
-    commit_times(log, 5)
-
-    assert log.version == 6
-    assert len(set(write_ids(uri))) == 7
-
-
-def test_stale_handle_conflicts_and_leaves_no_trace(log, uri):
-    stale = opened(uri)
-    commit(log, 1)
-    before = write_ids(uri)
-
-    with pytest.raises(CommitConflictError):
-        commit(stale, 1)
-
-    assert write_ids(uri) == before
-    assert not [name for name in names_in_log(uri) if not name.endswith(".json")]
-
-
 @pytest.mark.parametrize("at_version", [0, 2, 5])
 def test_commit_decided_on_another_version_than_was_read_conflicts(log, at_version):
     with pytest.raises(CommitConflictError):
         commit(log, at_version)
 
     assert log.refresh() == 1
-
-
-def test_commit_that_landed_before_the_exception_is_committed(log, uri, monkeypatch, failure):
-    def put_then_fail(*args, **kwargs):
-        PUT(*args, **kwargs)
-        raise failure
-
-    on_put(monkeypatch, put_then_fail)
-
-    commit(log, 1)
-
-    assert log.version == log.refresh() == 2
 
 
 def test_commit_that_failed_once_is_settled_by_committing_the_same_again(
@@ -146,19 +107,6 @@ def test_commit_that_lands_while_it_is_tried_again_is_committed_once(log, uri, m
     commit(log, 1)
 
     assert len(write_ids(uri)) == 3
-
-
-def test_commit_that_stands_nowhere_is_unknown_not_a_conflict(log, monkeypatch, impatient, failure):
-    def fail(*args, **kwargs):
-        raise failure
-
-    on_put(monkeypatch, fail)
-
-    with pytest.raises(CommitOutcomeUnknownError) as outcome:
-        commit(log, 1)
-
-    assert outcome.value.context == {"version": 2}
-    assert log.version == log.refresh() == 1
 
 
 def test_commit_whose_version_a_rival_took_is_a_conflict(log, uri, monkeypatch, failure):
@@ -294,18 +242,6 @@ def test_temporary_file_that_can_not_be_removed_fails_no_commit(log, uri, monkey
     assert [name for name in names_in_log(uri) if name.endswith(".tmp")]
     assert log.refresh() == opened(uri).version == 2
     commit(log, 2)
-
-
-def test_creation_that_landed_before_the_exception_is_committed(uri, monkeypatch, failure):
-    def create_then_fail(*args, **kwargs):
-        PUT(*args, **kwargs)
-        raise failure
-
-    on_put(monkeypatch, create_then_fail)
-
-    create(uri)
-
-    assert opened(uri).version == 0
 
 
 def test_of_racing_creations_one_wins(root):

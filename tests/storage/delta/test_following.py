@@ -1,38 +1,10 @@
 """Following a table commit by commit: what others committed is seen, and a table that went is lost."""
 
-import os
-
 import pytest
 
 from kafka_on_spark.errors import ReplicaLostError
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
-from tests.storage.tables import OPTIONS, commit, commit_times, opened
-
-
-def test_refresh_finds_what_others_committed(log, uri):
-    commit_times(opened(uri), 3)
-
-    assert not log.is_still_at(log.version)
-    assert log.refresh() == 4
-    assert log.is_still_at(log.version)
-    assert log.counters_of("count") == [4]
-
-
-def test_refresh_lists_no_folder_and_reads_no_commit_again(log, uri, monkeypatch):
-    commit_times(opened(uri), 3)
-    asked = []
-    read = CommitFiles.read
-
-    def noting(files, version):
-        asked.append(version)
-        return read(files, version)
-
-    monkeypatch.setattr(CommitFiles, "read", noting)
-    monkeypatch.setattr(os, "listdir", None)
-
-    assert [log.refresh(), log.refresh()] == [4, 4]
-    assert asked == [2, 3, 4, 5, 5]
+from tests.storage.tables import OPTIONS, commit, opened
 
 
 def test_follower_is_told_the_commits_since_the_last_time(log, uri):

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from contextlib import suppress
 from itertools import combinations
 
 import pytest
@@ -10,13 +9,12 @@ import pytest
 from kafka_on_spark.storage.delta.log_cleaning import first_kept
 from tests.storage.delta.cleaning import (
     check_whole,
-    checkpoints_of,
     clean,
     commits_of,
     copied,
     live_once,
 )
-from tests.storage.tables import commit_file, commit_times, opened
+from tests.storage.tables import commit_file
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -78,17 +76,6 @@ def test_whichever_two_checkpoints_are_damaged_one_is_left_with_all_commits_afte
             assert first == 0 or len(left) >= 3
 
 
-def test_fewer_than_three_checkpoints_keep_all(log, uri):
-    commit_times(log, 60)
-    log.checkpoint_if_due()
-    commit_times(log, 60)
-    log.checkpoint_if_due()
-
-    assert checkpoints_of(uri) == [61, 121]
-    assert commits_of(uri) == list(range(122))
-    assert clean(uri) == 0
-
-
 def test_a_table_that_was_removed_is_not_made_again(log, uri):
     shutil.rmtree(uri)
 
@@ -113,35 +100,3 @@ def test_commits_also_stay_for_two_minutes_by_the_times_of_the_root(uncleaned, u
 
 
 # In which order
-
-
-class DiedError(BaseException):
-    """Ends a cleaner at once."""
-
-
-def die_at(monkeypatch, number):
-    """Let the process die before its `number`-th unlink, counted from 0."""
-    unlink, calls = os.unlink, []
-
-    def count(path):
-        if len(calls) == number:
-            raise DiedError
-        calls.append(path)
-        unlink(path)
-
-    monkeypatch.setattr(os, "unlink", count)
-
-
-def test_a_cleaner_that_dies_at_any_file_leaves_a_table_that_opens(uncleaned, uri, monkeypatch):
-    follower = opened(uri)
-    for number in range(43):
-        with monkeypatch.context() as dying:
-            die_at(dying, 1)
-            with suppress(DiedError):
-                clean(uri)
-        check_whole(uri, 65)
-        assert commits_of(uri) == list(range(min(number + 1, 40), 66))
-        assert follower.follow() == []
-
-    assert clean(uri) == 0
-    assert checkpoints_of(uri) == [40, 50, 60]

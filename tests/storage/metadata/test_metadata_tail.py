@@ -1,6 +1,5 @@
 """Following the metadata log by its newest commits: the same batches, flushed, and no listing."""
 
-import errno
 import json
 import os
 import shutil
@@ -21,7 +20,6 @@ from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
 
@@ -106,15 +104,6 @@ def test_what_a_process_has_committed_between_two_of_others_is_no_gap(log, follo
     assert opened == []
 
 
-def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
-    append(log, SEEN, 1)
-    follower.read(from_offset=SEEN)
-    append(log, SEEN + 1, 1)
-
-    with pytest.raises(CommitConflictError):
-        append(follower, SEEN + 1, 1)
-
-
 @pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
 def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
     log, follower, opened, followed
@@ -163,42 +152,6 @@ def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
     ]
     assert opened == []
     assert append(follower, SEEN + 3, 1) == SEEN + 4
-
-
-def test_what_was_followed_is_flushed_before_it_counts(log, follower, monkeypatch):
-    append(log, SEEN, 2)
-    flushed = []
-    fsync = os.fsync
-
-    def note(descriptor):
-        flushed.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
-        fsync(descriptor)
-
-    monkeypatch.setattr(roots.os, "fsync", note)
-    follower.read(from_offset=SEEN)
-
-    assert flushed == [
-        f"{version_of(SEEN):020d}.json",
-        f"{version_of(SEEN + 1):020d}.json",
-        "_delta_log",
-    ]
-
-
-def test_what_could_not_be_flushed_is_never_counted_even_if_a_later_flush_succeeds(
-    log, follower, monkeypatch
-):
-    append(log, SEEN, 1)
-
-    def fail(descriptor):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    with monkeypatch.context() as broken:
-        broken.setattr(roots.os, "fsync", fail)
-        with pytest.raises(KafkaStorageError, match="can't flush"):
-            follower.read(from_offset=SEEN)
-
-    with pytest.raises(CorruptLogError, match="is not durable"):
-        follower.read(from_offset=SEEN)
 
 
 def _cut(path):
