@@ -8,20 +8,13 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.delta.checkpoints import write_checkpoint
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.identity.metadata_root import identity_of
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
-from kafka_on_spark.storage.metadata.metadata_placement import (
-    add_file,
-    log_files,
-    new_file,
-    remove_file,
-)
-from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET, QUORUM_EPOCH, VOTE
+from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
@@ -85,13 +78,6 @@ def leader_of(base):
 def table_folder(base, name):
     (folder,) = (base / name).glob("__cluster_metadata-0-*")
     return folder
-
-
-def commit(log, operation, files=(), **counters):
-    """Commit whatever is asked for."""
-    log.load()
-    named = {name.replace("_", "-"): value for name, value in counters.items()}
-    log._delta.commit(log._delta.version, operation=operation, files=files, counters=named)
 
 
 def ids_of(report):
@@ -196,19 +182,6 @@ def leader_of_rest(base, other):
     return next(name for name in NAMES if name != other)
 
 
-def test_q1_a_voter_that_votes_twice(base):
-    _, (other, _) = leader_of(base)
-    log = voter_log(base, other)
-    epoch = log.load().quorum_epoch
-    for key in ("1:" + "a" * 22, "2:" + "b" * 22):
-        commit(log, "elect", **{QUORUM_EPOCH: epoch + 1, f"{VOTE}{key}": epoch + 1})
-
-    finding = one_of(checked(base), "Q1")
-
-    assert f"gives two votes in epoch {epoch + 1}" in finding.sentence
-    assert finding.place.voter_id == NAMES.index(other) + 1
-
-
 def one_of(report, invariant):
     found = [each for each in report.findings if each.invariant == invariant]
     assert found, report.findings
@@ -249,32 +222,6 @@ def archive_steps(base, name):
     return list(table_steps(RootFiles(str(base / name), OPTIONS), uri, has_all_checkpoints=False))
 
 
-def test_q7_another_write_in_a_batchs_place(base):
-    _, (other, _) = leader_of(base)
-    log = voter_log(base, other)
-    table = log.load()
-    last = table.log.batches[-1]
-    (file,) = [
-        each for each in log_files(log._delta.active_files()) if each.end_offset == last.end_offset
-    ]
-    forged = RaftBatch(last.base_offset, last.end_offset, last.epoch, "another write")
-    path = f"{last.base_offset:020d}-{'0' * 32}.parquet"
-    shutil.copy(table_folder(base, other) / file.path, table_folder(base, other) / path)
-    commit(
-        log,
-        "append",
-        [
-            remove_file(file, changes_data=True),
-            add_file(new_file(path, file.size_bytes, [forged], 1), changes_data=True),
-        ],
-        **{LOG_END_OFFSET: last.end_offset},
-    )
-
-    finding = one_of(checked(base, deep=False), "Q7")
-
-    assert f"two writes of epoch {last.epoch} end at {last.end_offset}" in finding.sentence
-
-
 def test_q7_other_records_under_the_same_write(base):
     """Only the bytes tell, so only a deep check does."""
     _, (other, _) = leader_of(base)
@@ -288,25 +235,6 @@ def test_q7_other_records_under_the_same_write(base):
 
     assert "has other records than on voter" in finding.sentence
     assert finding.place.voter_id == NAMES.index(other) + 1
-
-
-def test_q8_batches_without_a_mark(base):
-    _, (other, _) = leader_of(base)
-    log = voter_log(base, other)
-    table = log.load()
-    epoch, end = table.quorum_epoch + 1, table.log.end_offset
-    forged = RaftBatch(end, end + 1, epoch, "forged")
-    path = f"{end:020d}-{'0' * 32}.parquet"
-    commit(
-        log,
-        "append",
-        [add_file(new_file(path, 1, [forged], 1), changes_data=True)],
-        **{QUORUM_EPOCH: epoch, LOG_END_OFFSET: end + 1},
-    )
-
-    finding = one_of(checked(base, deep=False), "Q8")
-
-    assert f"has marked no leader in {epoch}" in finding.sentence
 
 
 def test_i15_a_damaged_file_on_a_voter_that_does_not_lead(base):

@@ -1,7 +1,5 @@
 """A replica and the metadata log are plain Delta tables: any engine reads them, to any version."""
 
-import pandas as pd
-import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions
@@ -79,18 +77,6 @@ def test_a_replica_needs_reader_version_1_and_writer_version_2(spark, disks):
     assert detail.properties["kos.broker.id"] == "1"
 
 
-def test_arrow_and_pandas_read_a_replica_through_delta_rs(disks):
-    table = DeltaTable(str(disks.folder(3, "orders")))
-
-    assert in_order(table.to_pyarrow_table()) == EXPECTED
-    few = table.to_pyarrow_dataset().to_table(filter=ds.field("sequence") == 2)
-    assert few.column("value").to_pylist() == [b"2"]
-    frame = table.to_pandas()
-    assert isinstance(frame, pd.DataFrame)
-    assert sorted(frame["base_offset"] + frame["offset_delta"]) == list(range(13))
-    assert frame[frame["producer_id"] == "p"]["sequence"].tolist() in ([0, 1, 2], [2, 1, 0])
-
-
 def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, disks):
     path = disks.folder(1, "orders")
     history = sorted(DeltaTable(str(path)).history(), key=lambda each: each["version"])
@@ -105,23 +91,3 @@ def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, 
     assert [value for _, value in in_order(table.to_pyarrow_table())] == values
     after = delta(spark, path, versionAsOf=adopted)
     assert after.count() == 3
-
-
-def test_delta_rs_reads_the_metadata_and_travels_in_it(disks):
-    uri = disks.cluster.metadata_table
-    newest = DeltaTable(uri)
-
-    table = newest.to_pyarrow_table()
-
-    offsets = sorted(
-        base + delta
-        for base, delta in zip(
-            table.column("base_offset").to_pylist(),
-            table.column("offset_delta").to_pylist(),
-            strict=True,
-        )
-    )
-    assert offsets == list(range(disks.cluster.image.offset))
-    protocol = newest.protocol()
-    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
-    assert DeltaTable(uri, version=1).to_pyarrow_table().num_rows < table.num_rows
