@@ -9,7 +9,6 @@ from typing import Final
 from kafka_on_spark.controller.commands.lease import is_held_by
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.state_metrics import (
@@ -40,15 +39,13 @@ def metrics_of(
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
     services.counts.forget_gone(image)
-    counted = services.counts.metrics()
     is_controller = is_held_by(image, services.controller_id)
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
         *(() if is_cut_off else [_time_ahead(image, now_ms)]),
         *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
         *upkeep_metrics(logs, watch, watch.orphan_bytes(image)),
-        *counted,
-        *begun_topics(counted, image),
+        *services.counts.metrics(),
         *FLUSHES.metrics(),
         *_of_roots(services),
         *_requests(),

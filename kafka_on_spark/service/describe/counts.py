@@ -4,7 +4,7 @@ Apart from those who tell it: they know no labels but their own, and nothing of 
 """
 
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -55,9 +55,6 @@ SERIES_MAX: Final = 1000
 OTHERS: Final = "(others)"
 """The value of each label of what is counted together. No topic has a name like that."""
 
-TOLD_MAX: Final = 1000
-"""So much that was told waits."""
-
 BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
     *((COMMITS, {"outcome": each}) for each in (COMMITTED, CONFLICT, UNKNOWN, FAILED)),
     *((each, {}) for each in (ISR_SHRINKS, ISR_EXPANDS, ELECTIONS, UNCLEAN_ELECTIONS)),
@@ -73,8 +70,6 @@ class Counts:
     """A Recorder that keeps what it is told in counters and histograms of prometheus_client, until
     somebody asks. `now_ms` never goes back.
 
-    What is told waits until it is asked for, or much: to import prometheus_client takes 15 ms.
-
     `begun` are there from the start, at 0.
     """
 
@@ -84,9 +79,7 @@ class Counts:
         begun: Iterable[tuple[FigureName, Mapping[str, str]]] = (),
     ) -> None:
         self._now_ms = now_ms
-        self._told: deque[tuple[FigureName, float, Mapping[str, str | int]]] = deque(
-            (figure, 0, labels) for figure, labels in begun
-        )
+        self._begun = tuple(begun)
         self._lock = threading.Lock()
         self._families: dict[FigureName, Counter | Histogram] = {}
         self._series: dict[FigureName, dict[_Labels, Any]] = defaultdict(dict)
@@ -97,24 +90,13 @@ class Counts:
 
     def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
         """Add to a count."""
-        self._tell(figure, amount, labels)
+        with self._lock:
+            self._of(figure, labels).inc(amount)
 
     def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
         """Add a time to a distribution."""
-        self._tell(figure, took_ms, labels)
-
-    def _tell(self, figure: FigureName, value: float, labels: Mapping[str, str | int]) -> None:
-        self._told.append((figure, value, labels))
-        if len(self._told) >= TOLD_MAX:
-            self._take()
-
-    def _take(self) -> None:
-        """Count what was told."""
         with self._lock:
-            for _ in range(len(self._told)):
-                figure, value, labels = self._told.popleft()
-                series = self._of(figure, labels)
-                (series.observe if figure in TIMES else series.inc)(value)
+            self._of(figure, labels).observe(took_ms)
 
     def _of(self, figure: FigureName, labels: Mapping[str, str | int]) -> Any:
         """Return what to count in: that of the given labels, while there is room for more."""
@@ -131,7 +113,6 @@ class Counts:
     def forget_gone(self, image: MetadataImage) -> None:
         """Forget what was counted of topics and brokers that are gone, which makes room for
         others."""
-        self._take()
         with self._lock:
             for figure, known in self._series.items():
                 for place in [each for each in known if _is_gone(dict(each), image)]:
@@ -140,8 +121,9 @@ class Counts:
 
     def metrics(self) -> list[Metric]:
         """Return all of it, by figure and labels."""
-        self._take()
         with self._lock:
+            for figure, labels in self._begun:
+                self._of(figure, labels)
             families = list(self._families.items())
         return [each for figure, family in families for each in _metrics_in(figure, family)]
 
@@ -153,7 +135,7 @@ def _is_gone(labels: Mapping[str, str | int], image: MetadataImage) -> bool:
 
 
 def _family(figure: FigureName, labels: Iterable[str]) -> "Counter | Histogram":
-    # In the function: a call on the shell is over before anybody asks.
+    # In the function: the import takes 15 ms, and most calls on the shell count nothing.
     from prometheus_client import Counter, Histogram
 
     name, words = exported_name(*figure), HELP[figure]
@@ -236,19 +218,6 @@ def count_decisions(
                 _count_change(recorder, before, standings, record)
     for key in raised:
         _count_committed(recorder, key, before.partition(key), after)
-
-
-def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric]:
-    """Return what was committed to topics of which nothing was counted yet: 0, so that the first
-    records are a rise. None is returned where a topic may be counted under `OTHERS`, or may come to
-    be, since there are too many."""
-    known = {each.labels["topic"] for each in counted if (each.type, each.name) == MESSAGES_IN}
-    if OTHERS in known or len(image.topic_ids) > SERIES_MAX:
-        return []
-    return [
-        Metric(*MESSAGES_IN, labels={"topic": each}, value=0)
-        for each in sorted(image.topic_ids.keys() - known)
-    ]
 
 
 def _count_committed(

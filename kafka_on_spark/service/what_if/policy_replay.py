@@ -3,12 +3,10 @@
 The log holds facts and decisions. Facts stay as they are: brokers fail and return, replicas fall
 behind and catch up, appends come. Leaders, ISRs and high watermarks are decided again, wherever the
 other settings or an earlier difference could change them; a partition that does not differ is as
-recorded. Only settings whose effect the log can tell are allowed: the log does not say how far a
-replica lagged, and holds no outage that was too short to be noticed. Left out are assignments,
-balance and log starts, which are taken as recorded. What the log can't say: when replicas would
-have caught up with other leaders, which is taken to be when they did; how far replicas out of sync
-had come, so that an unclean election loses at most what was committed since they were last in sync;
-and appends that were refused, and that a lower minimum would have let in.
+recorded, and so are assignments, balance and log starts. What the log can't say: when replicas
+would have caught up with other leaders, which is taken to be when they did; how far replicas out of
+sync had come, so that an unclean election loses at most what was committed since they were last in
+sync; and appends that were refused, and that a lower minimum would have let in.
 """
 
 from collections.abc import Mapping, Sequence

@@ -20,7 +20,6 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.ports.counting import (
     COMMIT_MS,
     COMMITS,
-    MESSAGES_IN,
     PROBE_MS,
     FigureName,
     timed,
@@ -31,7 +30,6 @@ from kafka_on_spark.service.describe.counts import (
     SERIES_MAX,
     CountedMetadata,
     Counts,
-    begun_topics,
     count_decisions,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -189,24 +187,6 @@ def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     counts.forget_gone(image_of(partition("1 2 3")))
 
     assert found(counts) == {("BytesIn", TOPIC): 2, ("BytesIn", OTHERS): 2, ("failures", "1"): 0}
-
-
-@pytest.mark.parametrize(
-    "counted, begun",
-    [
-        pytest.param([], [TOPIC], id="nothing was counted"),
-        pytest.param([TOPIC], [], id="it was counted"),
-        pytest.param(["gone"], [TOPIC], id="another was counted"),
-        pytest.param([OTHERS], [], id="it may be counted with others"),
-    ],
-)
-def test_a_topic_without_records_yet_begins_at_0(counts, counted, begun):
-    for each in counted:
-        counts.count(MESSAGES_IN, 5, topic=each)
-
-    metrics = begun_topics(counts.metrics(), image_of(partition("1 2 3")))
-
-    assert [(each.labels["topic"], each.value) for each in metrics] == [(each, 0) for each in begun]
 
 
 def test_counts_whose_labels_are_known_begin_at_0(clock):
