@@ -34,7 +34,7 @@ KEEPING = {
     "kafka_on_spark.spark.wiring.keeping",
     "kafka_on_spark.spark.run.keeping_tasks",
     "kafka_on_spark.service.control.controller_loop",
-    "kafka_on_spark.service.fsck.cluster_audit",
+    "kafka_on_spark.fsck.cluster_audit",
     "kafka_on_spark.service.replicate.replication_round",
     "kafka_on_spark.storage.compaction.compactor",
 }

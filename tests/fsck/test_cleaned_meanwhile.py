@@ -18,8 +18,8 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.metadata import voter_upkeep
-from kafka_on_spark.storage.metadata.metadata_archive import FileMetadataArchive
-from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
+from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive
+from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import FAN_IN, PRICES, append_prices
@@ -49,21 +49,21 @@ class Meanwhile:
         self._happens = happens
         self._lock = threading.Lock()
         self._has_happened = False
-        real = getattr(FileReplicaArchive, name)
+        real = getattr(ReplicaArchive, name)
 
         def call(archive, address, *args, **options):
             self._happen()
             return real(archive, address, *args, **options)
 
-        monkeypatch.setattr(FileReplicaArchive, name, call)
-        content = FileReplicaArchive._content
+        monkeypatch.setattr(ReplicaArchive, name, call)
+        content = ReplicaArchive._content
 
         def counted(archive, address, file):
             found = content(archive, address, file)
             self.gone += not isinstance(found, bytes)
             return found
 
-        monkeypatch.setattr(FileReplicaArchive, "_content", counted)
+        monkeypatch.setattr(ReplicaArchive, "_content", counted)
 
     def _happen(self):
         with self._lock:
@@ -112,7 +112,7 @@ def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_an
         disks.cluster.delete_records({(TOPIC, 0): 10})
         maintain(disks.cluster)
 
-    Meanwhile(monkeypatch, "configuration", cut)
+    Meanwhile(monkeypatch, "steps", cut)
 
     report = check_cluster(disks.metadata_root)
 
@@ -201,7 +201,7 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
     disks, monkeypatch
 ):
     voter = metadata_log_of(disks.cluster._metadata).voter_log
-    rows, missed = FileMetadataArchive.rows, []
+    rows, missed = MetadataArchive.rows, []
 
     def late(archive, name):
         if not missed:
@@ -214,7 +214,7 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
             missed.append(name)
             raise
 
-    monkeypatch.setattr(FileMetadataArchive, "rows", late)
+    monkeypatch.setattr(MetadataArchive, "rows", late)
 
     report = check_cluster(disks.metadata_root)
 
@@ -226,7 +226,7 @@ def test_snapshots_that_are_deleted_after_they_were_listed_are_not_missing(disks
     image = disks.image
     log = disks.cluster._metadata._log
     log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
-    snapshot, missed = FileMetadataArchive.snapshot, []
+    snapshot, missed = MetadataArchive.snapshot, []
 
     def late(archive, name):
         missed.append(name)
@@ -234,7 +234,7 @@ def test_snapshots_that_are_deleted_after_they_were_listed_are_not_missing(disks
             path.unlink()
         return snapshot(archive, name)
 
-    monkeypatch.setattr(FileMetadataArchive, "snapshot", late)
+    monkeypatch.setattr(MetadataArchive, "snapshot", late)
 
     report = check_cluster(disks.metadata_root)
 

@@ -10,6 +10,7 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.partitions.compaction import CompactionReport
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.compact.replica_looks import (
     CompactionLookOrder,
@@ -22,7 +23,6 @@ from kafka_on_spark.service.describe.log_descriptions import (
     describe_log,
 )
 from kafka_on_spark.service.describe.sizes import size_of
-from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
@@ -52,7 +52,7 @@ from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
-from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
+from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
@@ -191,4 +191,4 @@ def size_task(order: ReplicaAddress, options: StorageOptions) -> int | None:
 
 def audit_task(order: AuditOrder, options: StorageOptions) -> ReplicaTrace:
     """Check one replica's history; read only."""
-    return audit_replica(order, FileReplicaArchive(options))
+    return audit_replica(order, ReplicaArchive(options))

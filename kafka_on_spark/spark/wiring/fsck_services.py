@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.fsck.cluster_audit import Fsck
+from kafka_on_spark.fsck.replica_audit import AuditOrder
 from kafka_on_spark.ports.process import TaskRunner
-from kafka_on_spark.service.fsck.cluster_audit import Fsck
-from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 from kafka_on_spark.spark.run.keeping_tasks import audit_task
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.replicas.archives.archive import FileClusterArchive
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -42,8 +41,7 @@ def check_tables(
     def run_audits(orders: Sequence[AuditOrder]) -> list[ReplicaTrace]:
         return runner.run(partial(audit_task, options=options), orders)
 
-    archive = FileClusterArchive(metadata_root, options)
-    return Fsck(archive, run_audits, SystemClock(), is_deep=is_deep).run()
+    return Fsck(metadata_root, options, run_audits, SystemClock(), is_deep=is_deep).run()
 
 
 def check_cluster(

@@ -53,8 +53,12 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 UNREADABLE = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
 
 
-class FileMetadataArchive:
-    """A MetadataArchive of the files on one metadata root."""
+class MetadataArchive:
+    """Reads one voter's metadata root as it is.
+
+    Attributes:
+        voter: Which voter, and its root.
+    """
 
     def __init__(self, root: str, identity: MetadataIdentity, options: StorageOptions) -> None:
         self.voter = Voter(VoterKey(identity.node_id, identity.directory_id), root)
@@ -64,7 +68,13 @@ class FileMetadataArchive:
         self._uri = identity.table_at(root)
 
     def steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
-        """Yield the steps of the metadata table from `from_version` on, oldest first."""
+        """Yield the steps of the metadata table from `from_version` on, oldest first.
+
+        Raises:
+            CorruptLogError: There is no table.
+            ClusterNotFoundError: The root was emptied.
+            KafkaStorageError: The root does not answer.
+        """
         try:
             with as_storage_errors(f"read the table at {self._uri}", self._options):
                 yield from table_steps(
@@ -75,7 +85,11 @@ class FileMetadataArchive:
             raise table_gone(self._uri) from error
 
     def voter_commit(self, step: TableCommit | TableCheckpoint) -> VoterCommit:
-        """Return what a step says of the voter."""
+        """Return what a step says of the voter.
+
+        Raises:
+            CorruptLogError: Nothing that can be: it is damaged.
+        """
         is_checkpoint = isinstance(step, TableCheckpoint)
         files = step.files if isinstance(step, TableCheckpoint) else step.adds
         with parsing(f"version {step.version} of the metadata table"):
@@ -92,7 +106,11 @@ class FileMetadataArchive:
             )
 
     def rows(self, name: str) -> Iterator[MetadataRows]:
-        """Yield the commits in one of the metadata table's files."""
+        """Yield the commits in one of the metadata table's files.
+
+        Raises:
+            CorruptLogError: It is missing or damaged, perhaps after some commits.
+        """
         if not is_file_name(name):
             raise CorruptLogError(f"{name} is no file of the metadata log by its name")
         path = f"{self._uri}/{name}"
@@ -136,12 +154,12 @@ class _Search:
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
-        self.archives: dict[VoterKey, FileMetadataArchive] = {}
+        self.archives: dict[VoterKey, MetadataArchive] = {}
         self.tables: dict[VoterKey, VoterTable] = {}
         self.unread: dict[Voter, str] = {}
 
     def take(self, root: str, identity: MetadataIdentity) -> None:
-        archive = FileMetadataArchive(root, identity, self._options)
+        archive = MetadataArchive(root, identity, self._options)
         self.archives[archive.voter.key] = archive
         with suppress(*UNREADABLE):  # why, shows where its steps are read
             self.tables[archive.voter.key] = archive.newest_table()
@@ -179,7 +197,7 @@ class _Search:
 
 def metadata_archives(
     url: str, options: StorageOptions
-) -> tuple[list[FileMetadataArchive], Mapping[Voter, str]]:
+) -> tuple[list[MetadataArchive], Mapping[Voter, str]]:
     """Return the roots of the newest set of voters that any of them names, the leader's first; and
     why others of them can't be read. `url`: some of their roots.
 

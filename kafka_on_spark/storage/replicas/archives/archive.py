@@ -4,21 +4,19 @@ Every call reads its files again and caches nothing: what a process remembers of
 count here. Never writes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from kafka_on_spark.audit.history import FileEntry, TableStep
 from kafka_on_spark.audit.trace import CheckedSegment
 from kafka_on_spark.errors import (
-    InvalidRootError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import DirectoryId, Offset
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.compaction.flaws import CompactionFlaw
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
-from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.calls.file_limits import (
     PRODUCERS_BYTES_MAX,
@@ -26,27 +24,27 @@ from kafka_on_spark.storage.calls.file_limits import (
 )
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.identity.root_identity import check_directory
-from kafka_on_spark.storage.metadata.metadata_archive import (
-    FileMetadataArchive,
-    metadata_archives,
-)
 from kafka_on_spark.storage.replicas.archives.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
-from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
-class FileReplicaArchive:
-    """A ReplicaArchive of the files on roots."""
+class ReplicaArchive:
+    """Reads replicas' tables and folders as they are."""
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
 
     def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
-        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint."""
+        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
+
+        Raises:
+            ReplicaLostError: There is no table.
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
         check_directory(address.root, address.directory_id, self._options)
         check_no_link(address)
         files, folder = RootFiles(address.root, self._options), replica_folder(address)
@@ -59,12 +57,13 @@ class FileReplicaArchive:
         # What was missing while the disk was away is not missing.
         check_directory(address.root, address.directory_id, self._options)
 
-    def configuration(self, address: ReplicaAddress) -> dict[str, str]:
-        """Return the configuration that the table at `address` must have."""
-        return configuration_of(address.identity)
-
     def producers(self, address: ReplicaAddress, file: ProducersFile) -> ProducerEntries:
-        """Return the entries in a replica's producer-state file."""
+        """Return the entries in the producer-state file that a replica's commits name.
+
+        Raises:
+            CorruptLogError: It is missing or damaged, or another one.
+            KafkaStorageError: The root does not answer.
+        """
         files, folder = RootFiles(address.root, self._options), replica_folder(address)
         with as_storage_errors(f"read the producer state at {folder}", self._options):
             return read_producers(
@@ -76,7 +75,11 @@ class FileReplicaArchive:
     def check_segment(
         self, address: ReplicaAddress, file: FileEntry, borders: Sequence[int]
     ) -> CheckedSegment:
-        """Return what is wrong with a segment's bytes, and what it holds between `borders`."""
+        """Return what is wrong with a segment's bytes, and what it holds between `borders`.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
         content = self._content(address, file)
         if isinstance(content, CheckedSegment):
             return content
@@ -90,7 +93,11 @@ class FileReplicaArchive:
         compacted_below: Offset,
         tombstones_below: Offset,
     ) -> Iterator[CompactionFlaw]:
-        """Yield what in segments shows that they are not compacted."""
+        """Yield what in segments shows that they are not compacted, in memory that is bounded.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
 
         def read(file: FileEntry) -> bytes:
             content = self._content(address, file)
@@ -128,25 +135,3 @@ def _bytes_flaw(content: bytes, file: FileEntry) -> str | None:
     if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
         return f"the bytes of the segment {file.path} have not the digest in its name"
     return None
-
-
-class FileClusterArchive:
-    """A ClusterArchive of the files on metadata roots and on brokers' roots. `url`: some of the
-    metadata roots.
-    """
-
-    def __init__(self, url: str, options: StorageOptions) -> None:
-        self._url = url
-        self._options = options
-
-    def voters(self) -> tuple[Sequence[FileMetadataArchive], Mapping[Voter, str]]:
-        """Return the roots of the newest set of voters, the leader's first; and why others can't be
-        read."""
-        return metadata_archives(self._url, self._options)
-
-    def check_root(self, root: str, directory_id: DirectoryId) -> None:
-        """Check that a broker's root is still the same disk."""
-        try:
-            check_directory(root, directory_id, self._options)
-        except InvalidRootError as error:
-            raise KafkaStorageError(error.message) from error

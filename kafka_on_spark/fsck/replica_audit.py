@@ -11,10 +11,11 @@ from kafka_on_spark.audit.history import TableDamage, TableStep
 from kafka_on_spark.audit.replicas.replica import PRODUCER_STATE, ReplicaReplay
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
+from kafka_on_spark.fsck.segment_audit import NOTHING_READ, FollowedLog, read_segments
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
-from kafka_on_spark.ports.archives import ReplicaArchive
-from kafka_on_spark.service.fsck.segment_audit import NOTHING_READ, FollowedLog, read_segments
+from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
+from kafka_on_spark.storage.replicas.replica_log import configuration_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class AuditOrder:
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
     """Return the history of one replica, with what is wrong with it alone."""
     address = order.address
-    replay = ReplicaReplay(address, archive.configuration(address), order.expired_epochs)
+    replay = ReplicaReplay(address, configuration_of(address.identity), order.expired_epochs)
     read, forgotten = NOTHING_READ, tuple[tuple[str, int], ...]()
     try:
         log = FollowedLog(address, replay, archive, is_deep=order.is_deep)

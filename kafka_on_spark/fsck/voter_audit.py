@@ -24,10 +24,10 @@ from kafka_on_spark.audit.metadata.voter_checks import (
 from kafka_on_spark.audit.metadata.voter_trace import VoterTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ProtocolError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.ports.archives import MetadataArchive
 from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.voter_set import Voter
+from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive
 
 
 class VoterReader:

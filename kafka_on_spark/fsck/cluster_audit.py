@@ -29,14 +29,21 @@ from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
 from kafka_on_spark.audit.replicas.contents import borders_of, compare_contents
 from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.fsck.replica_audit import AuditOrder
+from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports.archives import ClusterArchive, MetadataArchive
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.voter_set import Voter
-from kafka_on_spark.service.fsck.replica_audit import AuditOrder
-from kafka_on_spark.service.fsck.voter_audit import VoterAudit, VoterReader
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive, metadata_archives
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
 
@@ -169,13 +176,19 @@ class _MetadataReader:
 
 
 class Fsck:
-    """One check of a cluster."""
+    """One check of a cluster. `url`: some of its metadata roots."""
 
     def __init__(
-        self, archive: ClusterArchive, run_audits: RunAudits, clock: Clock, *, is_deep: bool
+        self,
+        url: str,
+        options: StorageOptions,
+        run_audits: RunAudits,
+        clock: Clock,
+        *,
+        is_deep: bool,
     ) -> None:
-        archives, unread = archive.voters()
-        self._archive = archive
+        archives, unread = metadata_archives(url, options)
+        self._options = options
         self._run_audits = run_audits
         self._clock = clock
         self._is_deep = is_deep
@@ -215,8 +228,8 @@ class Fsck:
         absent = set()
         for broker in self._metadata.replay.image.brokers.values():
             try:
-                self._archive.check_root(broker.root, broker.directory_id)
-            except KafkaStorageError as error:
+                check_directory(broker.root, broker.directory_id, self._options)
+            except (KafkaStorageError, InvalidRootError) as error:
                 absent.add(broker.broker_id)
                 sentence = f"the broker's replicas could not be checked: {error}"
                 self._miss(Place(broker_id=broker.broker_id), sentence)

@@ -15,7 +15,7 @@ from kafka_on_spark.audit.trace import CheckedSegment, ContentSum
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports.archives import ReplicaArchive
+from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
 
 READS_MAX: Final = 20
 """How often the log is read on for files that are gone, at most: they stay there for
