@@ -1,25 +1,34 @@
 """Rules of the protocol, each switched off by a patch that the search must see.
 
-A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it; that it
-does none is searched, too: near the beginning, and with `--long` in the whole scope.
+Rules whose absence alone does no harm are not here:
+
+- Only replicas fenced at the current epoch are counted, and only those whose log is the leader's: a
+  report is made after the fetch has adopted, and what has adopted shares the leader's log up to its end.
+- A high watermark counts only in the partition epoch that it was decided in: decisions are taken
+  again on the newest image, and a log end only grows under one leadership.
+- Only the replica that the register names joins (KIP-903): the partition epoch has changed when a
+  replica is created again, and the disk is another.
+- A leader proves, when it begins, to have all that is committed: elected in sync it has, unless its
+  disk has lost commits (tests/simulation, tests/cluster/replicas/test_cluster_recovery.py).
+- A replica that joins the ISR has reached the start of the leadership: Kafka's leader needs it, whose
+  own mark lags; here the mark in the register is the true one.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka_on_spark.controller.partitions import high_watermark, isr, recovery, reports
+from kafka_on_spark.controller.partitions import isr, recovery, reports
 from kafka_on_spark.controller.verdicts import conclusion
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
+from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.append import appender, placing
-from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
@@ -111,10 +120,6 @@ def _by_leader_epoch(record: Any, partition: Any) -> bool:
     return record.leader_epoch == partition.leader_epoch
 
 
-def _reported_leader_epoch(report: Any, partition: Any) -> bool:
-    return report.leader_epoch == partition.leader_epoch
-
-
 def _only_load(replica: Any, partition: Any) -> Any:
     return replica.load()
 
@@ -162,10 +167,6 @@ def _conclude_early(self: Any, reports: Any) -> Any:
     return self._metadata.submit(decide, timeout_ms=1)
 
 
-def _no_epochs(state: Any) -> Any:
-    return [EpochEntry(LeaderEpoch(0), Offset(0))]
-
-
 APPENDS = Scope(values="ab", rounds=0)
 TIMELY = replace(APPENDS, has_late_appends=False)
 RETRIES = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True)
@@ -175,7 +176,6 @@ GROWTH = Scope(values="ab", elections=0, has_late_rounds=False, has_late_appends
 TWICE = Scope(values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False)
 FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
 NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
-WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
 
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
 _UNMATCHED = (
@@ -260,45 +260,6 @@ CASES = [
     Case(simulated.MUTANTS[6], TIMELY),
     Case(simulated.MUTANTS[7], TIMELY),
 ]
-
-REDUNDANT = [
-    # A report is made after the fetch has adopted, or has failed: no unfenced replica is in one.
-    # Adopting gone as well: see the case "a follower adopts a leadership before it is counted".
-    _case("only replicas fenced at the current epoch are counted", APPENDS, _UNFENCED),
-    # A replica that has adopted shares its leader's log up to its end: only disks that lose commits and the
-    # lack of a cut make logs differ. The cut gone as well: see `BEHIND_CHAINS`.
-    _case("only replicas whose log is the leader's are counted", APPENDS, *_ANY_LOG),
-    # Decisions are taken again on the newest image, and a log end only grows under one leadership,
-    # so an old report says too little and never too much; a replica that was created again since has
-    # been fetched from a leader that had all that the report counts. See "one register".
-    _case(
-        "a high watermark counts only in the partition epoch that it was decided in",
-        WIPED,
-        (image_module, "is_current", _by_leader_epoch),
-        (high_watermark, "_is_current", _reported_leader_epoch),
-    ),
-    # The partition epoch has changed when a replica is created again, and the disk is another.
-    _case(
-        "only the replica that the register names joins (KIP-903)",
-        WIPED,
-        (isr, "_is_same_replica", _yes),
-    ),
-    # Without lost commits a leader elected in sync is complete. With them: tests/simulation,
-    # tests/cluster/replicas/test_cluster_recovery.py and tests/unit/service/replica/test_replicas.py.
-    _case(
-        "a leader proves, when it begins, to have all that is committed",
-        APPENDS,
-        (replica_operations, "proves_complete", _yes),
-    ),
-    # Needed in Kafka, whose leader's own mark lags; here the mark in the register is the true one,
-    # and a replica that adopts shares the leader's log.
-    _case(
-        "a replica that joins the ISR has reached the start of the leadership",
-        ROUNDS,
-        (fetch_reports, "epoch_entries", _no_epochs),
-    ),
-]
-"""Rules whose absence alone does no harm, each with what stands behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.search.mutants import BEHIND_CHAINS, BOTH, CASES, NOBODY, REDUNDANT, TWICE
+from tests.search.mutants import BEHIND_CHAINS, BOTH, CASES, NOBODY, TWICE
 from tests.search.scope import Scope
 from tests.search.search import Found, Search, search
 from tests.search.states import State
 from tests.search.test_small_scope import APPENDS, SCOPES
 from tests.search.upkeep.upkeep_mutants import UPKEEP_CASES
 from tests.search.upkeep.upkeep_scopes import CUT
-from tests.simulation.mutants.protocol_mutants import Mutant
 
 STATES_MAX = 400_000
 STRAY_MAX = 25_000
 CLEAN_MAX = 3_000
-NEAR_MAX = 600
-NEAR_MAX_LONG = 1_500
-NEAR = [NEAR_MAX, pytest.param(NEAR_MAX_LONG, marks=pytest.mark.long)]
 
 PAIRS = [
     pytest.param(pair, marks=[pytest.mark.long] * (pair.case.scope == TWICE))
@@ -80,16 +76,6 @@ def test_a_missing_rule_is_seen(case, record_property):
     assert case.scope in WHOLE_OF_CASES or found.states <= CLEAN_MAX
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", REDUNDANT, ids=lambda case: case.rule)
-def test_a_rule_that_another_stands_behind_is_not_missed(case):
-    with case.mutant.alive():
-        found = search(case.scope, STATES_MAX)
-
-    assert found.is_whole
-    assert found.violation is None, "\n".join([found.message, *found.path])
-
-
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.case.rule)
 def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record_property):
     with pair.together.alive():
@@ -97,28 +83,6 @@ def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record
 
     record_property("search", f"{found.states:,} states to {found.violation}: {pair.case.rule}")
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
-
-
-@pytest.mark.parametrize(
-    "case",
-    [*REDUNDANT, *(pair.case for pair in BEHIND_CHAINS)],
-    ids=lambda case: case.rule,
-)
-@pytest.mark.parametrize("states_max", NEAR)
-def test_without_a_rule_that_others_stand_behind_no_harm_is_near(case, states_max):
-    with case.mutant.alive():
-        found = search(case.scope, states_max)
-
-    assert found.violation is None, "\n".join([found.message, *found.path])
-
-
-@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
-@pytest.mark.parametrize("states_max", NEAR)
-def test_without_those_that_stand_behind_a_rule_no_harm_is_near(pair, states_max):
-    with Mutant(pair.case.rule, pair.behind).alive():
-        found = search(pair.case.scope, states_max)
-
-    assert found.violation is None, "\n".join([found.message, *found.path])
 
 
 @pytest.mark.parametrize("scope", IN_PART, ids=str)

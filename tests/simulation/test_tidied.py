@@ -4,9 +4,8 @@ import pytest
 
 from tests.simulation.chunks import missed, outcomes
 from tests.simulation.faults.aimed_plans import tidied
-from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS, REDUNDANT
+from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 6
@@ -52,13 +51,3 @@ def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(mutant):
     seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
 
     assert mutant.invariant in seen_without(mutant, map(tidied, seeds))
-
-
-@pytest.mark.parametrize("seeds", [2, pytest.param(SEEDS, marks=pytest.mark.long)])
-@pytest.mark.parametrize("mutant", REDUNDANT, ids=lambda mutant: mutant.rule)
-def test_a_rule_that_others_stand_behind_is_not_missed(mutant, seeds):
-    with mutant.alive():
-        found = [simulate(tidied(seed)) for seed in range(seeds)]
-
-    assert [outcome.violation for outcome in found] == [None] * seeds
-    assert sum(outcome.seen["file cleaned"] for outcome in found) > seeds

@@ -1,6 +1,9 @@
 """Rules of a table's log, each taken out of the real code by an edit that the search must see.
 
-A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it.
+Rules whose absence alone does no harm are not here: a local commit looks at the one before it
+first (the look after the put sees the same; it is for a disk that is away, where not even a file may
+be left); after a put whose predecessor is gone the table is opened anew (the next follow does); a
+commit that is gone has the log listed again (the first one is gone, too, and is looked at last).
 """
 
 import inspect
@@ -341,35 +344,3 @@ LOG_MUTANTS = [
         ),
     ),
 ]
-
-REDUNDANT = [
-    # The look after the put sees whatever this one would see. It is for a disk that is away, over
-    # whose mount point another table may lie: then not even a file may be left there.
-    _mutant(
-        "a local commit looks at the one before it first",
-        SLEEPERS,
-        None,
-        (
-            DeltaLog,
-            "commit",
-            "self.is_local and self._commits.stamp(at_version) != self._newest",
-            "False",
-        ),
-    ),
-    # The next follow finds that the newest known commit is gone, and opens the table anew.
-    _mutant(
-        "after a put whose predecessor is gone the table is opened anew",
-        STRAYS,
-        None,
-        (DeltaLog, "_stamp_after_put", "self.reopen_next_time()", "pass"),
-    ),
-    # The cleaner deletes commits in ascending order, so the first one is gone, too; an opener
-    # looks at that one last.
-    _mutant(
-        "a commit that is gone has the log listed again",
-        OPENERS,
-        None,
-        (opening, "_read", "raise _GoneError(commit_path(log.uri, version))", "return"),
-    ),
-]
-"""Rules whose absence alone does no harm here, each with what stands behind it."""

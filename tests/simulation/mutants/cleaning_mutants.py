@@ -1,10 +1,11 @@
 """Rules of cleaning, switched off one at a time by patches that the simulation must see.
 
-A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it.
+That a cleaner lists first, reads the table second, and again before it deletes, does no harm to be
+without: a path that an older state removed is never added again (I26), so what that state allows to
+go may go for ever. tests/unit/log/upkeep/test_cleaning_rules.py has all small cases.
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from kafka_on_spark.controller.result import ControllerResult
@@ -15,7 +16,6 @@ from kafka_on_spark.service.append import placing
 from kafka_on_spark.service.maintain import cleaning, upkeep_round
 from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
-from tests.simulation.world import tidying
 
 
 def _goes_unless_named(file: FoundFile, table: TableFiles, times: Any) -> Verdict:
@@ -39,19 +39,6 @@ def _nothing_is_raised(image: Any, seen: Any) -> ControllerResult[list[Any]]:
 def _as_staged(segments: Any, part: Any, leader: Any, leader_epoch: Any) -> Any:
     return part.batch
 
-
-def _looks_once_before_it_lists(order: Any, ports: Any, allowance: Any) -> Any:
-    """Clean by a state of the table that was read before the folder was listed, and never again."""
-    replica = ports.replicas.open(order.address)
-    state = replica.load()
-    seen = SimpleNamespace(load=lambda: state, producers_number=replica.producers_number)
-    replicas = SimpleNamespace(open=lambda address: seen)
-    return cleaning.clean_replica(order, replace(ports, replicas=replicas), allowance)
-
-
-_WORKS = tuple(
-    (name, _looks_once_before_it_lists if name == "clean" else work) for name, work in tidying.WORKS
-)
 
 CLEANING_MUTANTS = [
     Mutant(
@@ -90,15 +77,3 @@ CLEANING_MUTANTS = [
         invariant="I26 added under its fence",
     ),
 ]
-
-REDUNDANT = [
-    # A path that an older state removed, or whose epoch is below an older fence, is never added
-    # again (I26): what that state allows to go may go for ever. The mutants above are what happens
-    # without that; tests/unit/log/upkeep/test_cleaning_rules.py has all small cases. Who looked first
-    # would take files that were staged and committed since for orphans.
-    Mutant(
-        "a cleaner lists first, reads the table second, and again before it deletes",
-        ((tidying, "WORKS", _WORKS),),
-    ),
-]
-"""Rules whose absence alone does no harm, each with what stands behind it."""
