@@ -18,7 +18,7 @@ from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
-from tests.conformance.loading import BrokenVectorsError, load_vectors
+from tests.conformance.loading import load_vectors
 from tests.conformance.runner import MismatchError, UnreadableVectorError, argument_names, run
 from tests.conformance.switching import nonsense_in, production_functions, replaced, switched_off
 
@@ -365,40 +365,6 @@ def test_every_reason_is_given_somewhere():
     unused = [each for each in RULES.reasons if each not in by_rule and f'"{each}"' not in adapters]
 
     assert not unused
-
-
-# fmt: off
-BROKEN = [
-    pytest.param(None,                      "there is no folder",             id="no folder"),
-    pytest.param({},                        "no vectors in",                  id="no files"),
-    pytest.param({"a.json": "[]"},          "no vectors in",                  id="no vectors"),
-    pytest.param({"a.json": "{"},           "a.json is not readable as JSON", id="no JSON"),
-    pytest.param({"a.json": "{}"},          "a.json holds dict, not a list",  id="no list"),
-    pytest.param({"a.json": "[1]"},         "element 0 is not a vector",      id="no object"),
-    pytest.param({"a.json": '[{"id": 1}]'}, "it lacks expected, fact, input", id="keys missing"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("files, sentence", BROKEN)
-def test_folder_that_can_not_be_run_is_told_in_a_sentence(tmp_path, files, sentence):
-    folder = tmp_path / "vectors"
-    if files is not None:
-        folder.mkdir()
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-
-    with pytest.raises(BrokenVectorsError, match=sentence):
-        load_vectors(folder)
-
-
-def test_same_id_twice_is_told(tmp_path):
-    text = (OURS / "09_partitioner.oracle.json").read_text(encoding="utf-8")
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-
-    with pytest.raises(BrokenVectorsError, match=r"stands in a\.json and in b\.json"):
-        load_vectors(tmp_path)
 
 
 def pytest_on(folder):
