@@ -8,16 +8,15 @@ from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from tests.search.late_reads import ENDED
 from tests.search.programs import Appending
-from tests.search.upkeep import rows
 from tests.search.upkeep.upkeep_programs import Tidying
 
 
 def told(search: Any, state: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the steps that led to `state`, a line each, with what stands after each."""
+    """Return the steps that led to `state`, a line each."""
     lines = []
     while search.ways[state] is not None:
         before, label = search.ways[state]
-        lines.append(f"{_step(search, label):55} {_after(search, state)}")
+        lines.append(_step(search, label))
         state = before
     return tuple(reversed(lines))
 
@@ -41,37 +40,6 @@ def _name(program: Any) -> str:
     if isinstance(program, Tidying):
         return f"{program.work} of {program.broker_id}"
     return type(program).__name__.lower()
-
-
-def _after(search: Any, state: tuple[int, ...]) -> str:
-    partition = search.world.registration(state[0])
-    logs = []
-    for each in search.scope.brokers:
-        log = search.inspector.log(state, partition, each)
-        text = "gone" if log is None else rows.told(log)
-        logs.append(f"{each}:{text}@{'-' if log is None else log.leader_epoch}{_progress(log)}")
-    return (
-        f"leader {partition.leader} epoch {partition.leader_epoch}"
-        f" isr {sorted(partition.isr)} hw {partition.high_watermark}{_kept(partition)}"
-        f" | {' '.join(logs)}"
-    )
-
-
-def _progress(log: Any) -> str:
-    done = None if log is None else log.compaction
-    if not done or not done.compacted_below:
-        return ""
-    is_under_way = "" if done.is_finished else f", {done.finished_below} finished"
-    return f" (C {done.compacted_below} T {done.tombstones_below}{is_under_way})"
-
-
-def _kept(partition: Any) -> str:
-    start, decided = partition.log_start_offset, partition.compaction
-    text = f" start {start}" if start else ""
-    if not decided.compacted_below:
-        return text
-    below = (decided.compacted_below, decided.cleaned_below, decided.tombstones_below)
-    return f"{text} C/K/T {'/'.join(map(str, below))}"
 
 
 def kinds_of(before: ReplicaState, change: LogChange) -> Iterator[str]:

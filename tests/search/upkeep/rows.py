@@ -78,16 +78,3 @@ def may_be_gone(
     if any(key_of(each) == key_of(value) for each in later):
         return True
     return is_tombstone(value) and offset < tombstones_below
-
-
-def told(state: ReplicaState) -> str:
-    """Return a log in a few letters: value and epoch of each record, ``_`` where one is gone, merged
-    ones in brackets."""
-    words = []
-    for part in state.batches:
-        rows = dict(rows_of(part))
-        span = range(part.base_offset, part.end_offset)
-        text = "".join(f"{rows[at]}{part.leader_epoch}" if at in rows else "_" for at in span)
-        words.append(text if isinstance(part, Batch) else f"[{text}]")
-    start = state.batches[0].base_offset if state.batches else state.log_end_offset
-    return (f"{start}>" if start else "") + "".join(words)
