@@ -22,7 +22,7 @@ from rich.console import Console
 from jobs.command_line import Parser
 from tests.torture.harness.folder import TortureError, TortureFolder
 from tests.torture.harness.processes import PLAIN_ROLES, ROLES
-from tests.torture.harness.report import print_report, write_report
+from tests.torture.harness.report import write_report
 from tests.torture.harness.run import Plan, run
 
 COMMAND = "./spark-submit.sh python jobs/torture.py"
@@ -98,8 +98,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         console.print(f"{COMMAND}: it was interrupted", style="red")
         return 2
-    write_report(report, folder.report)
-    print_report(report, console)
+    console.print(write_report(report, folder.report), markup=False)
     verdict = "found NOTHING wrong" if report.exit_code == 0 else "found ANOMALIES"
     console.print(f"\nSeed {seed} {verdict}; everything is kept in {folder.path}", markup=False)
     return report.exit_code

@@ -6,22 +6,12 @@ import sys
 
 import pytest
 
-from jobs.power_cuts import main
 from tests.power.cuts.clients import COMMITS_KEPT
 from tests.power.cuts.disk import why_not
 from tests.power.cuts.run import CHECKOUT
 
 CUTS = 25
 WAIT_S_MAX = 900
-
-
-@pytest.mark.parametrize("option", [("--cuts", "0"), ("--cuts", "x"), ("--disk", "floppy")])
-def test_bad_options_are_refused_in_a_sentence(option, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(list(option))
-
-    assert end.value.code == 2
-    assert "; --help lists the options" in capsys.readouterr().err
 
 
 @pytest.mark.long

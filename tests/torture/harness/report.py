@@ -1,4 +1,4 @@
-"""What a torture run has found: report.json, and tables on the terminal."""
+"""What a torture run has found: report.json."""
 
 import json
 import os
@@ -9,9 +9,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-
-from rich.console import Console
-from rich.table import Table
 
 from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
 from tests.torture.harness.checks.quorum import late_decisions
@@ -123,97 +120,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_report(report: Report, file: Path) -> None:
-    """Write report.json."""
-    file.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
-
-
-def print_report(report: Report, console: Console) -> None:
-    """Print the report as tables."""
-    operations = _table("calls", "ok", "refused", "unknown")
-    for call, counts in sorted(report.operations.items()):
-        operations.add_row(call, *(f"{counts[kind]:,}" for kind in ("ok", "fail", "info")))
-    console.print(operations)
-    faults = _table("faults", "times")
-    for kind, count in sorted(report.faults.items()):
-        faults.add_row(kind, str(count))
-    for kind, reason in report.faults_left_out.items():
-        faults.add_row(kind, f"not done: {reason}")
-    console.print(faults)
-    figures = _table("figure", "value")
-    for name, value in _figures(report).items():
-        figures.add_row(name, value)
-    console.print(figures)
-    for each in report.as_dict()["anomalies"]:
-        console.print(
-            f"{each['name']} {each['key']}: {each['sentence']}", style="red", markup=False
-        )
-
-
-def _table(*columns: str) -> Table:
-    table = Table(show_edge=False, pad_edge=False)
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="right" if at else "left")
-    return table
-
-
-def _figures(report: Report) -> dict[str, str]:
-    events = {name: f"{count:,}" for name, count in report.events.items()}
-    clients = {
-        f"batches acknowledged to {client}": f"{count:,}"
-        for client, count in report.appends_by_client.items()
-    }
-    return {
-        "minutes of faults": f"{report.minutes:g}",
-        "seed": str(report.seed),
-        "disks": report.disks,
-        "processes started again": str(report.restarts),
-        "records acknowledged": f"{report.records_acked:,}",
-        **clients,
-        "records read back": f"{report.records_read_back:,}",
-        "batches without a promise": f"{report.unknown_appends['appends']:,}",
-        "of them committed": f"{report.unknown_appends['committed']:,}",
-        "commits that landed where a root was away": str(report.stray_commits),
-        **events,
-        "longest time without an acknowledged append": f"{report.longest_silence_s:.1f} s",
-        "longest for one partition": f"{_longest(report):.1f} s",
-        "longest until all answered without a controller": f"{_longest_alone(report):.1f} s",
-        **_quorum(report),
-        "table versions checked by fsck": f"{report.fsck['versions']:,}",
-        "anomalies": str(len(report.found)),
-    }
-
-
-def _quorum(report: Report) -> dict[str, str]:
-    """Return what several voters have done."""
-    if not report.first_decisions:
-        return {}
-    return {
-        "epoch of the metadata quorum at the end": str(report.quorum_epoch),
-        **_times("first decisions", report.first_decisions),
-        **_times("first commands", report.first_commands),
-    }
-
-
-def _times(what: str, times: Mapping[str, Any]) -> dict[str, str]:
-    """Return how soon something was done after a majority of roots was well."""
-    if not times:
-        return {}
-    bound_s = times["bound_s"]
-    return {
-        f"{what} after a majority of roots was well": f"{times['count']:,}",
-        f"{what}: median, 99 of 100, longest": " / ".join(
-            f"{times[name]:.2f} s" for name in ("median_s", "of_100_99_s", "longest_s")
-        ),
-        f"{what}: longest after": times["longest_after"],
-        f"{what}: within {bound_s:g} s": f"{times['within_bound']:,}",
-        f"{what}: within {4 * bound_s:g} s": f"{times['within_four_bounds']:,}",
-    }
-
-
-def _longest(report: Report) -> float:
-    return max(report.longest_silence_s_by_partition.values(), default=0.0)
-
-
-def _longest_alone(report: Report) -> float:
-    return max(report.answered_without_controller_s, default=0.0)
+def write_report(report: Report, file: Path) -> str:
+    """Write report.json; return what stands in it."""
+    text = json.dumps(report.as_dict(), indent=2) + "\n"
+    file.write_text(text, encoding="utf-8")
+    return text
