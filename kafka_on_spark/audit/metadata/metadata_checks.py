@@ -1,18 +1,19 @@
 """I6 and I7, I8 to I11, I15 to I17, I23, I27, I31: the metadata log, replayed by commit.
 
-I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
-watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
-recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
-other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
-the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
-watermark moves with its chain digest. I27: the offsets of compaction rise. I31: no time
-that counts is ahead of the clocks. (I30, groups with members, is of decisions alone: the simulation
-of groups holds it.)
+I6: one leader a leader epoch, one owner a controller epoch. I7: epochs rise, and rise with each
+other leader; nothing is committed under a controller epoch once a higher one was claimed. I8: the
+high watermark never falls within an unclean generation. I9: log start <= high watermark <= the
+leader's recorded log end, and no advance while the ISR is below its minimum. I10: commits continue
+each other. I11: the runs of a producer have rising epochs; a request is asked once and answered
+once at most. I15: records and snapshots can be read. I16: the log start rises. I17: ISR and leader
+are replicas, and no two brokers share a root. I23: a high watermark moves with its chain digest.
+I27: the offsets of compaction rise. I31: no time that counts is ahead of the clocks. (I30, groups
+with members, is of decisions alone: the simulation of groups holds it.)
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark.audit.findings import FindingList, Place
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
@@ -25,7 +26,6 @@ from kafka_on_spark.audit.metadata.registers import (
     membership_flaws,
     register_of,
 )
-from kafka_on_spark.audit.metadata.request_checks import RequestReplay
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.codec import decode
@@ -43,6 +43,95 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
+from kafka_on_spark.stored_json import parse_json
+
+Flaw = tuple[str, str, int]
+"""An invariant, a sentence, and the place in the commit of the row that breaks it."""
+
+_REQUEST: Final = "AdminRequestRecord"
+_RESULT: Final = "AdminResultRecord"
+_CONTROLLER: Final = "ControllerRecord"
+
+
+class RequestReplay:
+    """Replays the commits of the metadata log in order; holds the requests without a result."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, None] = {}
+        self._epoch = -1
+        self._owner: str | None = None
+
+    @property
+    def pending(self) -> list[str]:
+        """The requests without a result, in order."""
+        return list(self._pending)
+
+    def take(self, rows: Sequence[Row]) -> Iterator[Flaw]:
+        """Replay the next commit; yield what is wrong with it."""
+        stamped = max(
+            (place for place, row in enumerate(rows) if self._is_of_deposed_controller(row)),
+            default=None,
+        )
+        if stamped is not None:
+            sentence = (
+                f"committed under controller epoch {rows[stamped]['controller_epoch']}, though"
+                f" {self._epoch} was claimed before"
+            )
+            yield "I7", sentence, stamped
+        for place, row in enumerate(rows):
+            if row["record_type"] == _CONTROLLER:
+                yield from self._claim(row, place)
+            elif row["record_type"] in (_REQUEST, _RESULT):
+                yield from self._request(row, place)
+
+    def _is_of_deposed_controller(self, row: Row) -> bool:
+        """Return whether a deposed controller committed a decision. A controller's own record is
+        checked with the epochs that must rise."""
+        epoch = row["controller_epoch"]
+        is_decision = row["record_type"] != _CONTROLLER
+        return is_decision and isinstance(epoch, int) and epoch < self._epoch
+
+    def _claim(self, row: Row, place: int) -> Iterator[Flaw]:
+        epoch, owner = row["controller_epoch"], row["controller_id"]
+        if not isinstance(epoch, int):
+            return  # reported as a record that lacks a value
+        if epoch == self._epoch and owner != self._owner:
+            sentence = f"controller epoch {epoch} has two owners, {self._owner} and {owner}"
+            yield "I6", sentence, place
+        if epoch > self._epoch:
+            self._epoch, self._owner = epoch, owner
+
+    def _request(self, row: Row, place: int) -> Iterator[Flaw]:
+        text, is_request = row["request"], row["record_type"] == _REQUEST
+        if not isinstance(text, str) or not (is_request or isinstance(row["result"], str)):
+            yield "I15", f"a {row['record_type']} lacks a value", place
+        elif is_request:
+            yield from self._ask(text, place)
+        else:
+            yield from self._answer(text, row["result"], place)
+
+    def _ask(self, text: str, place: int) -> Iterator[Flaw]:
+        if not _has(text, "id", str):
+            yield "I15", "a request is none: it has no id", place
+        if text in self._pending:
+            yield "I11", "a request is asked for that is pending already", place
+        self._pending[text] = None
+
+    def _answer(self, text: str, result: str, place: int) -> Iterator[Flaw]:
+        if not _has(result, "code", int):
+            yield "I15", "a result is none: it has no code", place
+        if text not in self._pending:
+            yield "I11", "a result answers no pending request: it was run before, or never", place
+        self._pending.pop(text, None)
+
+
+def _has(text: str, name: str, kind: type) -> bool:
+    """Return whether a text is JSON of an object that has `name`, of that kind."""
+    try:
+        said: Any = parse_json(text)
+    except ValueError:
+        return False
+    return isinstance(said, dict) and isinstance(said.get(name), kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

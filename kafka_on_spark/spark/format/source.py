@@ -189,11 +189,32 @@ class Reading:
             findings.report()
 
     def finish_compaction(self, order: ReadOrder) -> None:
-        """Compact a leader that can't be read before: after an unclean election, say."""
-        from kafka_on_spark.spark.wiring.compacting_leaders import compact_leader
+        """Compact a leader that can't be read before, after an unclean election, say: as far as is
+        decided. What fails is said in the log, and by the read that finds it as it was."""
+        from kafka_on_spark.service.maintain.upkeep_plan import plan_compaction
+        from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
+        from kafka_on_spark.spark.run.keeping_tasks import upkeep_task
+        from kafka_on_spark.spark.run.tasks import fetch_task
 
         log.info("%s is compacted before it is read", order.name)
-        compact_leader(self.options.cluster, self.storage, order.key)
+        try:
+            image = self.open_metadata(Awaits.NOTHING).image
+        except KafkaOnSparkError as error:
+            log.warning("a leader is not compacted by the task that reads it: %s", error)
+            return
+        for due in plan_compaction(image, {order.key: ()}):
+            # It must lead first: what is compacted is fenced.
+            begun = FetchOrder(
+                key=order.key,
+                partition=due.partition,
+                leader=due.address,
+                follower=None,
+                fetch_bytes_max=0,
+            )
+            fetch_task(begun, self.storage)
+            for kind, work in upkeep_task(due, self.storage).done:
+                if work.error:
+                    log.warning("%s of %s failed: %s", kind, order.name, work.error)
 
     def pass_deleted(self, order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
         """Fail a task whose records were deleted since it was planned, or say what it misses.

@@ -193,7 +193,6 @@ class Services:
         from kafka_on_spark.service.append.append_service import AppendService
         from kafka_on_spark.service.append.appender import Appender
         from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
-        from kafka_on_spark.spark.run.probing import probe_where_it_appends
         from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 
         segments = FileSegmentStore(self.options)
@@ -217,12 +216,7 @@ class Services:
             watch_ports=WatchPorts(
                 metadata=self.metadata,
                 clock=self.clock,
-                run_probes=partial(
-                    probe_where_it_appends,
-                    threads=self._task_threads,
-                    runner=self.runner,
-                    options=self.options,
-                ),
+                run_probes=self.tasks.probe_where_it_appends,
                 find_whole=lambda image, keys: self.keeping.lost_inspector.inspect(image, keys),
                 controller_id=self.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",

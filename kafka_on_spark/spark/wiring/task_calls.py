@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ports.process import TaskRunner
-from kafka_on_spark.spark.run.task_runner import ThreadTaskRunner
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
+from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.run.tasks import probe_task
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 Order = TypeVar("Order")
@@ -60,6 +62,27 @@ class TaskCalls:
             return self.runner.run(work, orders)
 
         return run
+
+    def probe_where_it_appends(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+        """Probe roots from this process, which commits appends, and from the executors, which write
+        their files: a root is reachable if one executor reaches it.
+
+        Executors within this process are not asked: they reach what this process reaches.
+
+        Raises:
+            KafkaStorageError: Spark has given the job up, so the result is unknown.
+        """
+        probe = partial(probe_task, options=self.options)
+        results = self.in_threads(probe, orders)
+        if not isinstance(self.runner, SparkTaskRunner) or self.runner.is_local:
+            return results
+        failed = [order for order, each in zip(orders, results, strict=True) if not each.is_answer]
+        found = or_away(partial(self.runner.run_on_each, probe))(failed)
+        elsewhere = {each.broker_id for each in found if each.is_answer}
+        return [
+            ProbeResult(each.broker_id, NO_ERROR) if each.broker_id in elsewhere else each
+            for each in results
+        ]
 
 
 def or_away(run: "Run[Order, Result]") -> "Run[Order, Result]":
