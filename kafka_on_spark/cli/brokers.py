@@ -32,24 +32,7 @@ def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:
     image = session.cluster.image
     if wanted is not None:
         registered_broker(image, BrokerId(wanted))
-    return [
-        {
-            "broker": each.registration.broker_id,
-            "state": each.registration.state.value,
-            "rack": each.registration.rack,
-            "root": each.registration.root,
-            "broker_epoch": each.registration.broker_epoch,
-            "directory_id": each.registration.directory_id,
-            "leaders": each.leader_count,
-            "preferred": each.preferred_count,
-            "replicas": each.replica_count,
-            "in_sync": each.in_sync_count,
-            "lost": each.lost_count,
-            "writes": each.registration.refused and f"refused: {each.registration.refused}",
-        }
-        for each in describe_brokers(image)
-        if wanted in (None, each.registration.broker_id)
-    ]
+    return [row for row in describe_brokers(image) if wanted in (None, row["broker"])]
 
 
 def register(

@@ -21,7 +21,7 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition
 from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.service.describe.sizes import created_replicas, lost_sizes, replica_size
+from kafka_on_spark.service.describe.sizes import replica_sizes
 from kafka_on_spark.storage.replicas.replica_inspection import compare_partition, load_replicas
 
 SIZE_COLUMNS: Final = (
@@ -58,24 +58,9 @@ def log_dirs(
         registered_broker(image, BrokerId(each))
     is_all = topic is None and include is None
     topics = None if is_all else named_topics(image, topic, include)
-    addresses = created_replicas(image, topics, brokers)
-    sizes = lost_sizes(image, topics, brokers)
-    for address, found in load_replicas(addresses, session.options):
-        sizes.append(replica_size(image, address, found))
-    rows = [
-        {
-            "broker": each.broker_id,
-            "root": each.root,
-            **each.name._asdict(),
-            "size_bytes": each.size_bytes,
-            "log_end_offset": each.log_end_offset,
-            "offset_lag": each.offset_lag,
-            "is_in_sync": each.is_in_sync,
-            "is_future": each.is_future,
-            "error": each.error,
-        }
-        for each in sorted(sizes, key=lambda each: (each.broker_id, each.name))
-    ]
+    rows = replica_sizes(
+        image, topics, brokers, lambda addresses: load_replicas(addresses, session.options)
+    )
     write_rows(session.output, SIZE_COLUMNS, rows)
 
 

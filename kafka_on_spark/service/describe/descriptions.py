@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.controller.partitions.partition_states import stalled_on
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
-from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -96,29 +96,9 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerDescription:
-    """One broker, and how many partitions it leads and holds.
-
-    Attributes:
-        registration: The broker.
-        leader_count: Partitions that it leads.
-        preferred_count: Partitions whose preferred leader it is.
-        replica_count: Partitions that it has a replica of, created or not.
-        in_sync_count: Those of them in whose ISR it is.
-        lost_count: Those of them whose replica is lost.
-    """
-
-    registration: BrokerRegistration
-    leader_count: int
-    preferred_count: int
-    replica_count: int
-    in_sync_count: int
-    lost_count: int
-
-
-def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
-    """Return the brokers by id, with what they lead and hold, in one pass over the partitions."""
+def describe_brokers(image: MetadataImage) -> list[dict[str, Any]]:
+    """Return a row for each broker, by id: what it leads, is the preferred leader of, has a replica
+    of (created or not), and is in sync in. One pass over the partitions."""
     leaders: Counter[BrokerId] = Counter()
     preferred: Counter[BrokerId] = Counter()
     replicas: Counter[BrokerId] = Counter()
@@ -132,13 +112,19 @@ def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
         in_sync.update(partition.isr)
         lost.update(each for each in partition.replicas if partition.directory_of(each) == LOST)
     return [
-        BrokerDescription(
-            registration=image.brokers[broker_id],
-            leader_count=leaders[broker_id],
-            preferred_count=preferred[broker_id],
-            replica_count=replicas[broker_id],
-            in_sync_count=in_sync[broker_id],
-            lost_count=lost[broker_id],
-        )
-        for broker_id in sorted(image.brokers)
+        {
+            "broker": broker_id,
+            "state": broker.state.value,
+            "rack": broker.rack,
+            "root": broker.root,
+            "broker_epoch": broker.broker_epoch,
+            "directory_id": broker.directory_id,
+            "leaders": leaders[broker_id],
+            "preferred": preferred[broker_id],
+            "replicas": replicas[broker_id],
+            "in_sync": in_sync[broker_id],
+            "lost": lost[broker_id],
+            "writes": broker.refused and f"refused: {broker.refused}",
+        }
+        for broker_id, broker in sorted(image.brokers.items())
     ]

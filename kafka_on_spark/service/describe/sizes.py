@@ -3,15 +3,15 @@ their leaders' logs; and the progress of reassignments."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
-from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.replicas import ReplicaStore
 
 Found = ReplicaState | KafkaOnSparkError
@@ -20,94 +20,58 @@ Found = ReplicaState | KafkaOnSparkError
 IS_LOST: Final = "the replica is lost, and was not made again yet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSize:
-    """The size of one replica.
-
-    Attributes:
-        name: The partition.
-        broker_id: The broker that has the replica.
-        root: URL of the broker's root.
-        size_bytes: Of the segments in its log; None if it can't be read.
-        log_end_offset: Of its log; None if it can't be read.
-        offset_lag: Committed offsets that it lacks; None if it can't be read.
-        is_in_sync: It is in the ISR.
-        is_future: A reassignment under way adds it.
-        error: The reason why it can't be read, in a sentence.
-    """
-
-    name: TopicPartition
-    broker_id: BrokerId
-    root: str
-    size_bytes: int | None
-    log_end_offset: Offset | None
-    offset_lag: int | None
-    is_in_sync: bool
-    is_future: bool
-    error: str | None
+Load = Callable[[Sequence[ReplicaAddress]], Iterable[tuple[ReplicaAddress, Found]]]
+"""Returns what each replica's table holds, in order."""
 
 
-def created_replicas(
-    image: MetadataImage,
-    topics: Collection[str] | None = None,
-    brokers: Collection[int] | None = None,
-) -> list[ReplicaAddress]:
-    """Return the addresses of created replicas, of some topics or brokers if given, in order of
-    broker and name."""
-    return _replicas(image, topics, brokers, PartitionRegistration.is_created)
-
-
-def lost_sizes(
-    image: MetadataImage,
-    topics: Collection[str] | None = None,
-    brokers: Collection[int] | None = None,
-) -> list[ReplicaSize]:
-    """Return the lost replicas that were not made again, of some topics or brokers if given.
-
-    A replica that is the last member of its ISR is never made again: its records are nowhere else.
-    """
-    lost = _replicas(image, topics, brokers, _is_lost)
-    return [replica_size(image, each, ReplicaLostError(IS_LOST)) for each in lost]
-
-
-def _is_lost(partition: PartitionRegistration, broker_id: BrokerId) -> bool:
-    return partition.directory_of(broker_id) == LOST
-
-
-def _replicas(
+def replica_sizes(
     image: MetadataImage,
     topics: Collection[str] | None,
     brokers: Collection[int] | None,
-    is_meant: Callable[[PartitionRegistration, BrokerId], bool],
-) -> list[ReplicaAddress]:
-    found = [
-        (broker_id, image.name_of(key), address_of(image, key, partition, broker_id))
+    load: Load,
+) -> list[dict[str, Any]]:
+    """Return a row for each created or lost replica (None: of all topics, on all brokers), by
+    broker and partition: its bytes and end, the committed offsets that it lacks, whether it is in
+    sync, and whether a reassignment under way adds it. One that can't be read has an error in place
+    of figures.
+
+    A lost replica that is the last member of its ISR is never made again: its records are nowhere
+    else.
+    """
+    held = [
+        (address_of(image, key, partition, broker_id), partition)
         for key, partition in image.partitions()
         if topics is None or image.topics[key.topic_id].name in topics
         for broker_id in partition.replicas
-        if is_meant(partition, broker_id) and (brokers is None or broker_id in brokers)
+        if brokers is None or broker_id in brokers
+        if partition.directory_of(broker_id) is not None
     ]
-    return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
+    created = [each for each, partition in held if partition.is_created(each.broker_id)]
+    found = dict(load(created))
+    rows = []
+    for address, partition in held:
+        answer = found.get(address, ReplicaLostError(IS_LOST))
+        state = answer if isinstance(answer, ReplicaState) else None
+        error = answer.message if isinstance(answer, KafkaOnSparkError) else None
+        lag = None if state is None else max(0, partition.high_watermark - state.log_end_offset)
+        rows.append(
+            {
+                "broker": address.broker_id,
+                "root": address.root,
+                **image.name_of(address.key)._asdict(),
+                "size_bytes": None if state is None else _bytes_of(state),
+                "log_end_offset": None if state is None else state.log_end_offset,
+                "offset_lag": lag,
+                "is_in_sync": address.broker_id in partition.isr,
+                "is_future": address.broker_id in partition.adding_replicas,
+                "error": error,
+            }
+        )
+    return sorted(rows, key=itemgetter("broker", "topic", "partition"))
 
 
-def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) -> ReplicaSize:
-    """Return the size of a replica by its table, or the error for why it can't be read."""
-    partition = image.partition(address.key)
-    assert partition is not None, "planned on this image"
-    state = None if isinstance(found, KafkaOnSparkError) else found
-    return ReplicaSize(
-        name=image.name_of(address.key),
-        broker_id=address.broker_id,
-        root=address.root,
-        size_bytes=None if state is None else sum(each.size_bytes for each in state.batches),
-        log_end_offset=None if state is None else state.log_end_offset,
-        offset_lag=(
-            None if state is None else max(0, partition.high_watermark - state.log_end_offset)
-        ),
-        is_in_sync=address.broker_id in partition.isr,
-        is_future=address.broker_id in partition.adding_replicas,
-        error=found.message if isinstance(found, KafkaOnSparkError) else None,
-    )
+def _bytes_of(state: ReplicaState) -> int:
+    return sum(batch.size_bytes for batch in state.batches)
 
 
 RunSizes = Callable[[Sequence[ReplicaAddress]], list[int | None]]
@@ -119,7 +83,7 @@ def size_of(address: ReplicaAddress, replicas: ReplicaStore) -> int | None:
         state = replicas.open(address).load()
     except KafkaOnSparkError:
         return None
-    return sum(batch.size_bytes for batch in state.batches)
+    return _bytes_of(state)
 
 
 def partition_sizes(

@@ -1,19 +1,15 @@
 """What brokers lead and hold, counted in one pass."""
 
+from operator import itemgetter
+
 from kafka_on_spark.service.describe.descriptions import describe_brokers
 from tests.builders import image_of, partition
 
 
 def counts(image):
     return {
-        each.registration.broker_id: (
-            each.leader_count,
-            each.preferred_count,
-            each.replica_count,
-            each.in_sync_count,
-            each.lost_count,
-        )
-        for each in describe_brokers(image)
+        row["broker"]: itemgetter("leaders", "preferred", "replicas", "in_sync", "lost")(row)
+        for row in describe_brokers(image)
     }
 
 
