@@ -7,7 +7,7 @@ that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from kafka_on_spark.controller.pace.back_off import pause_ms
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -15,6 +15,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_outage import AWAY_PAUSE_MS_MAX, is_failing
+from kafka_on_spark.service.metadata.metadata_roles import MetadataWatcher
 
 log = logging.getLogger(__name__)
 
@@ -39,30 +40,13 @@ STORE_LOOKS_A_READ: Final = 20
 """The same of a store, where a look comes each half second."""
 
 
-class WaitedMetadata(Protocol):
-    """What a wait asks of the metadata."""
-
-    @property
-    def image(self) -> MetadataImage:
-        """The newest image that this process knows."""
-        ...
-
-    def catch_up(self) -> MetadataImage:
-        """Return the newest image, with what was committed since."""
-        ...
-
-    def has_next(self) -> bool:
-        """Return whether there is a commit after the newest that this process knows."""
-        ...
-
-
 class CommitWait:
     """The pace of one reader's looks for commits. Not for two threads at once.
 
     `is_local`: the metadata root is a folder, where a look costs next to nothing.
     """
 
-    def __init__(self, metadata: WaitedMetadata, clock: Clock, *, is_local: bool) -> None:
+    def __init__(self, metadata: MetadataWatcher, clock: Clock, *, is_local: bool) -> None:
         self._metadata = metadata
         self._clock = clock
         self._is_local = is_local

@@ -60,42 +60,6 @@ PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
 
 
-class AwaitedResults:
-    """Results by request, None while there is none. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_request: dict[str, AdminResultRecord | None] = {}
-
-    @contextmanager
-    def watching(
-        self, record: AdminRequestRecord
-    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
-        """Yield a function that returns the result of a request, once `record_all` had it."""
-        with self._lock:
-            self._by_request[record.request] = None
-        try:
-            yield lambda: self._by_request[record.request]
-        finally:
-            with self._lock:
-                del self._by_request[record.request]
-
-    def record_all(self, batches: Sequence[MetadataBatch]) -> None:
-        """Record the results in batches that were replayed, of requests that are watched."""
-        if not self._by_request:
-            return
-        results = [
-            record
-            for batch in batches
-            for record in batch.records
-            if isinstance(record, AdminResultRecord)
-        ]
-        with self._lock:
-            for each in results:
-                if each.request in self._by_request:
-                    self._by_request[each.request] = each
-
-
 class MetadataService:
     """The image of one process, and its commits to the metadata log.
 
@@ -143,7 +107,8 @@ class MetadataService:
         self._replayed_at_ms = self.read_at_ms = clock.monotonic_ms()
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
-        self._awaited_results = AwaitedResults()
+        self._results_lock = threading.Lock()
+        self._awaited: dict[str, AdminResultRecord | None] = {}
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
         self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
@@ -222,7 +187,7 @@ class MetadataService:
             if batches:
                 before, self._image = self._image, self._image.replay(*batches)
                 self._replayed_at_ms = self._clock.monotonic_ms()
-                self._awaited_results.record_all(batches)
+                self._record_results(batches)
                 if not is_first:
                     self._watch.replayed(before, batches, self._image)
             self._last_read, self.read_at_ms = self._reads_begun, began_ms
@@ -251,15 +216,36 @@ class MetadataService:
         timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
         return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
+    @contextmanager
     def watching(
         self, record: AdminRequestRecord
-    ) -> AbstractContextManager[Callable[[], AdminResultRecord | None]]:
-        """Return a context with a function that returns the result of a request, once this process
-        has replayed it.
+    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
+        """Yield a function that returns the result of a request, once this process has replayed it.
 
         Begin before the request is in the log: an image keeps open requests, and no results.
         """
-        return self._awaited_results.watching(record)
+        with self._results_lock:
+            self._awaited[record.request] = None
+        try:
+            yield lambda: self._awaited[record.request]
+        finally:
+            with self._results_lock:
+                del self._awaited[record.request]
+
+    def _record_results(self, batches: Sequence[MetadataBatch]) -> None:
+        """Record the results in batches that were replayed, of requests that are watched."""
+        if not self._awaited:
+            return
+        results = [
+            record
+            for batch in batches
+            for record in batch.records
+            if isinstance(record, AdminResultRecord)
+        ]
+        with self._results_lock:
+            for each in results:
+                if each.request in self._awaited:
+                    self._awaited[each.request] = each
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`; a decision is in it as a whole.
@@ -364,7 +350,7 @@ class MetadataService:
                 else:
                     self._image = image.replay(batch)
                     self._replayed_at_ms = self._clock.monotonic_ms()
-                    self._awaited_results.record_all([batch])
+                    self._record_results([batch])
                     lock.mark_committed()
                     self._watch.replayed(image, [batch], self._image)
                     break

@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
     ProtocolError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.ids import DirectoryId, QuorumEpoch
+from kafka_on_spark.ids import QuorumEpoch
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp, stamp_ms
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.elections import Candidacy, Waiting, decide_candidacy, next_epoch
@@ -120,7 +120,12 @@ class Elections:
                 if has_majority(candidate, votes):
                     break
         if not has_majority(candidate, votes):
-            log.info("voter %s stood in epoch %d and has %d votes", *_term(candidate), len(votes))
+            log.info(
+                "voter %s stood in epoch %d and has %d votes",
+                candidate.key,
+                candidate.quorum_epoch,
+                len(votes),
+            )
             return None
         return self._begun(candidate, votes)
 
@@ -164,9 +169,10 @@ class Elections:
         Raises: as VoterLog.append.
         """
         change = begin_leadership(candidate, votes, self._new_id())
+        assert candidate.key.directory_id is not None, candidate.key
         record = LeaderChangeRecord(
             leader=candidate.key.node_id,
-            directory_id=_directory(candidate.key),
+            directory_id=candidate.key.directory_id,
             cause=f"elected in epoch {candidate.quorum_epoch} by {len(votes)} voters",
         )
         key, most_ms = candidate.key, self._votes_ms()
@@ -181,7 +187,9 @@ class Elections:
         if not leader.leads or leader.quorum_epoch != candidate.quorum_epoch:
             return None
         level = logging.INFO if leader.quorum_epoch == FIRST_EPOCH else logging.WARNING
-        log.log(level, "voter %s leads the metadata quorum in epoch %d", *_term(leader))
+        log.log(
+            level, "voter %s leads the metadata quorum in epoch %d", leader.key, leader.quorum_epoch
+        )
         return leader
 
 
@@ -194,12 +202,3 @@ def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:
 
 def _stands(table: VoterTable, epoch: QuorumEpoch) -> bool:
     return table.is_candidate and table.quorum_epoch == epoch
-
-
-def _term(leader: VoterTable) -> tuple[VoterKey, int]:
-    return leader.key, leader.quorum_epoch
-
-
-def _directory(key: VoterKey) -> DirectoryId:
-    assert key.directory_id is not None, key
-    return key.directory_id

@@ -1,8 +1,6 @@
-"""What looks at voters' tables show of their leader, remembered for as long as they show the same;
-and since when they fail.
+"""What looks at voters' tables show of their leader, whom to look at, and since when looks fail.
 
-Apart from `leadership`, which asks and elects: nothing is asked here. That an idle look costs
-little, and how failures add up, is all that it is for.
+Apart from `leadership`, which asks and elects: nothing is asked here.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,49 +28,18 @@ class Led:
         object.__setattr__(self, "is_confirmed", self.view.is_confirmed)
 
 
-class LeaderLooks:
-    """The last answers. Threads may share it: each remembers what it finds as a whole."""
-
-    def __init__(self) -> None:
-        # By how many tables: the first that answers is asked for it alone.
-        self._led: dict[int, tuple[tuple[VoterTable, ...], Led | None]] = {}
-        self._likely: tuple[VoterSet | None, tuple[VoterTable, ...], list[VoterKey]] = None, (), []
-
-    def led(self, seen: Mapping[VoterKey, VoterTable]) -> Led | None:
-        """Return the leader that tables show, and who of them holds its log; None: they show none,
-        or not its own table."""
-        tables, led = self._led.get(len(seen), ((), None))
-        if not _are_the_same(tables, seen.values()):
-            view = leader_among(seen)
-            led = None if view is None else Led(seen[view.key], view)
-            self._led[len(seen)] = (*seen.values(),), led
-        return led
-
-    def likely(
-        self,
-        voters: VoterSet,
-        known: Mapping[VoterKey, VoterTable],
-        failed: Collection[VoterKey],
-    ) -> list[VoterKey]:
-        """Return the leader that is known and as few other voters as may confirm it, those first
-        that have not failed; all, where none is known."""
-        of, tables, keys = self._likely
-        if failed or of is not voters or not _are_the_same(tables, known.values()):
-            keys = likely_voters(voters, known, failed)
-            self._likely = (None if failed else voters), (*known.values(),), keys
-        return keys
-
-
-def _are_the_same(tables: Collection[VoterTable], others: Collection[VoterTable]) -> bool:
-    """Return whether these are the very same: to compare long logs takes longer."""
-    pairs = zip(tables, others, strict=False)
-    return len(tables) == len(others) and all(one is other for one, other in pairs)
+def led_among(seen: Mapping[VoterKey, VoterTable]) -> Led | None:
+    """Return the leader that tables show, and who of them holds its log; None: they show none, or
+    not its own table."""
+    view = leader_among(seen)
+    return None if view is None else Led(seen[view.key], view)
 
 
 def likely_voters(
     voters: VoterSet, known: Mapping[VoterKey, VoterTable], failed: Collection[VoterKey]
 ) -> list[VoterKey]:
-    """Return what LeaderLooks.likely does."""
+    """Return the leader that is known and as few other voters as may confirm it, those first that
+    have not failed; all, where none is known."""
     key, view = newest_leader(known), leader_among(known)
     if key is None or view is None or not voters.is_voter(key):
         return list(voters.keys)

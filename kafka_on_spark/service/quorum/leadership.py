@@ -34,7 +34,7 @@ from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
-from kafka_on_spark.service.quorum.leader_looks import LeaderLooks, Led, Trouble
+from kafka_on_spark.service.quorum.leader_looks import Led, Trouble, led_among, likely_voters
 from kafka_on_spark.service.quorum.settings import AskSettings
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
@@ -72,7 +72,6 @@ class Leadership:
         self.led: Led | None = None
         self.confirmed: LeaderView | None = None
         self._tables = tables
-        self._looks = LeaderLooks()
         self._elections = elections
         self._clock = clock
         self._random = random
@@ -108,7 +107,7 @@ class Leadership:
         while True:
             began_ms = self.now_ms()
             seen = self._look_around()
-            led = self._looks.led(seen)
+            led = led_among(seen)
             if led is not None and not led.is_confirmed:
                 led = self._end_tail()
             if led is not None and led.is_confirmed:
@@ -148,11 +147,11 @@ class Leadership:
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
         tables = self._tables
-        keys = self._looks.likely(tables.voters, tables.newest_of_all(), tables.troubled())
+        keys = likely_voters(tables.voters, tables.newest_of_all(), tables.troubled())
         for _ in range(DISCOVERIES_MAX):
             for table in self._tables.each(keys, self._tables.look):
                 seen[table.key] = table
-                led = self._looks.led(seen)
+                led = led_among(seen)
                 if led is not None and led.is_confirmed:
                     self._tables.use(led.view.log.voters or self._tables.voters)
                     return seen
@@ -170,7 +169,7 @@ class Leadership:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
         self._clock.sleep_ms(self._settings().commit_ms)
-        led = self._looks.led(self._look_around())
+        led = led_among(self._look_around())
         if led is None or led.is_confirmed:
             return led
         return self.replicate(led.table)
@@ -256,7 +255,8 @@ class Leadership:
         timeout_ms = self._settings().fetch_timeout_ms
         waiting = self._failed(trouble, began_ms, now_ms)
         denial = self._denial(trouble)
-        if denial is not None and self._is_leader_heard(waiting):
+        tables = self._tables.newest_of_all().values()
+        if denial is not None and any(hears_leader(each, waiting) for each in tables):
             trouble.end()
             raise denial
         is_heard = self._tables.voters.is_majority(heard)
@@ -290,10 +290,6 @@ class Leadership:
         refusals = tables.denied if trouble is self._committing else tables.failures
         found = None if leader is None else refusals.get(leader)
         return found if isinstance(found, RootAccessDeniedError) else None
-
-    def _is_leader_heard(self, waiting: Waiting) -> bool:
-        tables = self._tables.newest_of_all().values()
-        return any(hears_leader(each, waiting) for each in tables)
 
     def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
         denied = self._tables.denied

@@ -10,6 +10,7 @@ from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.raft.quorum.voter_changes import remove_voter, with_new_voter
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum import voter_changing
+from kafka_on_spark.service.quorum.leader_looks import led_among
 from kafka_on_spark.service.quorum.leadership import Leadership
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from tests.simulation.quorum.quorum_mutants import eager, emptied
@@ -36,7 +37,7 @@ def next_change_comes_before_the_last_is_committed(patch):
     confirm = Leadership.confirm
 
     def looked_at(self):
-        led = self._looks.led(self._look_around())
+        led = led_among(self._look_around())
         return confirm(self) if led is None else led
 
     def decided(self, decide):
