@@ -17,7 +17,6 @@ from typing import Final
 from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import (
-    RootHangsError,
     long_call_seconds,
     short_call_seconds,
     within,
@@ -27,7 +26,6 @@ from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import (
     UNREADABLE_SUFFIX,
     checkpoint_path,
-    checkpoints_in,
     has_misleading_hint,
     hint_path,
     log_folder,
@@ -43,28 +41,6 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
-
-TURNS: Final = 4
-"""How often it is a committer's turn to write a due checkpoint, until the next one is due."""
-
-
-def turn_after(version: int, turn: int, interval: int) -> int:
-    """Return the newest version by which it is a process's turn to write a checkpoint, once it has
-    put `version`; `turn`: the same before.
-
-    Of many committers one writes a checkpoint: the process that has put the version at which it is
-    due. If it is not there some commits later, that process may have died, and it is the turn of
-    the process that puts that version, and so on.
-    """
-    return version if version % max(interval // TURNS, 1) == 0 else turn
-
-
-def is_overdue(version: int, interval: int) -> bool:
-    """Return whether a checkpoint is overdue that is not there: then it is everybody's turn.
-
-    Its writer has died, or has put the due version through a handle that writes none.
-    """
-    return version % interval >= max(interval // 2, 1)
 
 
 def write_checkpoint(
@@ -86,14 +62,7 @@ def write_checkpoint(
 
     path = checkpoint_path(uri, state.version)
     delete_misleading_hint(files, uri)
-    try:
-        within(uri, write, long_call_seconds(uri))
-    except RootHangsError:
-        raise
-    except Exception:  # delta-rs may have met a checkpoint that can't be read
-        if not _rename_all_unreadable(files, uri):
-            raise
-        within(uri, write, long_call_seconds(uri))
+    within(uri, write, long_call_seconds(uri))
     content = _whole(files, path)
     if content is None:
         raise KafkaStorageError(f"can't read the checkpoint {path} back")
@@ -156,12 +125,6 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
         log.warning("the checkpoint %s is passed over: %s", path, error.message)
         content = None
     return checkpoint_step(content, version, path)
-
-
-def _rename_all_unreadable(files: RootFiles, uri: str) -> bool:
-    """Give all checkpoints that can't be read another name; return whether there was one."""
-    names = files.names(log_folder(uri))
-    return any([rename_unreadable(files, uri, each) for each in checkpoints_in(names)])
 
 
 def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:

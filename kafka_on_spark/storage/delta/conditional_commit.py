@@ -31,12 +31,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.calls.deadlines import RootLock, within
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason
-from kafka_on_spark.storage.delta.checkpoints import (
-    CHECKPOINT_INTERVAL,
-    is_overdue,
-    turn_after,
-    write_checkpoint,
-)
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
@@ -54,7 +49,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 )
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
-from kafka_on_spark.storage.delta.log_cleaning import clean_log_if_possible
+from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.opening import open_table, read_step
 from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
@@ -65,41 +60,6 @@ log = logging.getLogger(__name__)
 
 # After one of these the system may drop unflushed bytes and report success for the next flush.
 _UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-
-
-class Durability:
-    """Whether what this process knows of a table is durable.
-
-    Attributes:
-        failure: The flush that failed for good; None: none. The table is never trusted again, even
-            if a later flush succeeds.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self.failure: str | None = None
-
-    def flush(self, paths: Sequence[str]) -> None:
-        """Make files and folders of the table durable.
-
-        Raises:
-            KafkaStorageError: The disk failed.
-        """
-        try:
-            flush(paths)
-        except KafkaStorageError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
-                self.failure = error.message
-            raise
-
-    def check(self) -> None:
-        """Check that no flush failed for good.
-
-        Raises:
-            CorruptLogError: One has.
-        """
-        if self.failure is not None:
-            raise CorruptLogError(f"the table at {self._uri} is not durable: {self.failure}")
 
 
 class DeltaLog:
@@ -121,7 +81,7 @@ class DeltaLog:
         self._files = RootFiles(uri, options)
         self._commits = CommitFiles(uri, self._files)
         self._needs_flush = is_flushed and self.is_local
-        self._durability = Durability(uri)
+        self._flush_failure: str | None = None  # for good: the table is never trusted again
         self._outcomes = CommitOutcomes(self._commits, options, is_flushed=self._needs_flush)
         self._void = VoidCommits(self._files, uri)
         self._state: TableState | None = None
@@ -163,7 +123,7 @@ class DeltaLog:
         if self._needs_flush:
             # Before there is a table: whoever finds one then knows that they are durable, also if
             # its maker died.
-            self._durability.flush(folders)
+            self._flush(folders)
         self._commit("create", counters, settings=settings)
         if holds_more(self._files, self.uri):  # perhaps those of another process, after ours
             raise CommitOutcomeUnknownError(f"there is a table at {self.uri}", version=0)
@@ -210,7 +170,8 @@ class DeltaLog:
 
         Raises: as `refresh`.
         """
-        self._durability.check()
+        if self._flush_failure is not None:
+            raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
         try:
             if self._state is not None:
                 commits = self._read_following(self._state)
@@ -249,12 +210,23 @@ class DeltaLog:
     def _count(self, versions: range, newest: FileStamp | None) -> None:
         """Flush commits, which their writers may not have flushed, and count them."""
         if versions and self._needs_flush:
-            self._durability.flush(
-                [*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)]
-            )
+            self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
         self._newest = newest
         self.version = self._content().version
         self._newest_is_void = self._void.knows(self.version)
+
+    def _flush(self, paths: Sequence[str]) -> None:
+        """Make files and folders of the table durable.
+
+        Raises:
+            KafkaStorageError: The disk failed.
+        """
+        try:
+            flush(paths)
+        except KafkaStorageError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
+                self._flush_failure = error.message
+            raise
 
     def _open(self) -> None:
         """Open the table anew."""
@@ -271,7 +243,7 @@ class DeltaLog:
         # Not below one that failed: that is tried again when the next one is due.
         self._checkpoint_version = max(self._checkpoint_version, opened.checkpoint)
         if self._needs_flush and opened.checkpoint >= 0:
-            self._durability.flush([checkpoint_path(self.uri, opened.checkpoint)])
+            self._flush([checkpoint_path(self.uri, opened.checkpoint)])
         first = max(opened.checkpoint, 0)
         self._count(range(first, opened.state.version + 1), opened.newest)
 
@@ -284,7 +256,7 @@ class DeltaLog:
             KafkaStorageError: The root does not answer.
         """
         newest = self._newest
-        if self._durability.failure is not None or self._state is None or self.version != version:
+        if self._flush_failure is not None or self._state is None or self.version != version:
             return False
         try:
             following, own = self._commits.stamps((version + 1, version))
@@ -358,7 +330,8 @@ class DeltaLog:
         state.apply(step)
         self.version = version
         self._newest_is_void = False
-        self._turn = turn_after(version, self._turn, CHECKPOINT_INTERVAL)
+        if version % CHECKPOINT_INTERVAL == 0:
+            self._turn = version
 
     def _flush_put(self, version: int, *, is_put: bool) -> None:
         """Make our commit durable; a put whose answer was lost may not have flushed its file."""
@@ -366,7 +339,7 @@ class DeltaLog:
             return
         own = [] if is_put else [commit_path(self.uri, version)]
         try:
-            self._durability.flush([*own, log_folder(self.uri)])
+            self._flush([*own, log_folder(self.uri)])
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(
                 f"a commit may be lost: {error.message}", version=version
@@ -395,15 +368,17 @@ class DeltaLog:
     # Upkeep
 
     def may_need_checkpoint(self) -> bool:
-        """Return whether a checkpoint may be due that this process writes. It needs no lock."""
+        """Return whether a checkpoint may be due that this process writes. It needs no lock.
+
+        Of many committers one writes it: the process that has put the version at which it is due.
+        If it is not there half an interval later, that process may have died, or has put the
+        version through a handle that writes none: then it is everybody's turn.
+        """
         due = self.version - self.version % CHECKPOINT_INTERVAL
-        if (
-            self._state is None
-            or self._durability.failure
-            or due <= max(self._checkpoint_version, 0)
-        ):
+        if self._state is None or self._flush_failure or due <= max(self._checkpoint_version, 0):
             return False
-        return due <= self._turn or is_overdue(self.version, CHECKPOINT_INTERVAL)
+        is_overdue = self.version - due >= max(CHECKPOINT_INTERVAL // 2, 1)
+        return due <= self._turn or is_overdue
 
     def checkpoint_if_due(self) -> bool:
         """Write a checkpoint if one is due and this process's turn, and delete the commits that it
@@ -418,14 +393,17 @@ class DeltaLog:
                 return False
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                self._durability.flush(commit_paths(self._files, self.uri, newest, state.version))
+                self._flush(commit_paths(self._files, self.uri, newest, state.version))
             write_checkpoint(self._files, self.uri, state, self._options)
         except BaseException as error:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
         else:
-            clean_log_if_possible(self._files, self.uri, self._options)
+            try:
+                clean_log(self._files, self.uri)
+            except (KafkaStorageError, OSError) as error:  # what is left takes space only
+                log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
         return True
 
     def _due_checkpoint(self) -> tuple[TableState | None, int]:

@@ -24,10 +24,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoints_in,
@@ -37,7 +35,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     unreadable_in,
 )
 from kafka_on_spark.storage.roots.local_changes import delete_file
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)
 
@@ -100,14 +98,6 @@ def _old(files: RootFiles, uri: str, commits: list[int], due: list[int]) -> list
         return written_ms is not None and abs(newest_ms - written_ms) < COMMITS_KEPT_MS
 
     return due[: bisect_left(due, True, key=is_young)]
-
-
-def clean_log_if_possible(files: RootFiles, uri: str, options: StorageOptions) -> None:
-    """Do as `clean_log`; what can't be deleted stays, which costs space only."""
-    try:
-        clean_log(files, uri)
-    except (KafkaStorageError, OSError) as error:
-        log.warning("commits of %s stay: %s", uri, reason(error, options))
 
 
 def _delete(files: RootFiles, uri: str, path: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
+from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.storage.delta.checkpoints import (
     delete_misleading_hint,
@@ -169,7 +169,9 @@ def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
 def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
     step = commit_step(content, version, commit_path(log.uri, version))
     if not isinstance(step, TableCommit):
-        raise CorruptLogError(_sentence_of(step))
+        raise CorruptLogError(
+            step.sentence if isinstance(step, TableDamage) else "a checkpoint is no commit"
+        )
     return step
 
 
@@ -181,7 +183,3 @@ def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableSt
             return TableState.of(step), version
         rename_unreadable(log.files, log.uri, version)
     return TableState(), -1
-
-
-def _sentence_of(step: TableStep) -> str:
-    return step.sentence if isinstance(step, TableDamage) else "a checkpoint is no commit"

@@ -3,7 +3,6 @@
 Delta-rs keeps tombstones and statistics besides; no decision of ours asks for them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafka_on_spark.audit.history import FileEntry, TableCheckpoint, TableCommit
@@ -31,7 +30,7 @@ class TableState:
         """Return what a checkpoint says."""
         return cls(
             version=checkpoint.version,
-            files=_by_path(checkpoint.files),
+            files={file.path: file for file in checkpoint.files},
             counters=dict(checkpoint.counters),
             configuration=dict(checkpoint.configuration),
         )
@@ -66,7 +65,3 @@ class TableState:
         if commit.configuration is not None:
             self.configuration = dict(commit.configuration)
         self.version = commit.version
-
-
-def _by_path(files: Iterable[FileEntry]) -> dict[str, FileEntry]:
-    return {file.path: file for file in files}

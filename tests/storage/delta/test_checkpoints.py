@@ -71,21 +71,6 @@ def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_check
     commit(other, other.version)
 
 
-def test_if_that_process_dies_the_next_committer_whose_turn_it_is_writes_it(log, uri):
-    commit_times(log, 9)
-    other = opened(uri)
-    commit(other, 10)
-    other.checkpoint_if_due()
-    assert checkpoints(uri) == []
-    commit(other, 11)
-
-    other.checkpoint_if_due()
-    log.refresh()
-    log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [12]
-
-
 def test_commits_go_on_while_a_checkpoint_is_written(log, uri, monkeypatch):
     commit_times(log, 9)
     make = DeltaTable.create_checkpoint
