@@ -95,29 +95,15 @@ def test_a_refused_registration_leaves_a_free_root_free(
     assert not free.exists()
 
 
+@pytest.mark.parametrize("is_broker", [True, False], ids=["a broker", "its metadata"])
 @pytest.mark.parametrize("root", ["a-file", "", "hdfs://host/x"])
-def test_a_cluster_is_not_created_with_a_broker_on_what_cannot_be_a_root(disks, refused, root):
+def test_a_cluster_is_not_created_on_what_cannot_be_a_root(disks, refused, root, is_broker):
     path = file_in(disks) if root == "a-file" else root
+    metadata = disks.base / "new-meta" if is_broker else path
+    brokers = {1: disks.base / "new", 2: path} if is_broker else {1: disks.base / "new"}
 
     with refused(InvalidRootError, "give a folder"):
-        Cluster.create(disks.base / "new-meta", {1: disks.base / "new", 2: path})
-
-    assert not (disks.base / "new").exists()
-
-
-@pytest.mark.parametrize(
-    "root",
-    [
-        "a-file",
-        "",
-        "hdfs://host/x",
-    ],
-)
-def test_a_cluster_is_not_created_at_what_cannot_be_a_root(disks, refused, root):
-    path = file_in(disks) if root == "a-file" else root
-
-    with refused(InvalidRootError, "give a folder"):
-        Cluster.create(path, {1: disks.base / "new"})
+        Cluster.create(metadata, brokers)
 
     assert not (disks.base / "new").exists()
 
@@ -186,24 +172,3 @@ def test_a_cluster_is_not_created_with_a_spark_connect_session(disks, refused):
 def test_a_spark_connect_frame_is_refused(cluster, refused):
     with refused(InvalidRequestError, *CONNECT, "collect it to an Arrow table"):
         cluster.append("orders", connect("dataframe", "DataFrame"))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"},
-        {"aws_s3_locking_provider": "dynamodb"},
-        {"s3://bucket": {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}},
-    ],
-    ids=["unsafe rename", "lock provider", "of one bucket"],
-)
-def test_options_that_switch_conditional_puts_off(disks, refused, options):
-    with refused(InvalidRootError, "switches conditional puts off", "also from the environment"):
-        Cluster.open(disks.metadata_root, storage_options=options)
-
-
-def test_an_environment_that_switches_conditional_puts_off(disks, refused, monkeypatch):
-    monkeypatch.setenv("AWS_S3_ALLOW_UNSAFE_RENAME", "true")
-
-    with refused(InvalidRootError, "AWS_S3_ALLOW_UNSAFE_RENAME switches conditional puts off"):
-        Cluster.open(disks.metadata_root)

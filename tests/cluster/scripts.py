@@ -6,6 +6,7 @@ does: they wait for threads, and run what `atexit` calls, which no fork of multi
 """
 
 import atexit
+import multiprocessing
 import os
 import signal
 import sys
@@ -13,13 +14,27 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from tests.cluster.disks import one_race_a_device
 from tests.cluster.folders import quick_folder
-from tests.cluster.killing.processes import processes_that_start
 
 SECONDS = 300
+
+PRELOADED = ["tests.cluster.disks", "tests.storage.committers"]
+"""What any process runs that a test starts so. A process of tests has one server, which has imported
+what the first test asked for: all else, each process that it starts would import anew."""
+
+
+def processes_that_start() -> ForkServerContext:
+    """Return where processes come from that have imported delta-rs and not used it.
+
+    A fork of a process that used it panics, and a new interpreter takes a second.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
 
 
 def printed_by(script: str, *arguments: str, folder: Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Upkeep of replicas on real disks: what goes, and what stays. `tests/cluster/killing` kills it."""
+"""Upkeep of replicas on real disks: what goes, and what stays. `tests/cluster/week` kills it."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Roots that hang instead of failing, files of any size, processes that were forked or refused.
+"""Roots that hang instead of failing, processes that were forked or refused.
 
 Each in a process of its own, which is ended if it hangs.
 """
@@ -30,9 +30,6 @@ def append(value, **more):
     return cluster.append("orders", each, **more).record_count
 def leaders():
     return [each.leader for each in cluster.describe_topic("orders").partitions]
-def folder(broker, partition):
-    [found] = glob.glob(f"{roots[broker]}/orders-*/{partition}-*")
-    return found
 def anew():
     global cluster
     cluster.close()
@@ -83,36 +80,6 @@ def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_o
     )
 
     assert line == "[2, 3] [1, 1, 1]"
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "_delta_log/{next}.json",
-        "_delta_log/_last_checkpoint",
-        "_delta_log/00000000000000000000.checkpoint.parquet",
-        "{segment}",
-    ],
-)
-def test_a_pipe_in_the_place_of_a_file_hangs_nobody(base, place):
-    lines = lines_of(
-        base,
-        f"""
-        place = folder(1, 0)
-        count = len(glob.glob(f"{{place}}/_delta_log/*.json"))
-        segment = os.path.basename(sorted(glob.glob(f"{{place}}/*.parquet"))[0])
-        names = {{"next": f"{{count:020d}}", "segment": segment}}
-        pipe(f"{{place}}/" + {place!r}.format(**names))
-        anew()
-        print(cluster.read("orders").num_rows)
-        print(append(b"c"))
-        cluster.run_controller()
-        cluster.replicate(is_sweep=True)
-        cluster.fsck()
-        """,
-    )
-
-    assert lines == ["6", "3"]
 
 
 def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
@@ -211,32 +178,6 @@ def test_delta_rs_that_hangs_is_left_behind(base):
     assert lines == ["3", "True", "9"]
 
 
-SIZE = 2**40
-
-
-@pytest.mark.parametrize(
-    "place", ["*.parquet", "_delta_log/*1.json", "_delta_log/_last_checkpoint"]
-)
-def test_a_file_of_a_terabyte_is_not_read(base, place):
-    """Sparse files take no room on a disk and all memory of who reads them."""
-    lines = lines_of(
-        base,
-        f"""
-        import resource
-        for path in glob.glob(f"{{folder(1, 0)}}/{place}") or [folder(1, 0) + "/{place}"]:
-            with open(path, "ab") as file:
-                file.truncate({SIZE})
-        resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
-        anew()
-        print(cluster.read("orders").num_rows)
-        print(append(b"c"))
-        cluster.fsck()
-        """,
-    )
-
-    assert lines == ["6", "3"]
-
-
 def test_a_cluster_is_closed_in_a_forked_process_and_none_is_opened_there(base):
     lines = lines_of(
         base,
@@ -318,20 +259,6 @@ os._exit(0)
     assert lines[0].startswith("RootAccessDeniedError True ")
     assert "same sequence" not in lines[0]
     assert lines[1] == "9"
-
-
-def test_a_cluster_is_not_made_where_nothing_can_be_written(open_base):
-    script = """
-os.mkdir(f"{base}/sealed", 0o555)
-become_nobody()
-say(lambda: Cluster.create(f"{base}/sealed", {1: f"{base}/new"}))
-say(lambda: Cluster.create(f"{base}/other", {1: f"{base}/sealed"}))
-os._exit(0)
-"""
-    lines = lines_of(open_base, REFUSED + script)
-
-    assert [line.split()[:2] for line in lines] == [["InvalidRootError", "True"]] * 2
-    assert all("Permission denied" in line for line in lines)
 
 
 def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):

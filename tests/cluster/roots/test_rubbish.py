@@ -4,6 +4,7 @@ What fails is a sentence of ours, about the replica or the log whose file it is.
 are appended to, read, swept and checked as if nothing had happened.
 """
 
+import os
 import random
 import shutil
 
@@ -55,6 +56,16 @@ def link(path, content):
     path.symlink_to(moved)
 
 
+def pipe(path, content):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def lengthen(path, content):
+    """Sparsely: that takes no room on a disk, and all memory of who reads it."""
+    os.truncate(path, 2**40)
+
+
 def written(rubbish):
     return lambda path, content: path.write_bytes(rubbish)
 
@@ -81,6 +92,8 @@ DAMAGE = {
     "noise": written(random.Random(SEED).randbytes(5000)),
     "Parquet's name only": written(b"PAR1" + bytes(8) + b"PAR1"),
     "a folder": folder,
+    "a pipe": pipe,
+    "a terabyte": lengthen,
     "a link": link,
     "nothing": lambda path, content: path.unlink(),
 }

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.cluster.killing.processes import processes_that_start
+from tests.cluster.scripts import processes_that_start
 from tests.storage.committers import begin_together, contend
 from tests.storage.tables import create, names_in_log, opened, write_ids
 

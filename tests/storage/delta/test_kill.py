@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.cluster.killing.processes import processes_that_start
+from tests.cluster.scripts import processes_that_start
 from tests.storage.committers import commit_for_ever
 from tests.storage.tables import commit, commit_file, create, opened, write_ids_by_version
 

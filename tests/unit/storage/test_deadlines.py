@@ -288,39 +288,6 @@ def test_a_process_that_has_no_more_threads_says_that() -> None:
     assert "this process can't start another thread" in done.stderr
 
 
-FORKED = """
-import os
-from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.storage.calls.deadlines import within
-def child(work):
-    pid = os.fork()
-    if pid:
-        os.waitpid(pid, 0)
-        return
-    try:
-        print(work(), flush=True)
-    except ClusterClosedError as error:
-        print(error, flush=True)
-    os._exit(0)
-child(lambda: within("/root", lambda: "before the first use it works", 5.0))
-within("/root", lambda: None, 5.0)
-child(lambda: within("/root", lambda: "after it", 5.0))
-"""
-
-
-def test_a_process_forked_from_one_that_has_used_a_root_says_so_and_one_forked_before_works() -> (
-    None
-):
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    first, second = done.stdout.splitlines()
-    assert first == "before the first use it works"
-    assert "forked from one that had used one" in second
-    assert "forkserver" in second
-
-
 def test_a_whole_operation_may_be_given_less_time_than_its_touches(hang: threading.Event) -> None:
     def work() -> None:
         within("/op", lambda: None, 60.0)
