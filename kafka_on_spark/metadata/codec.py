@@ -7,7 +7,6 @@ lists into Arrow.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -217,15 +216,11 @@ def _keys_to_wire(keys: frozenset[PartitionKey]) -> list[str]:
     return [f"{topic_id}:{partition}" for topic_id, partition in sorted(keys)]
 
 
-def _result_of(record: ControllerRecord) -> str | None:
-    return RESIGNED if record.is_resignation else None
-
-
 _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     **{cls: _plain_fields(*cls.__slots__) for cls in _PLAIN},
     ControllerRecord: [
         *_plain_fields("cause", "controller_id", "controller_epoch"),
-        ("result", _result_of, None),
+        ("result", attrgetter("is_resignation"), lambda each: RESIGNED if each else None),
     ],
     BrokerRecord: _broker_fields(BrokerRecord),
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
@@ -251,11 +246,10 @@ def decode(row: Row) -> Record:
     """
     kind = row["record_type"]
     try:
-        if kind in _PLAIN_BY_NAME:
-            cls = _PLAIN_BY_NAME[kind]
-            record: Record = cls(**{name: row[name] for name in cls.__slots__})
-            return record
-        return _DECODERS[kind](row)
+        cls, parts = _KINDS[kind]
+        fields = {name: row[name] for name in cls.__slots__ if name not in parts}
+        record: Record = cls(**fields, **{name: part(row) for name, part in parts.items()})
+        return record
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise CorruptLogError("not a metadata record", record_type=kind) from error
 
@@ -270,62 +264,32 @@ def decode_stamp(row: Row) -> Stamp:
     )
 
 
-def _decode_controller(row: Row) -> ControllerRecord:
-    return ControllerRecord(
-        controller_id=row["controller_id"],
-        controller_epoch=row["controller_epoch"],
-        is_resignation=row["result"] == RESIGNED,
-        cause=row["cause"],
-    )
-
-
-def _decode_broker(cls: type[_Broker], row: Row) -> _Broker:
-    plain = {name: row[name] for name in cls.__slots__ if name != "refused"}
-    size_bytes, refused = row["refused_bytes"], None
-    if size_bytes is not None:
-        refused = RefusedWrite(size_bytes, tuple(row["refused_by"] or ()))
-    state = BrokerState(row["broker_state"])
-    return cls(**(plain | {"broker_state": state, "refused": refused}))
-
-
-def _decode_sharing(cls: type[_Sharing], row: Row) -> _Sharing:
-    fields = {name: row[name] for name in cls.__slots__}
-    return cls(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
-
-
-def _keys_from_wire(wires: Sequence[str]) -> frozenset[PartitionKey]:
-    parts = (wire.rsplit(":", 1) for wire in wires)
+def _keys_from_wire(row: Row) -> frozenset[PartitionKey]:
+    parts = (wire.rsplit(":", 1) for wire in row["partitions"])
     return frozenset(PartitionKey(TopicId(topic_id), int(number)) for topic_id, number in parts)
 
 
-def _decode_partition(row: Row) -> PartitionRecord:
-    return PartitionRecord(
-        topic=row["topic"],
-        topic_id=row["topic_id"],
-        partition=row["partition"],
-        registration=registration_of(row),
-        cause=row["cause"],
-    )
+def _refused_in(row: Row) -> RefusedWrite | None:
+    size_bytes = row["refused_bytes"]
+    return None if size_bytes is None else RefusedWrite(size_bytes, tuple(row["refused_by"] or ()))
 
 
-def _decode_change(row: Row) -> PartitionChangeRecord:
-    return PartitionChangeRecord(
-        topic=row["topic"],
-        topic_id=row["topic_id"],
-        partition=row["partition"],
-        change=change_of(row),
-        leader_epoch=row["leader_epoch"],
-        partition_epoch=row["partition_epoch"],
-        cause=row["cause"],
-    )
+_Parts = Mapping[str, Callable[[Row], Any]]
+"""The fields of a record that are no column's plain value, and how a row says them."""
 
-
-_PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}
-_DECODERS: Final[Mapping[str, Callable[[Row], Record]]] = {
-    "ControllerRecord": _decode_controller,
-    "BrokerRecord": partial(_decode_broker, BrokerRecord),
-    "BrokerChangeRecord": partial(_decode_broker, BrokerChangeRecord),
-    **{cls.__name__: partial(_decode_sharing, cls) for cls in _SHARING},
-    "PartitionRecord": _decode_partition,
-    "PartitionChangeRecord": _decode_change,
+_BROKER: Final[_Parts] = {
+    "broker_state": lambda row: BrokerState(row["broker_state"]),
+    "refused": _refused_in,
+}
+_PARTS: Final[Mapping[Any, _Parts]] = {
+    **{cls: {} for cls in _PLAIN},
+    ControllerRecord: {"is_resignation": lambda row: row["result"] == RESIGNED},
+    BrokerRecord: _BROKER,
+    BrokerChangeRecord: _BROKER,
+    **{cls: {"partitions": _keys_from_wire} for cls in _SHARING},
+    PartitionRecord: {"registration": registration_of},
+    PartitionChangeRecord: {"change": change_of},
+}
+_KINDS: Final[Mapping[str, tuple[Any, _Parts]]] = {
+    cls.__name__: (cls, parts) for cls, parts in _PARTS.items()
 }

@@ -6,13 +6,15 @@ queued them decides on its own.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, get_args, get_type_hints
+from itertools import repeat
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.stored_json import parse_json
 
 
@@ -50,63 +52,42 @@ def _decode(encoded: bytes) -> list[PartitionReport]:
     if encoded[:16] != _digest(content):
         return []
     try:
-        return [_report(**fields) for fields in parse_json(content)]
+        return [_value(PartitionReport, fields) for fields in parse_json(content)]
     except (AttributeError, KeyError, TypeError, ValueError):
         return []  # of another version: it has fields that are not ours
 
 
-def _report(
-    *,
-    key: tuple[Any, int],
-    leader: Mapping[str, Any],
-    followers: Sequence[Mapping[str, Any]],
-    borders: Sequence[tuple[Any, Any]],
-    **plain: Any,
-) -> PartitionReport:
-    return PartitionReport(
-        key=PartitionKey(*_checked(key, PartitionKey)),
-        leader=_replica(leader),
-        followers=tuple(map(_replica, followers)),
-        borders=tuple((_Border(*_checked(border, _Border))) for border in borders),
-        **_checked_fields(plain, PartitionReport),
-    )
-
-
-def _replica(fields: Mapping[str, Any]) -> ReplicaReport:
-    if fields.keys() != set(ReplicaReport.__slots__):  # what is left out has no meaning here
-        raise ValueError(f"not a replica's report: {sorted(fields)}")
-    return ReplicaReport(**_checked_fields(fields, ReplicaReport))
-
-
-class _Border(NamedTuple):
-    offset: Offset
-    chain_digest: ChainDigest
-
-
-def _checked(values: Sequence[Any], kind: type) -> Sequence[Any]:
-    """Check that the values of a tuple are of the types that its fields have."""
-    _checked_fields(dict(zip(_types_of(kind), values, strict=True)), kind)
-    return values
-
-
-def _checked_fields(fields: Mapping[str, Any], kind: type) -> Mapping[str, Any]:
-    """Check that plain fields have values of their types: a report decides what is committed.
+def _value(kind: Any, found: Any) -> Any:
+    """Return a value of JSON as one of a type: a report decides what is committed.
 
     Raises:
-        TypeError, KeyError: One has not.
+        AttributeError, KeyError, TypeError, ValueError: It is none; what is left out has no meaning
+            here.
     """
-    types = _types_of(kind)
-    for name, value in fields.items():
-        if type(value) not in types[name]:
-            raise TypeError(f"{name} can't be {value!r:.40}")
-    return fields
+    plain: Any = getattr(kind, "__supertype__", kind)
+    if plain in (PartitionReport, ReplicaReport):
+        types = _types_of(plain)
+        if found.keys() != types.keys():
+            raise ValueError(f"not a report: {sorted(found)}")
+        return plain(**{name: _value(types[name], each) for name, each in found.items()})
+    if plain is PartitionKey:
+        return PartitionKey(*_values(_types_of(plain).values(), found))
+    kinds = get_args(plain)
+    if get_origin(plain) is tuple:
+        return tuple(_values(repeat(kinds[0], len(found)) if ... in kinds else kinds, found))
+    if kinds and type(found) is not NoneType:  # a value, or None
+        return _value(kinds[0], found)
+    if type(found) not in (kinds or (plain,)):
+        raise TypeError(f"{plain} can't be {found!r:.40}")
+    return found
+
+
+def _values(kinds: Iterable[Any], found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        raise TypeError(f"no list: {found!r:.40}")
+    return [_value(kind, each) for kind, each in zip(kinds, found, strict=True)]
 
 
 @lru_cache
-def _types_of(kind: type) -> dict[str, frozenset[type]]:
-    return {name: frozenset(_plain_types(hint)) for name, hint in get_type_hints(kind).items()}
-
-
-def _plain_types(hint: Any) -> Iterator[type]:
-    for each in get_args(hint) or (hint,):
-        yield getattr(each, "__supertype__", each)
+def _types_of(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)

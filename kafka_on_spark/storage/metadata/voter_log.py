@@ -8,11 +8,12 @@ are Parquet files of the same columns beside it.
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Final, TypeVar
 
 from kafka_on_spark.audit.history import TableCommit
@@ -86,47 +87,6 @@ T = TypeVar("T")
 
 TAIL_COMMITS_MAX: Final = 32
 """New commits whose files are read one by one; of more, the table's merged files are read."""
-
-
-def read_batches(
-    root_files: RootFiles,
-    uri: str,
-    files: Iterable[LogFile],
-    from_offset: Offset,
-    end_offset: Offset,
-) -> list[MetadataBatch]:
-    """Return the batches between two offsets; `files`: those of the table at `uri`, in order.
-
-    The last files are read first: they are small and soon merged, and then deleted a minute later,
-    and a long log takes longer to read.
-
-    Raises:
-        CorruptLogError: A file is missing or damaged, or there is a gap between two batches.
-        KafkaStorageError: The root does not answer.
-    """
-    wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < end_offset]
-    parts = []
-    for file in reversed(wanted):
-        path = f"{uri}/{file.path}"
-        content = root_files.read(path, METADATA_FILE_BYTES_MAX)
-        parts.append(
-            decode_file(
-                content,
-                path,
-                from_offset=from_offset,
-                end_offset=end_offset,
-                wanted=file.rows_between(from_offset, end_offset),
-            )
-        )
-    batches = [batch for part in reversed(parts) for batch in part]
-    expected = from_offset
-    for batch in batches:
-        if batch.base_offset != expected:
-            raise CorruptLogError(
-                "a gap in the metadata log", expected=expected, found=batch.base_offset
-            )
-        expected = batch.end_offset
-    return batches
 
 
 class NewestFiles:
@@ -375,7 +335,28 @@ class DeltaVoterLog:
     def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets, of one version of the table."""
         files = self._files_between(from_offset, to_offset, ())
-        batches = read_batches(self._files, self.uri, files, from_offset, to_offset)
+        wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
+        parts = []
+        # The last files first: they are small and soon merged, and then deleted a minute later, and
+        # a long log takes longer to read.
+        for file in reversed(wanted):
+            path = f"{self.uri}/{file.path}"
+            part = decode_file(
+                self._files.read(path, METADATA_FILE_BYTES_MAX),
+                path,
+                from_offset=from_offset,
+                end_offset=to_offset,
+                wanted=file.rows_between(from_offset, to_offset),
+            )
+            parts.append(part)
+        batches = [batch for part in reversed(parts) for batch in part]
+        expected = from_offset
+        for batch in batches:
+            if batch.base_offset != expected:
+                raise CorruptLogError(
+                    "a gap in the metadata log", expected=expected, found=batch.base_offset
+                )
+            expected = batch.end_offset
         if any(map(has_expired, batches)):
             raise self.history_expired()
         return batches
@@ -459,12 +440,11 @@ class DeltaVoterLog:
     def _offset_at(self, time_ms: int) -> Offset:
         files = self._files_now()
         end = Offset(files[-1].end_offset if files else 0)
-        return log_end_at(self._batch_times(files), end, time_ms)
-
-    def _batch_times(self, files: Iterable[LogFile]) -> Iterator[tuple[Offset, int]]:
-        for file in files:
-            path = f"{self.uri}/{file.path}"
-            yield from batch_times(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        paths = (f"{self.uri}/{file.path}" for file in files)
+        times = (
+            batch_times(self._files.read(each, METADATA_FILE_BYTES_MAX), each) for each in paths
+        )
+        return log_end_at(chain.from_iterable(times), end, time_ms)
 
     # The rest of the root
 
