@@ -79,15 +79,6 @@ def test_a_cleaner_that_stopped_half_way_leaves_no_damage(life, few_kept, follow
     assert coverage_of(report, follower) == (checkpoint_of(follower), follower.version)
 
 
-def test_a_history_that_may_be_cleaned_and_is_whole_is_checked_from_its_beginning(
-    life, few_kept, follower
-):
-    report = life.fsck()
-
-    assert report.is_clean
-    assert coverage_of(report, follower) == (0, follower.version)
-
-
 @pytest.mark.parametrize("is_stray_there", [False, True])
 def test_a_commit_missing_above_what_is_cleaned_is_damage(life, cleaned, is_stray_there):
     if is_stray_there:

@@ -206,20 +206,6 @@ def test_a_hint_at_a_checkpoint_that_is_not_there_is_found(life, follower):
     assert finding.sentence.endswith("which is not there")
 
 
-def test_a_history_that_was_cleaned_up_is_checked_from_where_it_begins(life, follower):
-    log = follower.folder / "_delta_log"
-    [path] = log.glob("*.checkpoint.parquet")
-    first = int(path.name[:20])
-    for version in range(first):
-        follower.commit_file(version).unlink()
-
-    report = life.fsck()
-
-    assert report.is_clean
-    [coverage] = [each for each in report.coverage if each.table.broker_id == follower.broker_id]
-    assert (coverage.first_version, coverage.last_version) == (first, follower.version)
-
-
 def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
     [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
     first = int(path.name[:20])

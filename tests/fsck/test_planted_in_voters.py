@@ -260,15 +260,3 @@ def test_i15_a_snapshot_that_says_another_epoch(base):
 
     assert "its name says epoch 0000000009, the log has epoch" in finding.sentence
     assert finding.place.voter_id == NAMES.index(other) + 1
-
-
-def test_i15_a_snapshot_of_what_is_not_committed(base):
-    _, (other, _) = leader_of(base)
-    snapshots = base / other / "snapshots"
-    snapshots.mkdir(exist_ok=True)
-    (snapshots / f"{10**6:020d}-{2:010d}.parquet").write_bytes(b"x")
-
-    finding = one_of(checked(base), "I15")
-
-    assert "it ends above the log's end" in finding.sentence
-    assert finding.place.voter_id == NAMES.index(other) + 1
