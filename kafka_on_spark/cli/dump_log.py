@@ -1,11 +1,10 @@
 """`dump-log`: shows the logs of replicas, batch by batch or record by record.
 
-Null, empty, text and bytes differ. In JSON, text is a string, null is null, and bytes that are not
-UTF-8 are `{"base64": "..."}`. In a table, text stands in quotes; null and base64:... without.
+Null, empty, text and bytes differ: text stands in quotes, null is null, and bytes that are not
+UTF-8 are `{"base64": "..."}`, in a table as in JSON.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -31,7 +30,7 @@ from kafka_on_spark.storage.replicas.replica_inspection import (
     batch_records,
     load_replica,
 )
-from kafka_on_spark.visible import quoted
+from kafka_on_spark.visible import quoted, visible_json
 
 COLUMNS: Final = (
     "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
@@ -40,7 +39,6 @@ COLUMNS: Final = (
 RECORD_COLUMNS: Final = (
     "partition broker offset timestamp leader_epoch is_committed key value headers"
 )
-_PLAIN_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @alone()
@@ -62,9 +60,8 @@ def dump_log(
 ) -> None:
     """Show the logs of replicas, committed or not.
 
-    Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with
-    base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit
-    code is 1 if a file is damaged.
+    A key or a value is a text "in quotes", {"base64": "…"} where it is not UTF-8, or null. With
+    --verify, the exit code is 1 if a file is damaged.
     """
     image, codes = session.cluster.image, {0}
     if partition is None:
@@ -214,24 +211,9 @@ def _record_row(
 
 def _shown_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's row with its content as a table shows it."""
-    return {
-        **row,
-        "key": Shown(_shown(row["key"])),
-        "value": Shown(_shown(row["value"])),
-        "headers": _shown_headers(row["headers"]),
-    }
+    headers = Shown(visible_json(row["headers"])) if row["headers"] else None
+    return {**row, "key": _cell(row["key"]), "value": _cell(row["value"]), "headers": headers}
 
 
-def _shown_headers(headers: Sequence[Mapping[str, Any]]) -> Shown | None:
-    pairs = [f"{_name(each['key'])}={_shown(each['value'])}" for each in headers]
-    return Shown(", ".join(pairs)) if pairs else None
-
-
-def _name(key: str) -> str:
-    return key if _PLAIN_NAME.fullmatch(key) else quoted(key)
-
-
-def _shown(content: Content) -> str:
-    if content is None:
-        return "null"
-    return quoted(content) if isinstance(content, str) else f"base64:{content['base64']}"
+def _cell(content: Content) -> Shown:
+    return Shown(quoted(content) if isinstance(content, str) else visible_json(content))

@@ -1,6 +1,7 @@
 """`log-dirs`, `replica-verification`, `replicas`: what lies on disks, and whether it is equal."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
@@ -115,16 +116,7 @@ def _compared(
             note(f"{name} was deleted meanwhile: {error}.")
         else:
             found = compare_partition(image, key, session.options, is_deep=is_deep)
-            rows.append(
-                {
-                    "topic": name.topic,
-                    "partition": found.partition,
-                    "replica_count": found.replica_count,
-                    "batch_count": found.batch_count,
-                    "read_bytes": found.read_bytes,
-                    "differences": list(found.differences),
-                }
-            )
+            rows.append({"topic": name.topic, **asdict(found)})
     return rows
 
 

@@ -22,7 +22,7 @@ from kafka_on_spark.cli.session import Session
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 
-UPKEEP_COLUMNS: Final = "topic partition broker kind count what bytes left error"
+UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"
 
 
@@ -114,20 +114,7 @@ def maintain(
     """
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
-    rows = [
-        {
-            "topic": row.topic,
-            "partition": row.partition,
-            "broker": row.broker_id,
-            "kind": row.kind,
-            "count": row.count,
-            "what": row.what,
-            "bytes": row.size_bytes,
-            "left": row.is_left,
-            "error": row.error,
-        }
-        for row in report.rows
-    ]
+    rows = [asdict(row) for row in report.rows]
     if session.output is Output.JSON:
         fields = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
         write_json({**fields, "not_looked_at": list(report.not_looked_at)})

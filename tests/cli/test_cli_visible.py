@@ -125,7 +125,7 @@ CONTENT = [
     pytest.param(b"a  b",          "a  b",                 '"a  b"',                               id="blanks"),
     pytest.param(b'"\\x1b"',       '"\\x1b"',              '"\\"\\\\x1b\\""',                      id="quotes and backslashes"),
     pytest.param("né 日本".encode(), "né 日本",              '"né 日本"',                            id="other letters"),
-    pytest.param(b"\xff\x00",      {"base64": "/wA="},     "base64:/wA=",                          id="no UTF-8"),
+    pytest.param(b"\xff\x00",      {"base64": "/wA="},     '{"base64": "/wA="}',                   id="no UTF-8"),
     pytest.param(b"base64:/wA=",   "base64:/wA=",          '"base64:/wA="',                        id="text that looks like it"),
 ]  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_null_empty_text_and_bytes_are_told_apart(
 
     assert (row["key"], row["headers"]) == (as_json, [{"key": "h", "value": as_json}])
     assert f"  {as_cell}  " in line
-    assert line.endswith(f'"v"    h={as_cell}')
+    assert '"v"    [{"key": "h", "value": ' in line
 
 
 def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic):

@@ -145,13 +145,3 @@ class Metric:
     value: float
     sum_ms: float = 0.0
     buckets: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def is_counter(self) -> bool:
-        """It only rises, as long as the process lives."""
-        return (self.type, self.name) not in GAUGES
-
-    @property
-    def help(self) -> str:
-        """What it says, in a sentence."""
-        return HELP[self.type, self.name]
