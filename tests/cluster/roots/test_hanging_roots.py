@@ -13,7 +13,7 @@ from tests.cluster.folders import quick_folder
 from tests.cluster.scripts import SECONDS, printed_by
 
 PRELUDE = """
-import glob, os, sys, threading, time
+import os, sys, threading, time
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.storage.calls import deadlines
@@ -30,12 +30,6 @@ def append(value, **more):
     return cluster.append("orders", each, **more).record_count
 def leaders():
     return [each.leader for each in cluster.describe_topic("orders").partitions]
-def anew():
-    global cluster
-    cluster.close()
-    from kafka_on_spark.spark.run.opening import replica_store
-    replica_store.cache_clear()
-    cluster = Cluster.open(f"{base}/meta")
 def pipe(path):
     if os.path.exists(path):
         os.unlink(path)
