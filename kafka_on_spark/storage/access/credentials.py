@@ -6,9 +6,8 @@ environment and files, and they stay in its memory.
 
 import os
 import re
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
@@ -23,8 +22,8 @@ _NAME: Final = re.compile(r"profile:[^\s:]+|env:[A-Za-z_][A-Za-z0-9_]*")
 _KEY_NAMES: Final = ("aws_access_key_id", "access_key_id")
 _TOKEN_NAMES: Final = ("aws_session_token", "session_token", "aws_token", "token")
 _PROFILE_NAMES: Final = ("aws_profile", "profile")
-_FRESH_SECONDS: Final = 60
-"""How long a profile is used before its files are looked at again: keys are rotated."""
+PROFILES_MAX: Final = 32
+"""Profiles that this process keeps as it has read them."""
 
 _FILES: Final = {
     "AWS_CONFIG_FILE": "~/.aws/config",
@@ -117,9 +116,9 @@ def _from_environment(prefix: str, url: str) -> dict[str, str]:
 
 def _from_profile(profile: str, url: str) -> dict[str, str]:
     try:
-        return _profile(profile).options()
+        return _options_of(*_read_profile(profile, _stamps()))
     except LookupError as error:
-        _profiles.pop(profile, None)  # it is read again: somebody may mend it
+        _read_profile.cache_clear()  # its keys have expired: somebody may mend it
         raise KafkaStorageError(
             f"{url} has the credentials profile:{profile}, {error.args[0]}: add it to"
             " ~/.aws/credentials, or to the files that AWS_SHARED_CREDENTIALS_FILE and"
@@ -127,63 +126,8 @@ def _from_profile(profile: str, url: str) -> dict[str, str]:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """A profile as its files had it.
-
-    Attributes:
-        credentials: botocore's. Temporary keys, which expire, it gets anew by itself, and says the
-            same until then: each set of keys has a client of its own.
-        config: The profile's other settings.
-        stamps: What tells its files from others of their names.
-    """
-
-    credentials: Any
-    config: Mapping[str, Any]
-    stamps: tuple[object, ...]
-
-    @property
-    def stays_fresh(self) -> bool:
-        """Whether it need not be read again: its keys are temporary, and its files the same."""
-        return hasattr(self.credentials, "refresh_needed") and self.stamps == _stamps()
-
-    def options(self) -> dict[str, str]:
-        """Return the options of now.
-
-        Raises:
-            LookupError: Its keys have expired, and there are no new ones.
-        """
-        from botocore.exceptions import BotoCoreError  # here: as in `_read_profile`
-
-        try:
-            keys = self.credentials.get_frozen_credentials()
-        except BotoCoreError as error:
-            raise _unreadable(error) from None
-        return _options_of(keys, self.config)
-
-
-_profiles: Final[dict[str, tuple[float, _Profile]]] = {}
-"""The profiles that this process uses, and when they were last looked at, in monotonic seconds. It
-is a module global since the environment and the files that they come from are the process's."""
-
-
-def _profile(name: str) -> _Profile:
-    """Return a profile.
-
-    Raises:
-        LookupError: There is none; its text says why. This is not kept: it may be added.
-    """
-    now = time.monotonic()
-    looked_at, found = _profiles.get(name, (now, None))
-    if found is not None and now - looked_at < _FRESH_SECONDS:
-        return found
-    if found is None or not found.stays_fresh:
-        found = _read_profile(name)
-    _profiles[name] = now, found
-    return found
-
-
 def _stamps() -> tuple[object, ...]:
+    """Return what tells the files of profiles from others of their names."""
     return tuple(map(_stamp, _FILES.items()))
 
 
@@ -196,7 +140,15 @@ def _stamp(file: tuple[str, str]) -> tuple[object, ...]:
     return path, found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read_profile(profile: str) -> _Profile:
+@lru_cache(maxsize=PROFILES_MAX)
+def _read_profile(profile: str, _stamps: tuple[object, ...]) -> tuple[Any, Mapping[str, Any]]:
+    """Return botocore's credentials of a profile, and its other settings, as files of these stamps
+    have them. Temporary keys botocore gets anew by itself, and says the same until then: each set
+    of keys has a client of its own.
+
+    Raises:
+        LookupError: There is no such profile; its text says why. This is not kept: it may be added.
+    """
     # In the function: botocore comes with the extra s3 only, and other roots need none of it. It
     # can move up once the package requires s3fs.
     try:
@@ -204,7 +156,6 @@ def _read_profile(profile: str) -> _Profile:
         from botocore.session import Session
     except ImportError:
         raise LookupError("which need the package s3fs that is not installed") from None
-    stamps = _stamps()  # first: who changes a file while it is read has it read again
     try:
         session = Session(profile=profile)
         credentials: Any = session.get_credentials()
@@ -213,14 +164,25 @@ def _read_profile(profile: str) -> _Profile:
         raise _unreadable(error) from None
     if credentials is None:
         raise LookupError("which has no keys")
-    return _Profile(credentials, config, stamps)
+    return credentials, config
 
 
 def _unreadable(error: Exception) -> LookupError:
     return LookupError(f"which can't be read ({type(error).__name__})")
 
 
-def _options_of(keys: Any, config: Mapping[str, Any]) -> dict[str, str]:
+def _options_of(credentials: Any, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of now.
+
+    Raises:
+        LookupError: The keys have expired, and there are no new ones.
+    """
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        keys = credentials.get_frozen_credentials()
+    except BotoCoreError as error:
+        raise _unreadable(error) from None
     endpoint = str(config.get("endpoint_url", ""))
     found = {
         "aws_access_key_id": keys.access_key,

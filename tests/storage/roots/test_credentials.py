@@ -1,8 +1,8 @@
 """Credentials by name: from a profile or the environment, by bucket, and errors for wrong names."""
 
+import os
 import pickle
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -42,9 +42,9 @@ def _environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("STORE_AWS_ACCESS_KEY_ID", "id-of-store")
     monkeypatch.setenv("STORE_AWS_SECRET_ACCESS_KEY", SECRET)
-    credentials._profiles.clear()
+    credentials._read_profile.cache_clear()
     yield
-    credentials._profiles.clear()
+    credentials._read_profile.cache_clear()
 
 
 ONE = {
@@ -132,20 +132,8 @@ def test_missing_credentials_are_one_sentence_with_root_and_name(monkeypatch, na
     assert not [word for word in [URL, *words] if word not in said]
 
 
-@pytest.fixture
-def minute(monkeypatch):
-    """Have a clock of the process that stands; each call lets a minute pass."""
-    now = [0.0]
-    monkeypatch.setattr(credentials, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    def passes():
-        now[0] += 60
-
-    return passes
-
-
 def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
-    monkeypatch, tmp_path, minute
+    monkeypatch, tmp_path
 ):
     """A service that runs for months would else keep a client of each key that it had."""
     monkeypatch.setattr(storage_options, "_LOOKED_UP_MAX", 4)
@@ -154,9 +142,9 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
     for number in range(s3_files.CLIENTS_MAX + 8):
         keys = f"aws_access_key_id = id-{number}\naws_secret_access_key = secret-{number}\n"
         (tmp_path / "config").write_text(f"[profile often]\n{keys}")
+        os.utime(tmp_path / "config", (number, number))
         seen.append(filesystem(URL, options))
         assert filesystem(URL, options) is seen[-1]
-        minute()
 
     assert len({each.key for each in seen}) == len(seen)
     assert s3_files._s3_files.cache_info().currsize <= s3_files.CLIENTS_MAX
@@ -177,7 +165,7 @@ def test_a_forked_child_has_file_systems_of_its_own(monkeypatch):
     assert filesystem(URL, options) is childs
 
 
-def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_path, minute):
+def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_path):
     """Each new set of them is another client, and a request to whoever gives them."""
     process = tmp_path / "keys"
     process.write_text(
@@ -192,11 +180,8 @@ def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_
     first = options.for_url(URL)
 
     for _ in range(5):
-        minute()
         assert options.for_url(URL) == first
     config.write_text(f"{config.read_text()}region = eu-west-1\n")
-    assert options.for_url(URL) == first, "files are looked at once a minute"
-    minute()
 
     other = options.for_url(URL)
     assert other["aws_region"] == "eu-west-1"
