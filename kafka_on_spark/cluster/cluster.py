@@ -662,7 +662,6 @@ class Cluster:
         group_instance_id: str | None = None,
         group_remote_assignor: str | None = None,
         max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
-        commit_beginning: bool | None = None,
         on_assigned: OnPartitions | None = None,
         on_revoked: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
@@ -674,8 +673,8 @@ class Cluster:
         of range, at `auto_offset_reset`: "earliest", "latest", or "none", which fails. Partitions
         that are added while it reads are read from their beginning. With `enable_auto_commit` it
         commits what was processed, at most each `auto_commit_interval_ms`, and when it is closed.
-        With `commit_beginning` (None: as `enable_auto_commit`) a member commits where it begins as
-        it takes a partition of which the group has no offset.
+        A member commits where it begins, too, as it takes a partition of which the group has no
+        offset.
 
         A consumer of topics or a pattern with a `group` is a member of it from its first poll on:
         the members share out the partitions. It is told of those that come and go by `on_assigned`,
@@ -717,7 +716,6 @@ class Cluster:
             group_instance_id=group_instance_id,
             group_remote_assignor=group_remote_assignor,
             max_poll_interval_ms=max_poll_interval_ms,
-            commit_beginning=commit_beginning,
         )
         subscription = subscription_of(image, topics, pattern, partitions)
         return Consumer(self._now, settings, subscription, consumer_timeout_ms, **callbacks)

@@ -285,8 +285,7 @@ def test_members_are_described_and_removed(call, group, topic, cluster):
 
 def test_a_group_with_members_and_no_offsets_is_there_and_is_not_deleted(call, topic, cluster):
     named = ("--group", f"new-{topic}")
-    options = {"enable_auto_commit": False, "commit_beginning": False}
-    with cluster.consumer(topic, group=named[1], **options) as consumer:
+    with cluster.consumer(topic, group=named[1], enable_auto_commit=False) as consumer:
         consumer.poll(0)
 
         for action in (("--delete",), ("--delete-offsets", "--topic", topic)):

@@ -31,11 +31,10 @@ class ConsumerSettings:
         auto_offset_reset: Where it begins in a partition of which the group has no offset, or one
             that is out of range: EARLIEST, LATEST or NONE, which fails. Source: auto.offset.reset.
         max_poll_records: Rows that one poll returns at most. Source: max.poll.records.
-        enable_auto_commit: Whether it commits what was processed. Source: enable.auto.commit.
+        enable_auto_commit: Whether it commits what was processed; and, as a member that takes a
+            partition of which the group has no offset, where it begins: who comes later begins
+            there, and skips nothing. Source: enable.auto.commit.
         auto_commit_interval_ms: How often, at most. Source: auto.commit.interval.ms.
-        commit_beginning: Whether a member that takes a partition commits where it begins, if the
-            group has no offset of it: who comes later begins there, and skips nothing. None: as
-            `enable_auto_commit`.
         client_rack: Replicas of this rack are read first; None: the leader is. Source: client.rack.
         group_instance_id: Name of a static member, which keeps its partitions while it restarts;
             None: it is none. Source: group.instance.id.
@@ -55,7 +54,6 @@ class ConsumerSettings:
     max_poll_records: int = MAX_POLL_RECORDS
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS
-    commit_beginning: bool | None = None
     client_rack: str | None = None
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
@@ -82,12 +80,9 @@ class ConsumerSettings:
                 )
 
     def _check_types(self) -> None:
-        flags = {"enable_auto_commit": self.enable_auto_commit}
-        if self.commit_beginning is not None:
-            flags["commit_beginning"] = self.commit_beginning
-        for name, flag in flags.items():
-            if not isinstance(flag, bool):
-                raise InvalidRequestError(f"{name} can't be {flag!r}: give True or False")
+        flag = self.enable_auto_commit
+        if not isinstance(flag, bool):
+            raise InvalidRequestError(f"enable_auto_commit can't be {flag!r}: give True or False")
         for name in ("client_rack", "group_instance_id", "group_remote_assignor"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, InvalidRequestError)
@@ -101,8 +96,5 @@ class ConsumerSettings:
     def place_committed(self) -> str | None:
         """EARLIEST or LATEST: where a member begins without an offset, which is committed as it
         takes a partition. None: nothing is."""
-        is_asked = self.commit_beginning
-        if is_asked is None:
-            is_asked = self.enable_auto_commit
-        is_committed = is_asked and self.group is not None and self.auto_offset_reset != NONE
+        is_committed = self.is_auto_commit and self.auto_offset_reset != NONE
         return self.auto_offset_reset if is_committed else None

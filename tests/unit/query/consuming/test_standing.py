@@ -6,7 +6,6 @@ from kafka_on_spark.controller.groups.offsets import added_since
 from kafka_on_spark.errors import (
     HistoryExpiredError,
     InvalidConfigError,
-    InvalidRequestError,
     LogTruncatedError,
     OffsetOutOfRangeError,
 )
@@ -264,18 +263,15 @@ def test_settings_that_are_wrong_are_refused(wrong):
 
 
 def test_without_a_group_nothing_is_committed():
-    without = ConsumerSettings(**GIVEN | {"group": None, "commit_beginning": True})
+    without = ConsumerSettings(**GIVEN | {"group": None})
 
     assert ConsumerSettings(**GIVEN).is_auto_commit
     assert not without.is_auto_commit
     assert without.place_committed is None
 
 
-def test_where_a_member_begins_is_committed_as_offsets_are_or_as_it_is_asked_for():
+def test_where_a_member_begins_is_committed_as_offsets_are():
     by_hand = GIVEN | {"enable_auto_commit": False}
 
     assert ConsumerSettings(**GIVEN).place_committed == "latest"
     assert ConsumerSettings(**by_hand).place_committed is None
-    assert ConsumerSettings(**by_hand, commit_beginning=True).place_committed == "latest"
-    with pytest.raises(InvalidRequestError, match="commit_beginning can't be 'yes'"):
-        ConsumerSettings(**GIVEN, commit_beginning="yes")
