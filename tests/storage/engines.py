@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.storage.delta import opening
 from kafka_on_spark.storage.delta.checkpoints import read_checkpoint
-from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoints_in,
     commit_path,
@@ -74,7 +74,7 @@ class KeptTable:
         """Open the table as our process does; raise as that does."""
         self.uri = uri
         self.files = RootFiles(uri, options)
-        with mock.patch.object(void_commits, "RECHECK_SECONDS", 0.0):
+        with mock.patch.object(opening, "RECHECK_SECONDS", 0.0):
             self.log = opened(uri, options)
         if last_checkpoint(self.files, uri) < 0:
             # A copy may lack the checkpoint that its hint names: the next checkpoint mends that.

@@ -27,8 +27,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.log.raft_log import RaftBatch
-from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
-from kafka_on_spark.raft.tables.appending import append
+from kafka_on_spark.raft.tables.appending import Outcome, append, outcome_of
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from kafka_on_spark.service.quorum.leader_looks import Led

@@ -48,9 +48,8 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     log_folder,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
-from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
-from kafka_on_spark.storage.delta.opening import open_table, read_step
+from kafka_on_spark.storage.delta.opening import VoidCommits, open_table, read_step
 from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError

@@ -4,6 +4,7 @@ A checkpoint that can't be read is passed over for an older one: the commits aft
 are kept. A gap in the commits, or a commit that can't be read, is damage.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,10 +25,9 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     log_folder,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
-from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 LISTINGS_MAX: Final = 3
 """How often a log is listed in which a commit is missing before it is called damaged: files come
@@ -35,6 +35,47 @@ and go while a local folder is listed, and are cleaned before they are read."""
 
 READ_AT_ONCE: Final = 64
 """Commits whose bytes a store is asked for at once: its answer takes long, a disk's doesn't."""
+
+
+RECHECK_SECONDS: Final = 2.0
+"""Between the two checks that find a commit void: one that was being written has bytes by then."""
+
+
+class VoidCommits:
+    """The void commits of one table that this process has found: without bytes, since a power cut
+    may keep a file's name and lose its bytes.
+
+    Each is a version without actions, to delta-rs, Spark and Polars alike. Nothing is removed or
+    put in its place; the next commit is the version after it. No process has counted such a commit,
+    since a process flushes a commit and checks its bytes before it counts it. Had one been counted
+    and emptied later, the log would end below the high watermark, or have a gap.
+    """
+
+    def __init__(self, files: RootFiles, uri: str) -> None:
+        self._files = files
+        self._uri = uri
+        self._known: set[int] = set()
+
+    def knows(self, version: int) -> bool:
+        """Return whether a commit was found void."""
+        return version in self._known
+
+    def check(self, versions: Sequence[int]) -> None:
+        """Check that commits that were seen without bytes still have none.
+
+        Raises:
+            KafkaStorageError: One was being written, or the root does not answer.
+        """
+        fresh = [each for each in versions if each not in self._known]
+        if not fresh:
+            return
+        time.sleep(RECHECK_SECONDS)
+        for version in fresh:
+            if self._files.size(commit_path(self._uri, version)) != 0:
+                raise KafkaStorageError(
+                    f"the commit {version} of {self._uri} was being written: try again"
+                )
+        self._known.update(fresh)
 
 
 @dataclass(frozen=True, slots=True)

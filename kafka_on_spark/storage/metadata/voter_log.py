@@ -10,11 +10,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
 
 from kafka_on_spark.audit.history import TableCommit
 from kafka_on_spark.errors import (
@@ -37,6 +40,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.raft.log.lookups import has_write, is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
+from kafka_on_spark.raft.log.runs import copied_together
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable, goes_on_from
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.ports import UNREADABLE, VoterLog
@@ -58,20 +62,22 @@ from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
     decode_file,
     decode_parts,
+    decode_tables,
+    encode_file,
+    encode_rows,
+    expired_rows,
+    first_row,
+    merge_files,
+    times_of,
 )
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
     add_file,
     files_added_by,
     log_files,
+    new_file,
     raft_log_of,
     remove_file,
-)
-from kafka_on_spark.storage.metadata.voter_files import (
-    EncodedBatch,
-    encoded,
-    read_encoded,
-    write_batches,
 )
 from kafka_on_spark.storage.metadata.voter_format import (
     HISTORY_START,
@@ -81,12 +87,115 @@ from kafka_on_spark.storage.metadata.voter_format import (
     table_of,
 )
 from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 T = TypeVar("T")
 
 TAIL_COMMITS_MAX: Final = 32
 """New commits whose files are read one by one; of more, the table's merged files are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch, or a run of them, as the bytes of a file: who has written it need not read it to
+    copy it.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        end_offset: Offset after its last record.
+        time_ms: When it was made.
+        content: The bytes.
+        has_expired: Records in it are gone.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    time_ms: int
+    content: pa.Buffer
+    has_expired: bool = False
+
+
+def encoded(batch: MetadataBatch) -> EncodedBatch:
+    """Return a batch as the bytes of a file."""
+    content = encode_file(batch.records, batch.stamp, batch.base_offset)
+    return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
+
+
+def read_encoded(
+    root_files: RootFiles, uri: str, files: Sequence[LogFile], header: RaftBatch
+) -> EncodedBatch:
+    """Return the rows of a header, which may be a long run, as they are: no record is made. `files`
+    are those of the table at `uri`, in order.
+
+    Raises:
+        CorruptLogError: A file is missing or damaged, or lacks some of them.
+        KafkaStorageError: The root does not answer.
+    """
+    newest: list[pa.Table] = []
+    has_expired = False
+
+    def parts() -> Iterator[pa.Table]:
+        nonlocal has_expired
+        for file in files:
+            if file.end_offset <= header.base_offset or file.base_offset >= header.end_offset:
+                continue
+            path = f"{uri}/{file.path}"
+            content = root_files.read(path, METADATA_FILE_BYTES_MAX)
+            wanted = file.rows_between(header.base_offset, header.end_offset)
+            for part in decode_tables(content, path, file.size, wanted):
+                first = max(wanted.start - first_row(part), 0)
+                rows = part.slice(first, wanted.stop - first_row(part) - first)
+                newest[:] = [rows.slice(rows.num_rows - 1)]
+                has_expired |= expired_rows(rows)
+                yield rows
+
+    content, count = encode_rows(parts())
+    if count != header.end_offset - header.base_offset:
+        raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
+    [time_ms] = times_of(newest[0])
+    return EncodedBatch(header.base_offset, header.end_offset, time_ms, content, has_expired)
+
+
+def write_batches(
+    files: RootFiles, uri: str, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
+) -> list[LogFile]:
+    """Write `batches`, oldest first, as flushed files: one a header, or one of many that are known
+    to be committed. Return the files.
+
+    Every file has a name of its own, so a batch that was cut and is brought back by a later leader
+    comes under another name than the one that a cleaner may be removing.
+
+    Raises:
+        CorruptLogError: The batches are not those of the headers.
+        KafkaStorageError: The root does not answer.
+    """
+    added = []
+    place = 0
+    for group in copied_together(headers):
+        first = place
+        while place < len(batches) and batches[place].end_offset <= group[-1].end_offset:
+            place += 1
+        own = batches[first:place]
+        ends = own and (own[0].base_offset, own[-1].end_offset)
+        if ends != (group[0].base_offset, group[-1].end_offset):
+            raise CorruptLogError(
+                f"a batch at {group[0].base_offset} is missing where it is copied from"
+            )
+        added.append(_write(files, uri, group, own))
+    if added and is_local(uri):
+        flush([uri])
+    return added
+
+
+def _write(
+    files: RootFiles, uri: str, group: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
+) -> LogFile:
+    path = f"{group[0].base_offset:020d}-{uuid4().hex}.parquet"
+    content = batches[0].content
+    if len(batches) > 1:
+        content, _ = merge_files([(each.content, path) for each in batches])
+    files.write(f"{uri}/{path}", content)
+    return new_file(path, content.size, group, batches[-1].time_ms)
 
 
 class NewestFiles:

@@ -16,8 +16,7 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.delta import conditional_commit, opening
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of
@@ -144,7 +143,7 @@ def life():
 
 @pytest.fixture
 def restored(life, monkeypatch):
-    monkeypatch.setattr(void_commits, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(opening, "RECHECK_SECONDS", 0.01)
     shutil.rmtree(life.base)
     shutil.copytree(life.base.with_name("before"), life.base)
     replica_store.cache_clear()

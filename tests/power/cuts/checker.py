@@ -17,7 +17,7 @@ from typing import Any, Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.delta import opening
 from tests.power.cuts.clients import PARTITIONS, TOPIC, create, create_topic, hurry
 
 RECHECK_S: Final = 0.05
@@ -227,7 +227,7 @@ def main(arguments: list[str]) -> None:
     """Answer orders until there are no more."""
     disk, notes = map(Path, arguments)
     hurry()
-    void_commits.RECHECK_SECONDS = RECHECK_S  # type: ignore[misc]
+    opening.RECHECK_SECONDS = RECHECK_S  # type: ignore[misc]
     for line in sys.stdin:
         verdict = check(disk, notes, **json.loads(line))
         print(json.dumps(asdict(verdict)), flush=True)

@@ -17,7 +17,6 @@ from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.storage.calls import deadlines, side_by_side
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads, Job
 from kafka_on_spark.storage.delta import checkpoints, opening, table_history
-from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata import (
     metadata_archive,
     metadata_snapshots,
@@ -44,7 +43,7 @@ _OF_BYTES: Final = (
 def quick() -> Iterator[None]:
     """Compute nothing twice, and wait for nobody who might write a commit: nobody does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(void_commits, "RECHECK_SECONDS", 0.0)
+        patch.setattr(opening, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
         for module, name in ((segments, "parquet_batches"), (metadata_archive, "decode_rows")):

@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.delta import opening
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots.roots import RootFiles
@@ -102,13 +102,13 @@ def checks(monkeypatch):
     happens = []
 
     def pause(seconds):
-        assert seconds == void_commits.RECHECK_SECONDS
+        assert seconds == opening.RECHECK_SECONDS
         for act in happens:
             act()
         checks.append(seconds)
 
     checks = []
-    monkeypatch.setattr(void_commits, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(opening, "time", SimpleNamespace(sleep=pause))
     return happens, checks
 
 

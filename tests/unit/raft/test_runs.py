@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.log.runs import copied_together, merging_end, runs_of
-from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
+from kafka_on_spark.raft.tables.appending import Outcome, outcome_of
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from tests.unit.raft.voters import VOTERS, key, log

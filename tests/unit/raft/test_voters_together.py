@@ -37,8 +37,8 @@ from kafka_on_spark.raft.quorum.generations import (
     given_up,
 )
 from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
-from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
+from kafka_on_spark.raft.tables.appending import Outcome, outcome_of
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from tests.unit.raft.voters import BOOTSTRAP, VOTERS, key, log, table, voter
