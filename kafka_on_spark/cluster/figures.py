@@ -36,7 +36,7 @@ def metrics_of(
 ) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it but the room on local disks:
     the image is the newest that this process knows. `is_cut_off`: that is too old."""
-    image, watch = services.metadata.image, services.keeping.watch
+    image = services.metadata.image
     now_ms = services.clock.now_ms()
     services.counts.forget_gone(image)
     is_controller = is_held_by(image, services.controller_id)
@@ -44,7 +44,7 @@ def metrics_of(
         *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
         *(() if is_cut_off else [_time_ahead(image, now_ms)]),
         *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
-        *upkeep_metrics(logs, watch, watch.orphan_bytes(image)),
+        *upkeep_metrics(logs, services.keeping.totals),
         *services.counts.metrics(),
         *FLUSHES.metrics(),
         *_of_roots(services),

@@ -15,13 +15,12 @@ from kafka_on_spark.service.compact.replica_looks import (
 from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.passes import Passes, Submit
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
-from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION
 
 
 class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
     """Decisions of compaction as one process makes them."""
 
-    kind = COMPACTION
+    kind = "compaction"
     interval = "log.cleaner.backoff.ms"
 
     def _is_wanted(self, settings: Settings) -> bool:
@@ -61,7 +60,7 @@ def _row(order: CompactionLookOrder, look: Look[CompactionReport], cause: str | 
         topic=order.addresses[0].topic,
         partition=order.key.partition,
         broker_id=order.addresses[0].broker_id,
-        kind=COMPACTION,
+        kind=CompactionPasses.kind,
         count=int(cause is not None),
         what="" if cause is None else f"decision: {cause}",
         size_bytes=0 if cause is None or look.report is None else look.report.dirt.dirty_bytes,

@@ -18,7 +18,6 @@ GAUGES: Final[Mapping[tuple[str, str], str]] = {
         "LogCleanerManager",
         "max-dirty-percent",
     ): "Largest dirty part of a compacted log, in percent.",
-    ("Upkeep", "orphan-bytes"): "Files that no commit names, in replicas that it has cleaned.",
     ("KafkaController", "ActiveControllerCount"): "1: this process is the controller.",
     ("KafkaController", "ActiveBrokerCount"): "Brokers that are not fenced.",
     ("KafkaController", "FencedBrokerCount"): "Brokers that are fenced.",

@@ -1,24 +1,21 @@
 """Figures of logs and their upkeep, under Kafka's names where Kafka has them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepTotals
 
 
 def upkeep_metrics(
     logs: Sequence[LogDescription],
-    watch: UpkeepWatch,
-    orphan_bytes: Mapping[BrokerId, int],
+    totals: UpkeepTotals,
 ) -> list[Metric]:
     """Return the figures of logs, and of what a process did for them."""
     return [
         *(metric for log in logs for metric in _of_log(log)),
         *_of_brokers(logs),
-        *_of_process(watch),
-        *_of_orphans(orphan_bytes),
+        *_of_process(totals),
     ]
 
 
@@ -55,8 +52,8 @@ def _of_brokers(logs: Sequence[LogDescription]) -> Iterator[Metric]:
         )
 
 
-def _of_process(watch: UpkeepWatch) -> Iterator[Metric]:
-    for kind, total in sorted(watch.totals.items()):
+def _of_process(totals: UpkeepTotals) -> Iterator[Metric]:
+    for kind, total in sorted(totals.by_kind().items()):
         for name, value in (
             ("done-count", total.count),
             ("done-bytes", total.size_bytes),
@@ -64,9 +61,3 @@ def _of_process(watch: UpkeepWatch) -> Iterator[Metric]:
             ("failures", total.failures),
         ):
             yield Metric(type="Upkeep", name=name, labels={"kind": kind}, value=value)
-
-
-def _of_orphans(orphan_bytes: Mapping[BrokerId, int]) -> Iterator[Metric]:
-    for broker_id, size_bytes in sorted(orphan_bytes.items()):
-        labels: dict[str, str | int] = {"broker": broker_id}
-        yield Metric(type="Upkeep", name="orphan-bytes", labels=labels, value=size_bytes)

@@ -18,8 +18,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.looks import Look, LookTimes
-from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow, UpkeepTotals
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 
@@ -74,9 +73,9 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         run_looks: Callable[[Sequence[OrderT]], list[Look[ReportT]]],
         random_below: Callable[[int], int],
         timeout_ms: int,
-        watch: UpkeepWatch | None = None,
+        totals: UpkeepTotals | None = None,
     ) -> None:
-        self._watch = watch or UpkeepWatch()
+        self._totals = totals or UpkeepTotals()
         self._metadata = metadata
         self._clock = clock
         self._commit_clock = commit_clock
@@ -231,7 +230,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
                 log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
             if not is_dry_run:
                 self._remember(order, look)
-                self._watch.count(self.kind, 0, 0, failed=look.error is not None)
+                self._totals.count(self.kind, 0, 0, failed=look.error is not None)
         return looks
 
     def _remember(self, order: OrderT, look: Look[ReportT]) -> None:

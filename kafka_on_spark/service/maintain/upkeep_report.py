@@ -1,6 +1,7 @@
-"""What upkeep did, as rows for people: one a kind of work and replica."""
+"""What upkeep did: rows for people, and what a process has done in all, by kind of work."""
 
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -132,3 +133,54 @@ def report_of(
                 log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
             rows.append(row)
     return UpkeepReport(visited=len(results), rows=tuple(rows), took_ms=took_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepTotal:
+    """What a process has done of one kind of work since it began.
+
+    Attributes:
+        count: Pieces of work.
+        size_bytes: Bytes that they were about.
+        written_bytes: Bytes that they wrote in place of these.
+        failures: How often it failed.
+    """
+
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
+    failures: int = 0
+
+
+class UpkeepTotals:
+    """What was done of one process. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._totals: dict[str, UpkeepTotal] = {}
+
+    def take(self, results: Iterable[UpkeepResult]) -> None:
+        """Record what tasks did on replicas."""
+        for result in results:
+            for kind, work in result.done:
+                self.count(kind, work.count, work.size_bytes, work.written_bytes, bool(work.error))
+
+    def count(
+        self, kind: str, count: int, size_bytes: int, written_bytes: int = 0, failed: bool = False
+    ) -> None:
+        """Add to what was done of one kind of work."""
+        if not (count or failed):
+            return
+        with self._lock:
+            total = self._totals.get(kind, UpkeepTotal())
+            self._totals[kind] = UpkeepTotal(
+                count=total.count + count,
+                size_bytes=total.size_bytes + size_bytes,
+                written_bytes=total.written_bytes + written_bytes,
+                failures=total.failures + failed,
+            )
+
+    def by_kind(self) -> dict[str, UpkeepTotal]:
+        """Return what was done of each kind of work."""
+        with self._lock:
+            return dict(self._totals)

@@ -32,8 +32,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import (
     plan_upkeep,
     with_time,
 )
-from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepTotals, report_of
 from kafka_on_spark.service.maintain.upkeep_work import (
     VISIT_TIMES_MAX,
     RunUpkeep,
@@ -84,13 +83,13 @@ class ReplicaUpkeep:
         progress: SweepProgress,
         run_upkeep: RunUpkeep,
         roots: RootUpkeep | None = None,
-        watch: UpkeepWatch | None = None,
+        totals: UpkeepTotals | None = None,
         record_finding: Callable[[Finding], None] = lambda finding: None,
         processor_ms: Callable[[], float] | None = None,
     ) -> None:
         self._processor_ms = processor_ms or clock.monotonic_ms
         self._record_finding = record_finding
-        self._watch = watch or UpkeepWatch()
+        self._totals = totals or UpkeepTotals()
         self._metadata = metadata
         self._clock = clock
         self._progress = progress
@@ -270,7 +269,7 @@ class ReplicaUpkeep:
         self._throttle.charge(sum(each.moved_bytes for each in results))
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
-            self._watch.take(results)
+            self._totals.take(results)
             self._record_findings(orders, results)
         return results
 

@@ -18,7 +18,6 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.maintain.passes import Passes, Submit
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
-from kafka_on_spark.service.maintain.upkeep_watch import RETENTION
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, plan_log_starts
 from kafka_on_spark.service.retain.leader_looks import LookOrder, plan_look
 
@@ -43,7 +42,7 @@ class _Seen:
 class Retention(Passes[LookOrder, LeaderLook]):
     """Retention as one process does it; `run_log_starts` has replicas apply what is decided."""
 
-    kind = RETENTION
+    kind = "retention"
     interval = "log.retention.check.interval.ms"
 
     def __init__(self, *given: Any, run_log_starts: RunLogStarts, **named: Any) -> None:
@@ -104,7 +103,7 @@ class Retention(Passes[LookOrder, LeaderLook]):
             for look in deleting:
                 if look.key in starts:
                     count = starts[look.key] - look.log_start_offset
-                    self._watch.count(RETENTION, count, look.found.removed_bytes)
+                    self._totals.count(self.kind, count, look.found.removed_bytes)
                     log.info(
                         "%s: %s", image.name_of(look.key), cause_of(look, look.log_start_offset)
                     )
@@ -120,7 +119,7 @@ def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> Up
         topic=order.address.topic,
         partition=order.key.partition,
         broker_id=order.address.broker_id,
-        kind=RETENTION,
+        kind=Retention.kind,
         error=result.error or "",
     )
     if look is None or start is None:

@@ -24,10 +24,9 @@ from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
-from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepTotals
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
@@ -83,7 +82,7 @@ class Keeping:
     """Runs rounds and passes, and remembers between them what they have learned.
 
     Attributes:
-        watch: What this process has done of upkeep.
+        totals: What this process has done of upkeep.
         pace: Back-offs and throttles of this process's rounds.
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
@@ -103,7 +102,7 @@ class Keeping:
         self._services, self._metadata = services, metadata
         self.describe = tasks.of(description_task, few=LOCAL_LOOKS_MAX)
         self.measure = tasks.of(size_task)
-        self.watch = UpkeepWatch()
+        self.totals = UpkeepTotals()
         self.pace = FetchPace(clock)
         self.sweep_hints = FileSweepHints(hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)
@@ -122,7 +121,7 @@ class Keeping:
             ),
             run_upkeep=or_away(tasks.of(upkeep_task)),
             roots=RootUpkeep(metadata, clock, visit=or_away(tasks.of(visit_task))),
-            watch=self.watch,
+            totals=self.totals,
             record_finding=services.note_finding,
             processor_ms=processor_ms if tasks.are_in_this_process else None,
         )
@@ -137,7 +136,7 @@ class Keeping:
             run_log_starts=tasks.of(log_start_task),
             random_below=random.randrange,
             timeout_ms=timeout_ms,
-            watch=self.watch,
+            totals=self.totals,
         )
         self.compaction = CompactionPasses(
             metadata,
@@ -146,7 +145,7 @@ class Keeping:
             run_looks=tasks.of(compaction_look_task, few=LOCAL_LOOKS_MAX),
             timeout_ms=timeout_ms,
             random_below=random.randrange,
-            watch=self.watch,
+            totals=self.totals,
         )
 
     def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:

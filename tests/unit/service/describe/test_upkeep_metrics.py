@@ -1,6 +1,6 @@
 """Figures of logs and their upkeep: Kafka's names, and each with what it says."""
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
@@ -8,7 +8,7 @@ from kafka_on_spark.service.describe.log_descriptions import (
 )
 from kafka_on_spark.service.describe.metric import HELP
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepTotals
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult, WorkDone
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
@@ -34,9 +34,9 @@ def compacted(ratio):
     )
 
 
-def figures(logs, watch=None, image=IMAGE):
-    watch = watch or UpkeepWatch()
-    metrics = upkeep_metrics(logs, watch, watch.orphan_bytes(image))
+def figures(logs, totals=None):
+    totals = totals or UpkeepTotals()
+    metrics = upkeep_metrics(logs, totals)
     assert {(each.type, each.name) for each in metrics} <= HELP.keys()
     found = {
         (each.name, *(str(value) for value in each.labels.values())): each.value for each in metrics
@@ -72,39 +72,12 @@ def test_a_broker_has_the_ratio_of_its_dirtiest_log():
 
 
 def test_what_was_done_is_summed_by_kind():
-    watch = UpkeepWatch()
+    totals = UpkeepTotals()
     merged = WorkDone(count=2, what="merges", size_bytes=100, written_bytes=40)
     failed = WorkDone().failed(CorruptLogError("broken"))
     for each in (merged, merged, failed):
-        watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("merge", each),))])
+        totals.take([UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("merge", each),))])
 
-    total = watch.totals["merge"]
+    total = totals.by_kind()["merge"]
 
     assert (total.count, total.size_bytes, total.written_bytes, total.failures) == (4, 200, 80, 1)
-
-
-def test_orphans_are_told_by_broker_as_they_were_last_seen():
-    watch = UpkeepWatch()
-
-    def clean(broker_id, work, kind="clean"):
-        watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(broker_id), done=((kind, work),))])
-
-    clean(1, WorkDone(orphan_bytes=70))
-    clean(2, WorkDone(orphan_bytes=30))
-    clean(3, WorkDone(count=1), kind="merge")
-    found = figures([], watch)
-    assert (found["orphan-bytes", "1"], found["orphan-bytes", "2"]) == (70, 30)
-    assert ("orphan-bytes", "3") not in found, "nobody has looked there"
-
-    clean(1, WorkDone())
-    clean(2, WorkDone().failed(KafkaStorageError("away")))
-    found = figures([], watch)
-    assert (found["orphan-bytes", "1"], found["orphan-bytes", "2"]) == (0, 30)
-
-
-def test_orphans_of_a_replica_that_the_partition_no_longer_has_are_not_told():
-    watch = UpkeepWatch()
-    work = WorkDone(orphan_bytes=70)
-    watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(3), done=(("clean", work),))])
-
-    assert ("orphan-bytes", "3") not in figures([], watch, image_of(partition("1 2")))
