@@ -65,10 +65,10 @@ class CleaningTimes:
     delete_delay_ms: int
     append_ms: int
 
-    def left_ms(self, since_ms: int, delay_ms: int) -> int:
-        """Return how long of `delay_ms` since a moment is left; 0: it is over."""
+    def waits(self, since_ms: int, delay_ms: int) -> bool:
+        """Return whether some of `delay_ms` since a moment is left."""
         age_ms = self.now_ms - since_ms
-        return 0 if age_ms < -CLOCK_ERROR_MS else max(0, delay_ms - age_ms)
+        return -CLOCK_ERROR_MS <= age_ms < delay_ms
 
 
 class Fate(Enum):
@@ -78,19 +78,6 @@ class Fate(Enum):
     WAITS = "it may be deleted once readers and appends under way had their time"
     GOES = "it may be deleted"
     ORPHAN = "no append under way has staged it, but one may still name it"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a file.
-
-    Attributes:
-        fate: Its fate.
-        wait_ms: How long until more becomes of it; None: time changes nothing.
-    """
-
-    fate: Fate
-    wait_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +113,16 @@ def files_of(state: ReplicaState) -> frozenset[str]:
     return frozenset(file.file_name for part in state.batches for file in part.segments)
 
 
-def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
+def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Fate:
     """Return what becomes of a file that was listed before `table` was read."""
     if file.name in table.named:
-        return Verdict(Fate.STAYS)
+        return Fate.STAYS
     number = producers_file_number(file.name)
     if number is not None:
         return _judge_producers(number, table, times)
     epoch = epoch_in_name(file.name)
     if epoch is None or table.fence is None:
-        return Verdict(Fate.STAYS)
+        return Fate.STAYS
     removed_at_ms = table.removed_at_ms.get(file.name)
     if removed_at_ms is not None:
         return _after(times, removed_at_ms, times.delete_delay_ms, Fate.GOES)
@@ -147,7 +134,7 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
         return _after(times, since_ms, delay_ms, Fate.GOES)
     if epoch == table.fence:
         return _after(times, file.written_at_ms, times.append_ms, Fate.ORPHAN)
-    return Verdict(Fate.STAYS)
+    return Fate.STAYS
 
 
 def newest_staged_at_ms(
@@ -164,27 +151,24 @@ def newest_staged_at_ms(
     return newest
 
 
-def removed_wait_ms(name: str, table: TableFiles, times: CleaningTimes) -> int | None:
-    """Return how long a file still waits that the table has removed, which `judge` would say too;
-    None: it does not wait, or was not removed. The file itself need not be looked at."""
-    if name not in table.removed_at_ms:
-        return None
-    return judge(FoundFile(name, 0, 0), table, times).wait_ms
+def is_waiting(name: str, table: TableFiles, times: CleaningTimes) -> bool:
+    """Return whether the table has removed a file that still waits: it need not be looked at."""
+    is_removed = name in table.removed_at_ms
+    return is_removed and judge(FoundFile(name, 0, 0), table, times) is Fate.WAITS
 
 
-def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Verdict:
+def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Fate:
     """Return what becomes of a producer-state file.
 
     A reader may have read the counter before the next file was written. The time counts from that
     one: the file that counts now is always a young one where there is much to do.
     """
     if table.producers is None or number >= table.producers:
-        return Verdict(Fate.STAYS)
+        return Fate.STAYS
     later = (each for each in table.producers_written_at_ms if number < each <= table.producers)
     since_ms = table.producers_written_at_ms[min(later)]
     return _after(times, since_ms, times.delete_delay_ms, Fate.GOES)
 
 
-def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Verdict:
-    wait_ms = times.left_ms(since_ms, delay_ms)
-    return Verdict(Fate.WAITS, wait_ms) if wait_ms else Verdict(fate)
+def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Fate:
+    return Fate.WAITS if times.waits(since_ms, delay_ms) else fate

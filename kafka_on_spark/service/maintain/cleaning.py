@@ -17,12 +17,11 @@ from kafka_on_spark.log.upkeep.cleaning import (
     Fate,
     FoundFile,
     TableFiles,
-    Verdict,
     files_of,
     is_cleaned,
+    is_waiting,
     judge,
     newest_staged_at_ms,
-    removed_wait_ms,
 )
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
@@ -85,16 +84,15 @@ class _Cleaning:
         self._staged_at_ms: dict[LeaderEpoch, int] = {}
         self._number = producers_number
         table = self._table(state)
-        waits = {name: removed_wait_ms(name, table, self._times) for name in unnamed}
-        self._waits_ms = [wait_ms for wait_ms in waits.values() if wait_ms]
         # What only waits is not looked at: of a log that much is appended to, thousands do.
-        found = ports.folders.found(order.address, [name for name in unnamed if not waits[name]])
+        asked = [name for name in unnamed if not is_waiting(name, table, self._times)]
+        found = ports.folders.found(order.address, asked)
         for file in found:
             if (number := producers_file_number(file.name)) is not None:
                 self._written_at_ms[number] = file.written_at_ms
         self._staged_at_ms = newest_staged_at_ms(found, self._removed_at_ms, self._times)
         table = self._table(state)
-        self._verdicts = [(file, self._judge(file, table)) for file in found]
+        self._fates = [(file, judge(file, table, self._times)) for file in found]
         # Of the current epoch only: an older fence follows by itself.
         is_current = state.leader_epoch == order.partition.leader_epoch
         orphans = self._of(Fate.ORPHAN) if is_current else []
@@ -110,9 +108,6 @@ class _Cleaning:
             staged_at_ms=self._staged_at_ms,
         )
 
-    def _judge(self, file: FoundFile, table: TableFiles) -> Verdict:
-        return judge(file, table, self._times)
-
     def run(self, allowance: Allowance) -> WorkDone:
         """Delete what may go, as far as the allowance goes."""
         due = self._of(Fate.GOES)
@@ -123,20 +118,17 @@ class _Cleaning:
                 self._delete(due, gone, allowance)
             except KafkaOnSparkError as error:  # what was deleted before is told all the same
                 failure = error
-        waits = [verdict.wait_ms for _, verdict in self._verdicts if verdict.wait_ms is not None]
-        waits += self._waits_ms
         done = WorkDone(
             count=len(gone),
             what=WHAT,
             size_bytes=sum(file.size_bytes for file in gone),
             is_left=failure is None and len(gone) < len(due),
-            due_in_ms=min(waits, default=None),
             orphan_bytes=self._orphan_bytes,
         )
         return done if failure is None else done.failed(failure)
 
     def _of(self, fate: Fate) -> list[FoundFile]:
-        return [file for file, verdict in self._verdicts if verdict.fate is fate]
+        return [file for file, of in self._fates if of is fate]
 
     def _delete(
         self, due: Sequence[FoundFile], gone: list[FoundFile], allowance: Allowance
@@ -146,6 +138,6 @@ class _Cleaning:
                 return
             newest = self._table(self._replica.load())
             part = due[start : start + FILES_AT_ONCE]
-            part = [file for file in part if self._judge(file, newest).fate is Fate.GOES]
+            part = [file for file in part if judge(file, newest, self._times) is Fate.GOES]
             self._ports.folders.delete(self._order.address, [file.name for file in part])
             gone += part

@@ -257,16 +257,11 @@ class Visits:
     ) -> set[PartitionKey]:
         """Record what visits have found; return the partitions in which more is due now."""
         left = {result.key for result in results if result.is_left}
-        due_in_ms: dict[PartitionKey, int] = {}
-        for order, result in zip(orders, results, strict=True):
-            again_ms = order.settings.integer("file.delete.delay.ms")
-            times = (result.due_in_ms, due_in_ms.get(order.key), again_ms)
-            due_in_ms[order.key] = min(each for each in times if each is not None)
         failed = {each.key for each in results if any(work.error for _, work in each.done)}
         for order in orders:
             if order.key in left | failed:
                 self._visits.pop(order.key, None)
                 continue
-            due_at_ms = now_ms + due_in_ms[order.key]
+            due_at_ms = now_ms + order.settings.integer("file.delete.delay.ms")
             self._visits[order.key] = _Visit(order.partition, order.settings.layers, due_at_ms)
         return left

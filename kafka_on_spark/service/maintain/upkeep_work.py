@@ -73,7 +73,6 @@ class WorkDone:
         size_bytes: Bytes that these pieces were about.
         written_bytes: Bytes that were written in place of these.
         is_left: More is due now than was done.
-        due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
         orphan_bytes: Bytes of files of the current leader epoch that no commit names.
         error_code: Why it ended early; NO_ERROR: it did not.
         error: The same in words.
@@ -87,7 +86,6 @@ class WorkDone:
     size_bytes: int = 0
     written_bytes: int = 0
     is_left: bool = False
-    due_in_ms: int | None = None
     orphan_bytes: int = 0
     error_code: int = NO_ERROR
     error: str = ""
@@ -174,12 +172,6 @@ class UpkeepResult:
     def orphan_bytes(self) -> int:
         """Bytes of files of the current leader epoch that no log names."""
         return sum(work.orphan_bytes for _, work in self.done)
-
-    @property
-    def due_in_ms(self) -> int | None:
-        """In how long more becomes due; None: never, if nothing is written."""
-        times = [work.due_in_ms for _, work in self.done if work.due_in_ms is not None]
-        return min(times, default=None)
 
 
 class Allowance:

@@ -11,19 +11,19 @@ from typing import Any
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.upkeep.cleaning import Fate, FoundFile, TableFiles, Verdict, judge
+from kafka_on_spark.log.upkeep.cleaning import Fate, FoundFile, TableFiles, judge
 from kafka_on_spark.service.append import placing
 from kafka_on_spark.service.maintain import cleaning, upkeep_round
 from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 
 
-def _goes_unless_named(file: FoundFile, table: TableFiles, times: Any) -> Verdict:
-    verdict = judge(file, table, times)
-    return Verdict(Fate.GOES) if verdict.fate is Fate.ORPHAN else verdict
+def _goes_unless_named(file: FoundFile, table: TableFiles, times: Any) -> Fate:
+    fate = judge(file, table, times)
+    return Fate.GOES if fate is Fate.ORPHAN else fate
 
 
-def _fenced_at_last(file: FoundFile, table: TableFiles, times: Any) -> Verdict:
+def _fenced_at_last(file: FoundFile, table: TableFiles, times: Any) -> Fate:
     fence = None if table.fence is None else table.fence + 1
     return judge(file, replace(table, fence=fence), times)
 

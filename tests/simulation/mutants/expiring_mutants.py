@@ -9,7 +9,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.upkeep import cleaning
-from kafka_on_spark.log.upkeep.cleaning import Fate, Verdict
+from kafka_on_spark.log.upkeep.cleaning import Fate
 from kafka_on_spark.metadata import clients, image
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.query.offsets import group_offsets
@@ -131,9 +131,9 @@ def _but_the_state(self: Any) -> None:
     self._producers = (0, {})
 
 
-def _at_or_below(number: int, table: Any, times: Any) -> Verdict:
+def _at_or_below(number: int, table: Any, times: Any) -> Fate:
     is_old = table.producers is not None and number <= table.producers
-    return Verdict(Fate.GOES) if is_old else Verdict(Fate.STAYS)
+    return Fate.GOES if is_old else Fate.STAYS
 
 
 def _caught(

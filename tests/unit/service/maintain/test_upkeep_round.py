@@ -70,14 +70,6 @@ def test_an_idle_partition_is_not_visited_again_before_something_may_be_due():
     assert worked.share(600_000) == [0]
 
 
-def test_a_partition_is_visited_again_when_a_result_says_so():
-    worked = begun(configs={"file.delete.delay.ms": "3600000"})
-    worked.work = lambda order: WorkDone(due_in_ms=3 * INTERVAL_MS)
-    assert worked.share() == [0]
-
-    assert [worked.share() for _ in range(3)] == [[], [], [0]]
-
-
 def test_a_failed_replica_is_visited_again():
     worked = begun()
     worked.work = lambda order: WorkDone().failed(KafkaStorageError("away"))
