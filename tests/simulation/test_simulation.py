@@ -33,14 +33,12 @@ SOMETIMES = (
     "cleaned log opened anew",
     "commit counted and cleaned",
     "commit put where others were",
-    "command refused",
     "commit: adopt",
     "commit: append",
     "commit: append_fetched",
     "damage found by a reader",
     "damaged source refused",
     "dedup hit",
-    "deposed leader cut by a command",
     "delayed put found its place taken",
     "delayed put landed",
     "election",
@@ -78,7 +76,6 @@ SOMETIMES = (
     "lease taken over",
     "mistaken inspection",
     "lost replica taken back",
-    "leadership commanded",
     "offline partition",
     "partition added",
     "producer fenced",
@@ -107,7 +104,6 @@ SOMETIMES = (
 """What must have occurred: a simulation in which it does not shows nothing about it."""
 
 LOOKING = (
-    "command refused",
     "lease taken over",
     "look that shows nothing",
     "next commit found by a look",

@@ -1,4 +1,4 @@
-"""The controller's loop: claim, probe, decide, commit, command, answer, renew, resign.
+"""The controller's loop: claim, probe, decide, commit, answer, renew, resign.
 
 It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
 commits them, and ends when a higher controller epoch is seen.
@@ -34,7 +34,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_report import ControllerReport, Tally
-from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -48,7 +47,6 @@ from kafka_on_spark.service.probing.probes import (
     refused_writes,
 )
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
-from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 
 log = logging.getLogger(__name__)
@@ -99,7 +97,6 @@ class ControllerLoop:
         id_source: IdSource,
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
-        run_commands: RunFetches = lambda orders: [],
         chores: Chores = NO_CHORES,
         after_pass: Callable[[int], None] | None = None,
     ) -> None:
@@ -115,7 +112,6 @@ class ControllerLoop:
         self._chores = chores
         self._after_pass = after_pass
         self._denied: frozenset[BrokerId] = frozenset()
-        self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
         self._suspects: dict[BrokerId, tuple[int, MetadataImage]] = {}
         self._tried_at_ms: dict[BrokerId, int] = {}
@@ -185,7 +181,6 @@ class ControllerLoop:
                     controller_id=self._controller_id,
                     seen=watch.seen,
                     timeout_ms=self._timeout_ms,
-                    after_commit=self._commands.note,
                 )
                 if term is not None:
                     return term
@@ -205,7 +200,6 @@ class ControllerLoop:
     def _serve_requests(self) -> None:
         self.moved_at_ms = self._clock.monotonic_ms()
         self._term.serve_requests(self._id_source)
-        self._commands.send(self._metadata.image)
 
     def _submit(self, decide: Decide[T]) -> T:
         return self._term.submit(decide)
@@ -245,7 +239,6 @@ class ControllerLoop:
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
         self._balance_leaders()
-        self._commands.send(self._metadata.image)
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""

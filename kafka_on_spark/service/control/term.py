@@ -5,7 +5,7 @@ more (I7). The lease is for liveness only, and each process times it by its own 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -15,7 +15,6 @@ from kafka_on_spark.controller.commands.requests import answer
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
-from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 
@@ -27,9 +26,6 @@ READ_MS: Final = 1000
 """How often a controller that waits for requests reads the log as everybody does. In between it
 looks for the next commit of the leader's table alone, for half as much: that does not tell of
 another leader of the quorum, nor of a log that went back."""
-
-AfterCommit = Callable[[MetadataImage, Sequence[Record]], None]
-"""Called with the records that a decision of a term has committed, and the image before them."""
 
 
 class Term:
@@ -43,14 +39,12 @@ class Term:
         controller_id: str,
         epoch: ControllerEpoch,
         timeout_ms: int,
-        after_commit: AfterCommit = lambda image, records: None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._controller_id = controller_id
         self.epoch = epoch
         self._timeout_ms = timeout_ms
-        self._after_commit = after_commit
         self._renewed_at_ms = clock.monotonic_ms()
         self._served_at_ms: int | None = None
         self._read_at_ms = self._renewed_at_ms
@@ -64,7 +58,6 @@ class Term:
         controller_id: str,
         seen: ControllerLease | None,
         timeout_ms: int,
-        after_commit: AfterCommit = lambda image, records: None,
     ) -> "Term | None":
         """Take the next controller epoch after the lease `seen`; None if another was faster."""
         cause = f"{controller_id} claims the controllership"
@@ -81,7 +74,6 @@ class Term:
             controller_id=controller_id,
             epoch=epoch,
             timeout_ms=timeout_ms,
-            after_commit=after_commit,
         )
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
@@ -91,22 +83,16 @@ class Term:
             NotControllerError: Another controller has claimed; nothing is committed.
             And as MetadataDecider.submit.
         """
-        decided: list[tuple[MetadataImage, Sequence[Record]]] = []
 
         def guarded(image: MetadataImage) -> ControllerResult[T]:
             self.check(image)
-            result = decide(image)
-            decided[:] = [(image, result.records)]  # the last decision is the one that is committed
-            return result
+            return decide(image)
 
-        response = self._metadata.submit(
+        return self._metadata.submit(
             guarded,
             timeout_ms=self._timeout_ms,
             controller=(self._controller_id, self.epoch),
         )
-        for image, records in decided:
-            self._after_commit(image, records)
-        return response
 
     def check(self, image: MetadataImage) -> None:
         """Check that no later controller has claimed.

@@ -28,7 +28,6 @@ from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepTo
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
@@ -236,7 +235,6 @@ class Keeping:
             id_source=ID_SOURCE,
             timeout_ms=self._services.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
-            run_commands=self._run_commands if dry_run is None else lambda orders: [],
             chores=self._chores() if dry_run is None else Chores(),
             after_pass=after_pass,
         )
@@ -255,14 +253,4 @@ class Keeping:
         with operating(PROBE):
             results = self._services.tasks.of(probe_task)(orders)
         count_probes(self._services.counts, results)
-        return results
-
-    def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        """Fetch as the controller asks for, and record what the fetches found bad.
-
-        Raises:
-            KafkaStorageError: Spark has given the job up. The fetches are lost; nothing else is.
-        """
-        results = or_away(self._services.tasks.of(fetch_task))(orders)
-        self._services.note_findings([result.report for result in results])
         return results

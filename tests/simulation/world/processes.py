@@ -38,7 +38,6 @@ from tests.simulation.world.tidying import upkeep_of
 from tests.simulation.world.workers import (
     Worker,
     Workers,
-    command_task,
     create_replica_task,
     fetch_task,
     inspect_lost_task,
@@ -180,7 +179,6 @@ class Driver:
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
             lost_inspector=self.lost_inspector,
-            run_commands=lambda orders: self.executors.run(command_task, orders),
             chores=Chores(
                 clean=self.cleaner.clean,
                 retention=self.retention,

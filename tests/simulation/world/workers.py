@@ -73,15 +73,6 @@ def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
             world.inspected_at_ms[place] = max(began_ms, world.inspected_at_ms.get(place, 0.0))
 
 
-def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
-    """Fence tables at a leadership that has begun: a fetch, as in spark/wiring/services.py."""
-    result = fetch_task(worker, order)
-    is_refused = result.report.leader.error_code != NO_ERROR
-    worker.world.seen["command refused" if is_refused else "leadership commanded"] += 1
-    worker.world.seen["deposed leader cut by a command"] += result.truncated_records > 0
-    return result
-
-
 def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
     """Make one empty replica."""
     return create_replica(order, worker.replicas)

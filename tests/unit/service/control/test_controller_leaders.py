@@ -1,86 +1,14 @@
-"""Leaders that a controller's pass makes: they are commanded, given back, and found in logs."""
+"""Leaders that a controller's pass makes: they are given back, and found in logs."""
 
 from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker
-from kafka_on_spark.controller.commands.commands import DRAIN_BROKER
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.records import BrokerChangeRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import digest_at, image_of, partition
-from tests.unit.service.controlled import commit, pending
-
-
-class Led:
-    """A partition on brokers 1 to 3 that broker 1 leads, and a controller that has commands done."""
-
-    def __init__(self, world, fails=()):
-        self.world = world
-        self.sent = []
-        self.loop = world.loop("active")
-        world.metadata().submit(
-            lambda image: ControllerResult(snapshot_records(image_of(partition("1 2 3"))), None),
-            timeout_ms=1000,
-        )
-        self.loop._run_probes = lambda orders: [
-            ProbeResult(each.broker_id, 56 if each.broker_id in fails else 0, "away")
-            for each in orders
-        ]
-        self.loop._commands = LeadershipCommands(world.clock, run_commands=self.run)
-
-    def run(self, orders):
-        partition_of = [self.world.image.partition(each.key) for each in orders]
-        assert [each.partition for each in orders] == partition_of, "sent before it was committed"
-        self.sent.extend((each.leader.broker_id, each.partition.leader_epoch) for each in orders)
-        return []
-
-
-def test_the_new_leaders_of_a_failed_broker_are_commanded_after_the_commit(world):
-    led = Led(world, fails={1})
-
-    led.loop.run(None)
-
-    assert led.sent == [(2, 6)]
-
-
-def test_what_a_request_decides_is_commanded_too(world):
-    led = Led(world)
-    pending(world, DRAIN_BROKER.order(broker_id=1))
-
-    led.loop.run(None)
-
-    assert led.sent == [(2, 6)]
-
-
-def test_what_was_decided_in_vain_is_not_commanded(world):
-    """Another process has it decided first: only what was committed is."""
-    led = Led(world, fails={1})
-    submit = led.loop._metadata.submit
-
-    def after_another(decide, **arguments):
-        def decided(image):
-            result = decide(image)
-            if any(isinstance(each, BrokerChangeRecord) for each in result.records) and once:
-                once.clear()
-                world.metadata().submit(
-                    lambda newest: fence_broker(newest, BrokerId(2), "first"), timeout_ms=1000
-                )
-            return result
-
-        return submit(decided, **arguments)
-
-    once = [True]
-    led.loop._metadata.submit = after_another
-
-    led.loop.run(None)
-
-    assert led.sent == [(3, 6)]
+from tests.unit.service.controlled import commit
 
 
 def led_elsewhere(share, of):

@@ -8,7 +8,6 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.upkeep.retention import RetentionLimits
-from kafka_on_spark.service.control.leadership_commands import plan_command
 from kafka_on_spark.service.maintain.looks import LookTimes
 from kafka_on_spark.service.maintain.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.service.maintain.replica_upkeep import apply_log_start
@@ -157,10 +156,9 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
         plan_look(image, key, partition, LookTimes(0, 0, False)),
-        plan_command(image, key, None),
     ]
 
-    assert len(orders) == 10
+    assert len(orders) == 9
     assert {(*each.registered.ids, each.registered.expired_epoch) for each in orders} == {("p", 5)}
 
 
