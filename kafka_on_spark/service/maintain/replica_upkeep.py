@@ -100,7 +100,6 @@ def run_upkeep(
         key=order.key,
         broker_id=order.address.broker_id,
         done=tuple(done),
-        took_ms=allowance.took_ms,
         moved_bytes=allowance.moved_bytes,
     )
 

@@ -60,14 +60,12 @@ class UpkeepReport:
     Attributes:
         visited: Replicas that were visited.
         rows: Where something was done, is left or went wrong.
-        took_ms: How long the tasks worked in all.
         not_looked_at: What `maintain` was to look at and could not, and why, a sentence each. Of a
             share it is empty: that never looks at all.
     """
 
     visited: int = 0
     rows: tuple[UpkeepRow, ...] = ()
-    took_ms: float = 0.0
     not_looked_at: tuple[str, ...] = ()
 
     @property
@@ -81,7 +79,6 @@ class UpkeepReport:
         return UpkeepReport(
             visited=self.visited + other.visited,
             rows=tuple(_summed((*self.rows, *other.rows))),
-            took_ms=self.took_ms + other.took_ms,
             not_looked_at=tuple(dict.fromkeys((*self.not_looked_at, *other.not_looked_at))),
         )
 
@@ -106,9 +103,7 @@ def _tells(row: UpkeepRow) -> bool:
     return bool(row.count or row.is_left or row.error)
 
 
-def report_of(
-    image: MetadataImage, results: Sequence[UpkeepResult], took_ms: float
-) -> UpkeepReport:
+def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepReport:
     """Return results as rows, and log what was done, is left or went wrong.
 
     Rows of nothing are there, too: together with an earlier report they say that nothing is left.
@@ -132,7 +127,7 @@ def report_of(
             if _tells(row):
                 log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
             rows.append(row)
-    return UpkeepReport(visited=len(results), rows=tuple(rows), took_ms=took_ms)
+    return UpkeepReport(visited=len(results), rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

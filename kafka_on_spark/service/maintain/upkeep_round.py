@@ -218,8 +218,7 @@ class ReplicaUpkeep:
         for order, result in zip(orders, results, strict=True):
             if not _is_unfinished(result):
                 self._finished[order.key] = order.partition.leader_epoch
-        took_ms = sum(each.took_ms for each in results)
-        return UpkeepReport().plus(report_of(image, results, took_ms))
+        return UpkeepReport().plus(report_of(image, results))
 
     def _visit(
         self,
@@ -249,10 +248,7 @@ class ReplicaUpkeep:
                 last[order.address] = order, result
                 if result.is_left and result.has_progressed and taken_ms < sweep_round.budget_ms:
                     waiting.append(order)
-            # Not the sum of what each task took: of tasks side by side each also waits for the
-            # others, and their sum was five times what the processor had to do.
-            part_ms = float(self._clock.monotonic_ms() - now_ms)
-            report = report.plus(report_of(image, results, part_ms))
+            report = report.plus(report_of(image, results))
         left = self._visits.record(
             [order for order, _ in last.values()], [result for _, result in last.values()], began_ms
         )
@@ -340,9 +336,8 @@ class ReplicaUpkeep:
             now_ms = self._clock.monotonic_ms()
             results = self._run(image, orders, now_ms)
             self._visits.record(orders, results, now_ms)
-            took_ms = sum(each.took_ms for each in results)
             missed = UpkeepReport(not_looked_at=tuple(not_looked_at(image, keys)))
-            report = report.plus(report_of(image, results, took_ms)).plus(missed)
+            report = report.plus(report_of(image, results)).plus(missed)
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]
             if not keys or is_dry_run:

@@ -139,14 +139,12 @@ class UpkeepResult:
         key: The partition.
         broker_id: The replica.
         done: What each kind of work has done, by its name, in the order in which they ran.
-        took_ms: How long the task worked.
         moved_bytes: Bytes that it read and rewrote.
     """
 
     key: PartitionKey
     broker_id: BrokerId
     done: tuple[tuple[str, WorkDone], ...]
-    took_ms: float = 0.0
     moved_bytes: int = 0
 
     @classmethod

@@ -134,7 +134,7 @@ def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take()
     assert seen == [("log start", False, 1000), *((name, False, 200) for name in KINDS[1:])]
     assert [name for name, _ in result.done] == KINDS
     assert result.is_left
-    assert (result.took_ms, result.moved_bytes) == (2500, 5500)
+    assert result.moved_bytes == 5500
 
 
 def test_a_throttle_that_lets_nothing_through_gives_no_kind_of_work_anything():

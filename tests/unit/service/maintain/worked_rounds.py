@@ -39,7 +39,6 @@ class Worked(Rounds):
                 key=order.key,
                 broker_id=order.address.broker_id,
                 done=(("work", self.work(order)),),
-                took_ms=self.took_ms,
                 moved_bytes=self.moved_bytes,
             )
             for order in orders
