@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -115,10 +114,6 @@ def alter(
         typer.Option(metavar="A=B,C=[D,E]", help="Settings to set; a list stands in brackets."),
     ]
     | None = None,
-    add_config_file: Annotated[
-        str, typer.Option(metavar="FILE", help="Settings to set, one NAME=VALUE a line.")
-    ]
-    | None = None,
     delete_config: Annotated[
         str,
         typer.Option(metavar="A,C", help="Settings to delete, so that defaults hold again."),
@@ -131,11 +126,9 @@ def alter(
         raise InvalidRequestError(
             "--entity-name is missing: name the topic whose settings to alter"
         )
-    changes = changed_settings(add_config, add_config_file, delete_config)
+    changes = changed_settings(add_config, delete_config)
     if not changes:
-        raise InvalidRequestError(
-            "there is nothing to alter: give --add-config, --add-config-file or --delete-config"
-        )
+        raise InvalidRequestError("there is nothing to alter: give --add-config or --delete-config")
     names = [] if is_of_cluster else named_topics(session.cluster.image, topic, include)
     if is_of_cluster:
         session.cluster.alter_cluster_configs(changes)
@@ -151,19 +144,14 @@ def _alteration_of(name: str, changes: dict[str, str | None]) -> Change:
     return lambda cluster: cluster.alter_topic_configs(name, changes)
 
 
-def changed_settings(
-    added: Sequence[str] | None, file: str | None, deleted: str | None
-) -> dict[str, str | None]:
+def changed_settings(added: Sequence[str] | None, deleted: str | None) -> dict[str, str | None]:
     """Return the changes that kafka-configs' options ask for; None deletes a setting.
 
     Raises:
-        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE, or the file can't be
-            read.
+        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE.
     """
     lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
     changes: dict[str, str | None] = {}
-    if file is not None:
-        changes.update(pairs(_lines_of(file), "--add-config-file"))
     for name, value in pairs(lines, "--add-config").items():
         changes[name] = value.removeprefix("[").removesuffix("]")
     for name in deleted.split(",") if deleted else ():
@@ -172,20 +160,6 @@ def changed_settings(
                 f"setting {name.strip()!r} can't be set and deleted at once: choose one"
             )
     return changes
-
-
-def _lines_of(file: str) -> list[str]:
-    """Return the lines of a file of settings, without comments and empty lines.
-
-    Raises:
-        InvalidRequestError: The file can't be read.
-    """
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidRequestError(f"--add-config-file {file!r} can't be read: {error}") from None
-    stripped = (line.strip() for line in text.splitlines())
-    return [line for line in stripped if line and not line.startswith("#")]
 
 
 configs = verb(

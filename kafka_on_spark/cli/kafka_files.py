@@ -77,36 +77,6 @@ def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPar
     ]
 
 
-def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
-    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-".
-
-    Ranges are half-open, and a topic alone means all of its partitions. Source:
-    kafka-get-offsets --topic-partitions.
-
-    Raises:
-        InvalidRequestError: `text` is no such list.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
-    found: list[TopicPartition] = []
-    for part in text.split(","):
-        name, _, bounds = part.strip().partition(":")
-        count = len(image.topic(name).partitions)
-        match = re.fullmatch(r"(\d*)(-?)(\d*)", bounds)
-        if match is None:
-            raise InvalidRequestError(
-                f"{part!r} names no partitions: give TOPIC, TOPIC:0, TOPIC:0-3 or TOPIC:2-"
-            )
-        low, dash, high = match.groups()
-        start = int(low or 0)
-        end = start + 1 if low and not dash else int(high or count)
-        if max(start + 1, end) > count:
-            raise UnknownTopicOrPartitionError(
-                f"topic {name!r} has no partition {max(start, end - 1)}: it has 0 to {count - 1}"
-            )
-        found.extend(TopicPartition(name, number) for number in range(start, end))
-    return found
-
-
 def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
 

@@ -58,6 +58,7 @@ Include = Annotated[
     str | None,
     typer.Option(
         "--include",
+        "--topics-include",
         metavar="EXPRESSION",
         help="All topics whose whole name this regular expression matches.",
     ),

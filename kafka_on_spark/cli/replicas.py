@@ -69,16 +69,7 @@ def log_dirs(
 def replica_verification(
     session: Session,
     topic: Topics | None = None,
-    include: Annotated[
-        str,
-        typer.Option(
-            "--include",
-            "--topics-include",
-            metavar="EXPRESSION",
-            help="All topics whose whole name this regular expression matches.",
-        ),
-    ]
-    | None = None,
+    include: Include = None,
     deep: Annotated[
         bool, typer.Option(help="Read the files, too, and compare their bytes.")
     ] = False,

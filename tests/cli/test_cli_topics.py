@@ -218,15 +218,13 @@ def test_dry_run_shows_the_records_and_commits_nothing(
     assert cluster.image == before
 
 
-def test_settings_are_altered_and_shown_with_their_source(call, new_topic, tmp_path):
+def test_settings_are_altered_and_shown_with_their_source(call, new_topic):
     name = new_topic(configs={"retention.bytes": 5})
-    file = tmp_path / "settings.properties"
-    file.write_text("# longer\n\nretention.ms = 9\n")
 
     call(
         *("configs", "--alter", "--topic", name, "--delete-config", "retention.bytes"),
         *("--add-config", "cleanup.policy=[compact,delete],segment.bytes=2097152"),
-        *("--add-config-file", file),
+        *("--add-config", "retention.ms=9"),
     )
 
     shown = call.json("configs", "--describe", "--topic", name)

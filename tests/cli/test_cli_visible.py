@@ -48,7 +48,7 @@ REFUSED = [
     ("brokers", "--register", "--broker", "3", "--root", f"s3:/{EVIL}"),
     ("topics", f"--{EVIL}"),
     ("get-offsets", "--time", EVIL),
-    ("configs", "--describe", "--add-config-file", EVIL),
+    ("configs", "--describe", "--add-config", EVIL),
 ]
 
 
