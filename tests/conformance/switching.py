@@ -1,4 +1,4 @@
-"""Production functions switched off, one at a time: what no vector notices is not what they ask."""
+"""Functions of the product switched off, one at a time: what no vector notices is not what they ask."""
 
 import functools
 import importlib
@@ -10,19 +10,6 @@ from typing import Any
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaOnSparkError
-
-
-def production_functions(package: str) -> dict[str, Callable[..., Any]]:
-    """Return the functions of the product that the modules of `package` use, by module and name."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if not name.startswith(package):
-            continue
-        for each in vars(module).values():
-            if inspect.isfunction(each) and each.__module__.startswith("kafka_on_spark."):
-                place = each.__module__.removeprefix("kafka_on_spark.")
-                found[f"{place}.{each.__name__}"] = each
-    return dict(sorted(found.items()))
 
 
 def switched_off(function: Callable[..., Any]) -> Callable[..., Any]:

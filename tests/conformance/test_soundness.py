@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.query.reads.read_order import plan_read
-from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
 from tests.conformance.loading import load_vectors
 from tests.conformance.runner import MismatchError, UnreadableVectorError, argument_names, run
-from tests.conformance.switching import nonsense_in, production_functions, replaced, switched_off
+from tests.conformance.switching import nonsense_in
 
 RULES = read_rules()
 ROOT = Path(__file__).parents[2]
@@ -70,63 +67,12 @@ def test_every_expectation_that_is_compared_fails_when_it_is_wrong(kind):
     assert compared >= 4
 
 
-FUNCTIONS = production_functions("tests.conformance.")
-RUN = [vector for vector in VECTORS if vector.kind in ADAPTERS]
-
-
 def holds(vector):
     """Return whether a vector passes, and compares something."""
     try:
         return bool(run(vector, ADAPTERS[vector.kind], RULES).compared)
     except Exception:  # of whatever type: that is how a vector fails
         return False
-
-
-def calling(function, vectors):
-    """Return those of `vectors` that pass and in which `function` does something."""
-    done = []
-
-    def spying(*arguments, **named):
-        answer = function(*arguments, **named)
-        done.append(has_done(answer))
-        return answer
-
-    found = []
-    with replaced(function, spying):
-        for vector in vectors:
-            done.clear()
-            if holds(vector) and any(done):
-                found.append(vector)
-    return found
-
-
-def has_done(answer):
-    """Return whether an answer says that something was decided, or copied."""
-    return bool(getattr(answer, "records", True)) and getattr(answer, "copied_bytes", 1) > 0
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_production_function_that_does_nothing_is_noticed(name):
-    function = FUNCTIONS[name]
-
-    with replaced(function, switched_off(function)):
-        assert any(not holds(vector) for vector in sorted(RUN, key=may_use(function)))
-
-
-def may_use(function):
-    """Return what puts kinds first whose adapters use `function`."""
-    modules = {
-        each.__name__
-        for each in list(sys.modules.values())
-        if getattr(each, "__name__", "").startswith("tests.conformance")
-        and function in vars(each).values()
-    }
-    using = {
-        kind
-        for kind, adapter in ADAPTERS.items()
-        if modules & {owner.__module__ for sort in adapter.sorts() for owner in sort.__mro__}
-    }
-    return lambda vector: vector.kind not in using
 
 
 # What of the product answers the vectors of each kind. `.ci/uncalled.py` sees that it runs.
@@ -209,43 +155,6 @@ def test_nonsense_where_the_product_answers_is_noticed(kind, place):
     with nonsense_in(place):
         assert right
         assert not all(holds(vector) for vector in right)
-
-
-def inspecting_only(order, *arguments, **named):
-    return fetch(replace(order, follower=None), *arguments, **named)
-
-
-# fmt: off
-STRICT = [           # function        what stands there instead      kinds                     at least
-    pytest.param(    fence_broker,     switched_off(fence_broker),    {"controller"},           80,  id="fence_broker"),
-    pytest.param(    unfence_broker,   switched_off(unfence_broker),  {"controller"},           30,  id="unfence_broker"),
-    pytest.param(    fetch,            inspecting_only,                  {"fetcher", "reconcile"}, 7,   id="fetch"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("function, instead, kinds, least", STRICT)
-def test_every_vector_in_which_it_does_something_fails_without_it(function, instead, kinds, least):
-    users = calling(function, [vector for vector in RUN if vector.kind in kinds])
-
-    with replaced(function, instead):
-        passed = [vector.id for vector in users if holds(vector)]
-
-    assert len(users) >= least
-    assert not passed
-
-
-def test_visibility_is_the_production_plans():
-    """A plan that gives what is not committed is told by the vectors about gates."""
-
-    def generous(image, key, *, start_offset, end_offset, **named):
-        order = plan_read(image, key, start_offset=start_offset, end_offset=end_offset, **named)
-        return replace(order, end_offset=end_offset)
-
-    with replaced(plan_read, generous):
-        failed = [vector.id for vector in of_kind("gates") if not holds(vector)]
-
-    assert len(failed) >= 3
 
 
 @pytest.mark.parametrize("kind", SEEN)

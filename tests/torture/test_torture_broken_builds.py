@@ -12,18 +12,15 @@ from unittest.mock import patch
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.partitions import high_watermark
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.query.reads import read_order
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.service.append import acknowledging
-from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from kafka_on_spark.service.replicate.fetching import fetch_reports
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
@@ -38,7 +35,6 @@ from tests.torture.harness.clients.reading import (
     read_directly,
     rows_of,
 )
-from tests.torture.harness.faults.forging import forge, places_on
 from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
 from tests.torture.harness.history import OK, POLL, HistoryWriter, read_client, read_history
 
@@ -170,23 +166,6 @@ def let_errors_pass(stage):
     heal(stage)
 
 
-def forge_a_follower(stage):
-    """A follower of each partition gets other records, its chain computes, and it is to lead."""
-    places = list(places_on(stage.cluster.image, 2))
-    forged = [place for place in places if forge(place)]
-    assert forged
-    # A process that has seen the log before is not deceived.
-    stage.disks.opened.insert(0, stage.disks.open())
-    stage.start_reader(2)
-    stage.disks.take_down(1)
-    for _ in range(8):
-        stage.appending.once()
-        stage.reading.once()
-    stage.disks.give_back(1)
-    heal(stage)
-    stage.before = verdicts(stage.cluster)
-
-
 def heal(stage):
     for _ in range(3):
         stage.cluster.replicate(is_sweep=True)
@@ -220,29 +199,6 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
     return plan_reads(replace(image, topics=topics), topic, start, end)
 
 
-def end_offset(follower, leader, end):
-    """Cut a follower by epochs alone."""
-    return end
-
-
-def by_epochs(partition, **log):
-    """Have a log prove itself by the epoch at the high watermark alone."""
-    known = log | {"chain_at_high_watermark": partition.high_watermark_chain}
-    return high_watermark.has_all_committed(partition, **known)
-
-
-def own_end(follower, leader):
-    """Take a leader's log from the follower's end on, whatever lies below."""
-    return follower.log_end_offset
-
-
-NO_CHAIN = [
-    (replica_operations, "has_all_committed", by_epochs),
-    (fetch, "ends_alike", yes),
-    (fetch_reports, "ends_alike", yes),
-    (fetch, "fetch_start", own_end),
-    (truncation, "shared_border", end_offset),
-]
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
@@ -250,7 +206,6 @@ BROKEN = [
     (lose_what_is_not_committed, "vanished",
      [(read_order, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
-    (forge_a_follower,           "phantom",       NO_CHAIN),
 ]
 # fmt: on
 IDS = [
@@ -258,7 +213,6 @@ IDS = [
     "acknowledged by the leader alone",
     "read above the HW",
     "an error is a verdict",
-    "without the chain",
 ]
 
 
