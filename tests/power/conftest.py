@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,24 +13,9 @@ from tests.power.states.checks import Bench
 from tests.power.states.life import INTERVALS
 from tests.power.states.quick import quick
 
-_lines: list[str] = []
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--power-states", type=int, default=200, help="states to open (200)")
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep the figures, wherever they were found."""
-    if report.when == "call":
-        _lines.extend(str(value) for name, value in report.user_properties if name == "power")
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if _lines:
-        terminalreporter.section("states of a disk after a power cut")
-        for line in sorted(_lines):
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="module")

@@ -30,14 +30,13 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("count", [STATES, pytest.param(STATES_LONG, marks=pytest.mark.long)])
-def test_a_cluster_that_begins_keeps_all_that_was_promised(bench, count, record_property):
+def test_a_cluster_that_begins_keeps_all_that_was_promised(bench, count):
     bench.clear()
     record = record_beginning(bench.base)
     states = spread(all_states(record), count)
 
     found = list(violations(bench, record, states, goes_on_each=GO_ON_EACH))
 
-    record_property("power", f"{len(states):,} different states of a beginning opened")
     assert not found, "\n".join(map(str, found))
     assert len(states) == count
 

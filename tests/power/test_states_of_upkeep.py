@@ -14,24 +14,23 @@ A_ROUND = 3000
 GO_ON_EACH = 25
 
 
-def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig, record_property):
+def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig):
     count = pytestconfig.getoption("--power-states") - AT_BEGINNINGS
 
-    check_states(bench, record_property, count)
+    check_states(bench, count)
 
 
 @pytest.mark.long
-def test_a_cluster_at_work_keeps_it_in_three_times_as_many_states(bench, record_property):
-    check_states(bench, record_property, STATES_LONG)
+def test_a_cluster_at_work_keeps_it_in_three_times_as_many_states(bench):
+    check_states(bench, STATES_LONG)
 
 
-def check_states(bench, record_property, count):
+def check_states(bench, count):
     bench.clear()
     record = record_upkeep(bench.base, rounds=math.ceil(count / A_ROUND))
     states = spread(all_states(record), count)
 
     found = list(violations(bench, record, states, goes_on_each=GO_ON_EACH))
 
-    record_property("power", f"{len(states):,} different states of a cluster at work opened")
     assert not found, "\n".join(map(str, found))
     assert len(states) == count

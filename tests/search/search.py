@@ -19,7 +19,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from time import process_time
 from typing import Any
 
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
@@ -49,25 +48,19 @@ class Found:
 
     Attributes:
         states: Different states.
-        steps: Steps between them.
-        seconds: Of processor time.
         violation: The invariant that does not hold, or None.
         message: The same in words.
         path: A way there, a step a line.
         is_whole: All states were visited.
         seen: How many states are of some interesting kind, and how many commits.
-        local_runs: Different histories of processes.
     """
 
     states: int = 0
-    steps: int = 0
-    seconds: float = 0.0
     violation: str | None = None
     message: str = ""
     path: tuple[str, ...] = ()
     is_whole: bool = False
     seen: Counter[str] = None  # type: ignore[assignment]
-    local_runs: int = 0
 
 
 class Search:
@@ -99,12 +92,10 @@ class Search:
 
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
-        started = process_time()
         with gc_paused():  # nothing here is a cycle, and millions of tuples take long to go through
             self.slots.guess = self.reads.guess
             found = self._run(states_max)
             self.slots.guess = no_guess
-        found.seconds = process_time() - started
         return found
 
     def _run(self, states_max: int) -> Found:
@@ -126,7 +117,6 @@ class Search:
                 found.message, found.path = str(error), told(self, self._last)
         found.is_whole = not queue and found.violation is None
         found.states = len(self.ways)
-        found.local_runs = self.slots.run_count
         found.seen.update(self._done)
         for state, times in self._kinds():
             count(self, state, times, found.seen)
@@ -147,7 +137,6 @@ class Search:
     def _new_states(self, state: State, found: Found) -> Iterator[tuple[State, int]]:
         """Yield each state that one step leads to and that was not visited, with the process that moved."""
         for label, after in self.steps(state):
-            found.steps += 1
             if after in self.ways:
                 continue
             self.ways[after] = (state, label)

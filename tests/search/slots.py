@@ -78,7 +78,6 @@ class Slots:
         self.lanes: list[dict[Lane, tuple[int, Call]]] = []
         self.ready: list[bool] = []
         self.ended: list[int] = []
-        self.run_count = 0
         self.guess: Callable[[Call, bool], Any] = no_guess
         self._is_same_epoch = False
 
@@ -237,7 +236,6 @@ class Slots:
         self, outcomes: dict[Any, Any], answers: Any, process: Process, run: Callable[[], Any]
     ) -> Any:
         """Run a lane, and keep where it comes to, by the answers: also where it would after guesses."""
-        self.run_count += 1
         process.guess = lambda call: self.guess(call, self._is_same_epoch)
         try:
             outcome = run()

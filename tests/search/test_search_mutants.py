@@ -66,22 +66,20 @@ def first_violation(scope: Scope) -> Found:
 
 
 @pytest.mark.parametrize("case", [*CASES, *UPKEEP_CASES], ids=lambda case: case.rule)
-def test_a_missing_rule_is_seen(case, record_property):
+def test_a_missing_rule_is_seen(case):
     with case.mutant.alive():
         found = first_violation(case.scope)
 
-    record_property("search", f"{found.states:,} states to {found.violation}: {case.rule}")
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
     assert case.invariant in (None, found.violation), found.message
     assert case.scope in WHOLE_OF_CASES or found.states <= CLEAN_MAX
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.case.rule)
-def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record_property):
+def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair):
     with pair.together.alive():
         found = first_violation(pair.case.scope)
 
-    record_property("search", f"{found.states:,} states to {found.violation}: {pair.case.rule}")
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
 
 

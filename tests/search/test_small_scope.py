@@ -163,37 +163,27 @@ WIDER = [
 a broker that counts as dead."""
 
 
-def text_of(scope: Scope, found: Any) -> str:
-    """Return a search's figures."""
-    whole = "all" if found.is_whole else "not all"
-    return (
-        f"{whole} of {found.states:,} states, {found.steps:,} steps,"
-        f" {found.seconds:.1f} s of processor time: {scope}"
-    )
-
-
 @pytest.mark.parametrize("scope, wanted", SCOPES)
-def test_every_invariant_holds_in_every_state(scope, wanted, record_property):
-    search_whole(scope, wanted, record_property)
+def test_every_invariant_holds_in_every_state(scope, wanted):
+    search_whole(scope, wanted)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("scope, wanted", WIDER)
-def test_every_invariant_holds_in_every_state_of_wider_scopes(scope, wanted, record_property):
-    search_whole(scope, wanted, record_property)
+def test_every_invariant_holds_in_every_state_of_wider_scopes(scope, wanted):
+    search_whole(scope, wanted)
 
 
-def search_whole(scope, wanted, record_property):
+def search_whole(scope, wanted):
     """Visit every state of `scope`; each that was `wanted` must be among them."""
     found = search(scope)
 
-    record_property("search", text_of(scope, found))
     assert found.violation is None, "\n".join([found.message, *found.path])
     assert found.is_whole
     assert wanted <= {name for name, count in found.seen.items() if count}
 
 
-def test_a_long_search(pytestconfig, record_property):
+def test_a_long_search(pytestconfig):
     """``--elections 2 --wipe``: two records, rounds, and so many elections."""
     elections, is_wiped = pytestconfig.getoption("--elections"), pytestconfig.getoption("--wipe")
     if elections is None and not is_wiped:
@@ -208,7 +198,6 @@ def test_a_long_search(pytestconfig, record_property):
 
     found = search(scope, pytestconfig.getoption("--states"))
 
-    record_property("search", text_of(scope, found))
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 

@@ -22,7 +22,7 @@ from tests.search.logs.log_scopes import (
     UNSAID,
     WIDE,
 )
-from tests.search.logs.log_search import LogFound, LogScope, LogSearch, State, search_log
+from tests.search.logs.log_search import LogSearch, State, search_log
 
 SCOPES = {
     "a writer and a follower that were asleep": (
@@ -63,20 +63,10 @@ def cases() -> list[Any]:
     return found
 
 
-def text_of(scope: LogScope, found: LogFound) -> str:
-    """Return a search's figures."""
-    whole = "all" if found.is_whole else "not all"
-    return (
-        f"{whole} of {found.states:,} states, {found.steps:,} steps, {found.processes:,} processes,"
-        f" {found.seconds:.1f} s of processor time: {scope}"
-    )
-
-
 @pytest.mark.parametrize("scope, wanted", cases())
-def test_a_log_keeps_its_promises_in_every_state(scope, wanted, record_property):
+def test_a_log_keeps_its_promises_in_every_state(scope, wanted):
     found = search_log(scope)
 
-    record_property("search", text_of(scope, found))
     assert found.violation is None, "\n".join([found.message, *found.path])
     assert found.is_whole
     assert wanted <= found.seen.keys()
@@ -84,12 +74,11 @@ def test_a_log_keeps_its_promises_in_every_state(scope, wanted, record_property)
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_local", [True, False])
-def test_a_wide_scope_keeps_its_promises(is_local, pytestconfig, record_property):
+def test_a_wide_scope_keeps_its_promises(is_local, pytestconfig):
     scope = replace(WIDE, is_local=is_local)
 
     found = search_log(scope, min(4_000_000, pytestconfig.getoption("--states")))
 
-    record_property("search", text_of(scope, found))
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
