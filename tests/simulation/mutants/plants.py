@@ -6,14 +6,16 @@ breaks. `PLANTED` says which invariant must see it: each is one that no mutant s
 
 from dataclasses import replace
 
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.metadata.records import PartitionRecord
-from tests.simulation.checks import invariants
+from tests.simulation.checks import invariants, merging
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing
-from tests.simulation.mutants.history_plants import HISTORIES_PLANTED
-from tests.simulation.mutants.merge_plants import MERGES_PLANTED
 from tests.simulation.mutants.stage import KEY
 from tests.simulation.world.cleaning import nothing_is_left
+from tests.simulation.world.disks import digest_of
 
 
 def acked_above_the_high_watermark(stage):
@@ -165,6 +167,58 @@ def unassigned_and_left(stage):
     nothing_is_left(stage.checker.ledger)
 
 
+def sequence_falls(stage):
+    """A producer's appends are committed in another order than sent."""
+    for offset, value in ((2, 12), (3, 13)):
+        batch = stage.batch(value, offset, sequence=9 - offset)
+        for broker_id in (1, 2, 3):
+            stage.add(broker_id, batch, "append" if broker_id == 1 else "append_fetched")
+        stage.high_watermark(offset + 1)
+
+
+def skipping_read(stage):
+    """A reader is not given a record that lies between two others."""
+    stage.committed(12)
+    stage.checker.on_read(KEY, 0, [(0, 10), (2, 12)], generation=0)
+
+
+def against_real_time(stage):
+    """An append is put before one that was acked when it began."""
+    stage.checker.on_ack(KEY, 0, [10], begun=Moment(acked=1), is_duplicate=False)
+
+
+def acked_and_not_visible(stage):
+    """A reader that asks after an ack is told of an older end."""
+    stage.checker.on_end(KEY, 1, begun=Moment(0, 1), generation=0)
+
+
+def end_goes_back(stage):
+    """A reader is told of an older end than another was."""
+    stage.checker.on_end(KEY, 1, begun=Moment(2, -1), generation=0)
+
+
+def merged_with_another_digest(stage):
+    """The chain digest at the end of a merged segment is another than that of what it replaces."""
+    rows = [(0, 10), (1, 11)]
+    segment = Segment(
+        file_name=segment_name(0, "merged", digest_of(rows, 0)),
+        size_bytes=200,
+        record_count=2,
+        timestamp_min_us=0,
+        timestamp_max_us=0,
+    )
+    merged = MergedSegment(
+        appended_at_ms=0,
+        segment=segment,
+        content_digest=0,
+        base_offset=Offset(0),
+        end_offset=Offset(2),
+        leader_epoch=LeaderEpoch(0),
+        chain_digest=ChainDigest("ab" * 16),
+    )
+    stage.commit(1, "merge", merged=merged)
+
+
 PLANTED = [
     ("I2 leader completeness", acked_above_the_high_watermark),
     ("I3 no acked record lost", every_copy_is_gone),
@@ -186,8 +240,12 @@ PLANTED = [
     ("I13 fence", fence_falls),
     ("I13 fence", append_before_the_fence),
     ("I17 membership", two_replicas_on_one_root),
-    *HISTORIES_PLANTED,
+    ("H5 no skip, no step back", skipping_read),
+    ("H6 producer order", sequence_falls),
+    ("H7 real time order", against_real_time),
+    ("H8 reads see what was acked", acked_and_not_visible),
+    ("H9 the end never falls", end_goes_back),
     ("L5 a leader exists", no_leader),
     ("L7 unassigned replicas are removed", unassigned_and_left),
-    *MERGES_PLANTED,
+    (merging.COVERAGE, merged_with_another_digest),
 ]

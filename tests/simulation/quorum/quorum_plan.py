@@ -15,7 +15,6 @@ CALL_FAULTS = {
 }
 """What a call on a voter's root may meet, by operation."""
 
-ROOT_EVENTS = ("away", "read-only", "frozen", "power cut", "emptied", "restored")
 PROCESS_EVENTS = ("kill", "freeze", "cut off", "denied")
 
 QUICK = QuorumSettings(
