@@ -9,61 +9,9 @@ from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.log.upkeep.retention import retained as kept_of
 from kafka_on_spark.metadata.records import ConfigRecord
-from tests.simulation.chunks import chunk_starts, missed, outcomes
-from tests.simulation.faults.aimed_plans import retained
-from tests.simulation.mutants.retention_mutants import OTHER_LEADER, RETENTION_MUTANTS
-from tests.simulation.mutants.seeing import seen_without
+from tests.simulation.mutants.retention_mutants import OTHER_LEADER
 from tests.simulation.mutants.stage import KEY, Stage
-from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.scheduler import Violation
-
-SEEDS = 20
-SEEDS_MORE = 40
-CHUNK = 5
-QUICK = 15
-"""The chunk that meets all of `SOMETIMES`."""
-
-MUTANT_SEEDS_MAX = 60
-
-SOMETIMES = (
-    "deleted by retention",
-    "deleted for its size",
-    "leader looked at",
-    "leader's log refused a look",
-    "fault: clock jump",
-    "fault: root clock jump",
-    "election",
-    "unclean generation",
-    "commit: advance_log_start",
-    "commit: truncate_fully_and_start_at",
-)
-
-
-@pytest.mark.parametrize("first", chunk_starts(SEEDS, CHUNK, quick=QUICK))
-def test_only_what_is_too_old_or_too_much_is_deleted_whatever_clocks_say(first):
-    failed, _ = outcomes(retained, first, CHUNK)
-
-    assert failed is None, failure_text(failed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
-def test_it_is_so_with_more_seeds(first):
-    failed, _ = outcomes(retained, first, CHUNK)
-
-    assert failed is None, failure_text(failed)
-
-
-def test_every_event_that_a_plan_allows_happened():
-    assert missed(retained, SOMETIMES, SEEDS_MORE, CHUNK, quick=QUICK) == []
-
-
-@pytest.mark.parametrize("mutant", RETENTION_MUTANTS, ids=lambda mutant: mutant.rule)
-def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(mutant):
-    seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
-
-    assert mutant.invariant in seen_without(mutant, map(retained, seeds))
-
 
 NOW_MS = 10**9
 

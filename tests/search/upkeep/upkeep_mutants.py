@@ -28,7 +28,7 @@ from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
 _SIMULATED = {
     each.rule: each
     for each in [
-        *(known.mutant for known in MERGING_MUTANTS),
+        *MERGING_MUTANTS,
         *RETENTION_MUTANTS,
         *COMPACTION_MUTANTS,
     ]

@@ -21,7 +21,7 @@ from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
 from tests.simulation.checks.invariants import ONE_CLOCK
 from tests.simulation.faults.expiring_plans import ahead, damaged, expiring, late, returning
-from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
+from tests.simulation.mutants.protocol_mutants import Mutant, _no
 from tests.simulation.plan import Plan
 from tests.simulation.world import replica_log
 
@@ -136,18 +136,18 @@ def _at_or_below(number: int, table: Any, times: Any) -> Fate:
     return Fate.GOES if is_old else Fate.STAYS
 
 
-def _caught(
+def _missing(
     invariant: str,
     rule: str,
     *patches: tuple[Any, str, Any],
     plan: Callable[[int], Plan] = expiring,
     seed: int = 0,
-) -> CaughtMutant:
-    return CaughtMutant(mutant=Mutant(rule, patches, seed), invariant=invariant, plan=plan)
+) -> Mutant:
+    return Mutant(rule, patches, seed, invariant, plan)
 
 
 EXPIRING_MUTANTS = [
-    _caught(
+    _missing(
         checks.REFUSED,
         "a run whose id has expired appends nothing",
         (producers_of_a_process, "begin_append", _as_ever),
@@ -155,115 +155,115 @@ EXPIRING_MUTANTS = [
         (append_service, "check_not_fenced", _only_older),
         (placing, "check_not_fenced", _only_older),
     ),
-    _caught(
+    _missing(
         checks.REFUSED,
         "an id that comes back begins above all that have expired",
         (image, "_REPLAY", {**image._REPLAY, RemoveProducerRecord: _lower_epochs}),
     ),
-    _caught(
+    _missing(
         checks.ABOVE,
         "what may be a retry under an id that has expired is refused",
         (producer_runs, "_may_stand_forgotten", _no),
         plan=returning,
     ),
-    _caught(
+    _missing(
         "H3 one offset a value",
         "what may be a retry from before an id came back is refused",
         (producer_runs, "_may_stand_forgotten", _not_once_it_came_back),
         plan=late,
         seed=30,
     ),
-    _caught(
+    _missing(
         checks.ABOVE,
         "an id that comes back says its first sequence",
         (producers_of_a_process, "begin_append", _without_first_sequence),
     ),
-    _caught(
+    _missing(
         checks.ABOVE,
         "a run goes on above what it has tried itself",
         (producer_runs, "_may_stand_forgotten", _but_for_its_own),
         seed=20,
     ),
-    _caught(
+    _missing(
         checks.ABOVE,
         "a run does not go on where a newer one has had its id before it expired",
         (producer_runs, "_may_stand_forgotten", _but_for_newer_runs),
         plan=late,
         seed=74,
     ),
-    _caught(
+    _missing(
         checks.ABOVE,
         "a run does not go on where an older one may be ahead of it",
         (producer_runs, "_may_stand_forgotten", _but_for_older_runs),
         plan=late,
         seed=141,
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "a run renews its id before it expires",
         (producers_of_a_process, "needs_renewal", _no),
         seed=9,
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "a group that stands still saves again where it is",
         (group_offsets, "needs_saving_again", _no),
     ),
-    _caught(
+    _missing(
         ONE_CLOCK,
         "the time of a commit is held to the root's clock, and to the newest commit",
         (commit_clock, "stamp_ms", _its_own),
         plan=ahead,
     ),
-    _caught(
+    _missing(
         ONE_CLOCK,
         "the time of the newest commit is no floor where the root's clock is before it",
         (commit_clock, "stamp_ms", _from_the_newest_on),
         plan=ahead,
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "what is too old is so by the earliest of three clocks",
         (commit_clock, "too_old_by_ms", _latest),
         plan=ahead,
         seed=2,
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "nothing expires before its time",
         (chores, "expire", _ahead_of_its_time),
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "a controller's clock that is ahead has nothing expire",
         (commit_clock, "too_old_by_ms", _own),
         seed=3,
     ),
-    _caught(
+    _missing(
         checks.SILENT,
         "what was renewed since the look does not expire",
         (chores, "expire", _AsLookedAt()),
     ),
-    _caught(
+    _missing(
         producers.KEPT,
         "a damaged or lost producers file is no empty one",
         (replica_log, "read_producers", _empty_if_damaged),
         plan=damaged,
         seed=3,
     ),
-    _caught(
+    _missing(
         producers.KEPT,
         "a commit says what is in its producers file, and not its number alone",
         (replica_log, "read_producers", _by_its_number),
         plan=damaged,
         seed=42,
     ),
-    _caught(
+    _missing(
         producers.CARRIED_ON,
         "a log that is opened anew reads its producers file again",
         (replica_log.SimulatedReplicaLog, "_forget", _but_the_state),
     ),
-    _caught(
+    _missing(
         "I26 nothing named is deleted",
         "the producers file that counts is not cleaned",
         (cleaning, "_judge_producers", _at_or_below),

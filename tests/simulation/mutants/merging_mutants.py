@@ -22,7 +22,7 @@ from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
-from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _nothing
+from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 from tests.simulation.world import segment_store
 
 
@@ -109,92 +109,90 @@ def _own(own: Any, leaders: Any) -> Any:
     return own
 
 
+def _of_any_timestamps(part: Any, rules: Any, appended_ms: int) -> tuple[int, bool, int]:
+    leader_epoch, _, span = _KIND(part, rules, appended_ms)
+    return leader_epoch, False, span
+
+
+_KIND = merge_plan._kind_of
+
+
 MERGING_MUTANTS = [
-    CaughtMutant(
-        mutant=Mutant(
-            "a merge is committed only under the fence that its file is named by",
-            ((merging._Merger, "_commit", _under_any_fence),),
-            seed=129,
-        ),
+    Mutant(
+        "a merge is committed only under the fence that its file is named by",
+        ((merging._Merger, "_commit", _under_any_fence),),
+        seed=129,
         invariant="I26 added under its fence",
         plan=merged,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "a merge that may stand is put again only if its inputs do",
-            ((merging._Merger, "_commit", _again),),
-        ),
+    Mutant(
+        "a merge that may stand is put again only if its inputs do",
+        ((merging._Merger, "_commit", _again),),
         invariant="I26 added once",
         plan=unanswered,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "an append that may stand is looked for among the borders of merged segments",
-            (
-                (replica_operations, "with_borders_over", _borders_unread),
-                (placing, "with_borders_over", _borders_unread),
-                (replica_operations, "find_put", _among_headers),
-                (placing, "find_put", _among_headers),
-            ),
-            seed=83,
+    Mutant(
+        "an append that may stand is looked for among the borders of merged segments",
+        (
+            (replica_operations, "with_borders_over", _borders_unread),
+            (placing, "with_borders_over", _borders_unread),
+            (replica_operations, "find_put", _among_headers),
+            (placing, "find_put", _among_headers),
         ),
+        seed=83,
         invariant="I26 added once",
         plan=unanswered,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "nothing is merged above the last stable offset",
-            ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
-        ),
+    Mutant(
+        "nothing is merged above the last stable offset",
+        ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
         invariant=checks.COMMITTED,
         plan=merged,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "a merged segment is of one leadership",
-            ((merge_plan, "_kind_of", _of_any_epoch), (replacing, "merge", _unchecked)),
-            seed=2,
-        ),
+    Mutant(
+        "a merged segment is of one leadership",
+        ((merge_plan, "_kind_of", _of_any_epoch), (replacing, "merge", _unchecked)),
+        seed=2,
         invariant=checks.ONE_EPOCH,
         plan=merged,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "a merge keeps all records",
-            ((segment_store, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
-        ),
+    Mutant(
+        "a merge keeps all records",
+        ((segment_store, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
         invariant=checks.SAME_RECORDS,
         plan=merged,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "what is known of producers outlives the headers that a merge takes",
-            ((replacing, "entries_without", _nothing),),
-            seed=2,
-        ),
+    Mutant(
+        "what is known of producers outlives the headers that a merge takes",
+        ((replacing, "entries_without", _nothing),),
+        seed=2,
         invariant=producers.KEPT,
         plan=heirs,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "who takes a merged segment takes what its leader knows of producers",
-            ((operations, "united", _own),),
-            seed=4,
-        ),
+    Mutant(
+        "who takes a merged segment takes what its leader knows of producers",
+        ((operations, "united", _own),),
+        seed=4,
         invariant=producers.TAKEN,
         plan=heirs,
     ),
-    CaughtMutant(
-        mutant=Mutant(
-            "a follower finds its own digest in its leader's segment before it takes the rest",
-            (
-                (fetch, "fetch_start", _at_its_end),
-                (fetch_reports, "fetch_start", _at_its_end),
-                (truncation, "fetch_start", _at_its_end),
-            ),
-            seed=4,
+    Mutant(
+        "a follower finds its own digest in its leader's segment before it takes the rest",
+        (
+            (fetch, "fetch_start", _at_its_end),
+            (fetch_reports, "fetch_start", _at_its_end),
+            (truncation, "fetch_start", _at_its_end),
         ),
+        seed=4,
         invariant="I23 chain",
         plan=parted,
+    ),
+]
+
+RESTAMPING_MUTANTS = [
+    Mutant(
+        "a merged segment is of one timestamp type",
+        ((merge_plan, "_kind_of", _of_any_timestamps), (replacing, "merge", _unchecked)),
+        invariant=checks.ONE_EPOCH,
     ),
 ]

@@ -17,6 +17,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.service.append import acknowledging, appender, placing
 from kafka_on_spark.service.control import removing_replicas
 from kafka_on_spark.service.replica import replica_operations
@@ -24,8 +25,10 @@ from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
 from kafka_on_spark.service.replicate.sweep_progress import SweepRound
+from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
 from tests.simulation.plan import Plan
 from tests.simulation.world import commits, replica_log
+from tests.simulation.world.metadata_log import SimulatedMetadataLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,14 @@ class Mutant:
         patches: What is replaced: its owner, its name, and what stands there instead.
         seed: Where the search for a plan that shows it begins: some need a rare sequence of events.
         invariant: The one that is seen not to hold then; empty where the test's own case says it.
+        plan: Makes the plans that show it, where those that look for its kind do not.
     """
 
     rule: str
     patches: tuple[tuple[Any, str, Any], ...]
     seed: int = 0
     invariant: str = ""
+    plan: Callable[[int], Plan] | None = None
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -51,21 +56,6 @@ class Mutant:
             for owner, name, instead in self.patches:
                 stack.enter_context(patch.object(owner, name, instead))
             yield
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaughtMutant:
-    """A rule that is switched off, and what sees it.
-
-    Attributes:
-        mutant: The rule.
-        invariant: The one that does not hold then.
-        plan: Makes the plans that show it, from the mutant's seed on.
-    """
-
-    mutant: Mutant
-    invariant: str
-    plan: Callable[[int], Plan]
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:
@@ -254,5 +244,32 @@ MUTANTS = [
         "all partitions are looked at for an earlier try before the first commit",
         ((appender, "check_tries", _nothing),),
         invariant="H4 aborted read",
+    ),
+]
+
+
+def _is_not_asked(self: SimulatedMetadataLog) -> bool:
+    return False
+
+
+def _never_back(
+    self: SimulatedMetadataLog, *, from_offset: Offset, to_offset: Offset | None = None
+) -> list[MetadataBatch]:
+    """Wait for a log that is shorter than what was seen of it."""
+    if from_offset > self._world.disks.image.offset:
+        self._world.scheduler.call("metadata read")
+        return []
+    return _READ_METADATA(self, from_offset=from_offset, to_offset=to_offset)
+
+
+_READ_METADATA = SimulatedMetadataLog.read
+RECREATED_MUTANTS = [
+    Mutant(
+        "a metadata log is that of the root's identity, not of its path",
+        (
+            (SimulatedMetadataLog, "is_replaced", _is_not_asked),
+            (SimulatedMetadataLog, "read", _never_back),
+        ),
+        invariant=PATH_IS_NO_CLUSTER,
     ),
 ]
