@@ -42,10 +42,6 @@ def test_each_commit_keeps_deltas_rules(version, files, counters):
     assert broken_rules(version, content, COLUMNS) == []
 
 
-def test_the_first_commit_names_the_partition_columns():
-    assert partition_columns_of(encoded(settings=SETTINGS)) == COLUMNS
-
-
 def test_text_of_any_kind_is_one_line():
     add = AddFile(
         path="a", time_ms=5, stats="{}", size_bytes=1, values=dict.fromkeys(COLUMNS, "\n\u2028é")

@@ -77,25 +77,6 @@ def test_commit_on_top_of_a_commit_that_is_gone_is_not_acknowledged(log, uri, im
     assert not commit_file(uri, LAST + 1).exists()
 
 
-def test_table_restored_from_an_older_copy_ends_earlier(log, uri):
-    """E10: nothing in the table tells. LEO < high watermark does, and directory and uuid."""
-    commit_file(uri, LAST).unlink()
-
-    assert opened(uri).counters_of("count") == [LAST - 1]
-
-
-def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
-    away = commit_file(uri, LAST).with_suffix(".away")
-    commit_file(uri, LAST).rename(away)
-
-    for _ in range(2):
-        with pytest.raises(ReplicaLostError):
-            log.refresh()
-    away.rename(commit_file(uri, LAST))
-
-    assert log.refresh() == LAST
-
-
 @pytest.fixture
 def checks(monkeypatch):
     """Let no time pass between two checks of a commit without bytes; return what happens then."""

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableDamage
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.delta import checkpoints, conditional_commit
 from kafka_on_spark.storage.delta.files.delta_files import hint_path
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
-from tests.storage.damages import LAST, empty, halve, remove, up_to_last, with_checkpoint, zero
+from tests.storage.damages import empty, halve, remove, up_to_last, with_checkpoint, zero
 from tests.storage.tables import OPTIONS, commit_file, commit_times, names_in_log, opened
 
 
@@ -36,22 +35,6 @@ def refuse_renames(monkeypatch):
         raise PermissionError(1, "no")
 
     monkeypatch.setattr(checkpoints, "rename", refuse)
-
-
-@pytest.mark.parametrize("damage", [empty, zero, halve, remove])
-@pytest.mark.damaged("a commit is missing")
-def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
-    """A checkpoint that can't be read, and no way back before it."""
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_times(log, 2)
-    damage(next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet")))
-    for version in range(3, LAST + 3):
-        commit_file(uri, version).unlink()
-
-    for _ in range(2):
-        with pytest.raises((CorruptLogError, ReplicaLostError)):
-            opened(uri)
 
 
 def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
@@ -93,16 +76,6 @@ def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatc
 
     assert names_in_log(uri) == before
     assert opened(uri).version == log.version
-
-
-def test_no_hint_stays_at_a_checkpoint_that_is_not_there(log, uri):
-    """delta-rs opens no table with such a hint."""
-    halve(with_checkpoint(log))
-
-    opened(uri)
-
-    assert "_last_checkpoint" not in names_in_log(uri)
-    assert DeltaTable(uri).version() == log.version
 
 
 @pytest.mark.parametrize("damage", [empty, remove, zero, halve])
@@ -151,20 +124,6 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     assert not [each for each in steps_of(uri) if isinstance(each, TableDamage)]
     assert opened(uri).counters_of("count") == [after.version]
     strange.unlink(missing_ok=True)  # Spark, which opens what is left, takes some for versions
-
-
-def test_an_open_table_whose_checkpoint_is_gone_goes_on(log, uri):
-    """A root restored from a copy may have all commits, and lack the checkpoint written after it."""
-    made = with_checkpoint(log)
-    log.refresh()
-    made.unlink()
-
-    log.refresh()
-
-    assert log.counters_of("count", "another") == [log.version, None]
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-    assert made.with_name(f"{log.version:020d}.checkpoint.parquet").exists()
 
 
 def claim_rows(path, monkeypatch):

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     QuorumUnavailableError,
     RootAccessDeniedError,
@@ -155,47 +154,3 @@ def test_a_decision_that_was_put_before_its_process_was_refused_is_unknown(quoru
 
     with pytest.raises(CommitOutcomeUnknownError, match="may be in the metadata log"):
         process.decide("a")
-
-
-def test_a_decision_that_can_still_land_on_a_deposed_leader_is_lost(quorum, process):
-    quorum.roots[0].faults.extend([VoterFault.LATE] * 100)
-
-    with pytest.raises(CommitConflictError):
-        process.decide("a")
-    process.decide("b")
-    quorum.roots[0].land()
-
-    assert process.names() == quorum.process("q").names() == ["first", "b"]
-    process.decide("c")
-    quorum.roots[0].faults.clear()
-    process.decide("d")
-    assert quorum.roots[0].writes == quorum.roots[1].writes
-
-
-def test_a_tail_that_the_next_leader_has_not_seen_is_cut(quorum, process):
-    """The leader dies with the decision: no other voter has it."""
-    quorum.roots[1].faults.append(VoterFault.REFUSED)
-    quorum.roots[2].faults.append(VoterFault.REFUSED)
-    quorum.roots[2].before_commit = lambda change: setattr(quorum.roots[0], "is_offline", True)
-
-    with pytest.raises(CommitConflictError):
-        process.decide("a")
-
-    quorum.roots[2].before_commit = lambda change: None
-    quorum.roots[0].is_offline = False
-    assert "p" in quorum.roots[0].writes[-1]
-    process.decide("b")
-    assert process.names() == ["first", "b"]
-    assert quorum.roots[0].writes == quorum.roots[1].writes
-
-
-def test_a_tail_that_the_next_leader_has_seen_is_committed(quorum, process):
-    """The leader dies, one voter has the decision, and its answer is lost."""
-    quorum.roots[1].faults.append(VoterFault.LOST_ANSWER)
-    quorum.roots[1].before_commit = lambda change: setattr(quorum.roots[0], "is_offline", True)
-    quorum.roots[2].faults.append(VoterFault.REFUSED)
-
-    process.decide("a")
-
-    assert process.names() == ["first", "a"]
-    assert quorum.roots[1].table.leads
