@@ -109,8 +109,6 @@ def _row(name: str, setting: Setting) -> str:
 
 
 def _allowed(setting: Setting) -> str:
-    if setting.only:
-        return f"{' or '.join(f'`{each}`' for each in setting.only)}: {setting.reason}"
     try:
         setting.parse("\0")
     except ValueError as error:

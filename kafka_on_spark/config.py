@@ -37,15 +37,11 @@ class Setting:
         default: Kafka's default, except where a comment says why not.
         parse: Turns the text into a value, or raises ValueError saying what is allowed.
         is_topic_setting: A topic may override it.
-        only: The values with effect here, of those that Kafka allows; empty: all.
-        reason: Why other values can't have one.
     """
 
     default: str
     parse: Callable[[str], Value]
     is_topic_setting: bool = False
-    only: tuple[str, ...] = ()
-    reason: str = ""
 
 
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
@@ -76,47 +72,52 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Kafka leaves flushing to the system; here every batch is flushed by default.
     "flush.messages": Setting(
         "1",
-        integer(1),
+        one_of(
+            "1",
+            str(LONG_MAX),
+            reason="a batch is flushed before it counts, or flushing is left to the system",
+        ),
         True,
-        only=("1", str(LONG_MAX)),
-        reason="a batch is flushed before it counts, or flushing is left to the system",
     ),
-    # Settings of Kafka's topics, so that they can be moved over as they are.
+    # Settings of topics of Kafka, to be moved over as they are; of some, one value has
+    # an effect here.
     "compression.type": Setting(
         "producer",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        one_of(
+            "producer",
+            "zstd",
+            reason="segments are Parquet files, and their columns are compressed by zstd",
+        ),
         True,
-        only=("producer", "zstd"),
-        reason="segments are Parquet files, and their columns are compressed by zstd",
     ),
     "delete.retention.ms": Setting(str(_DAY_MS), integer(0), True),
     "flush.ms": Setting(
         str(LONG_MAX),
-        integer(0),
+        one_of(
+            str(LONG_MAX),
+            reason="nothing is flushed by time, but every batch before it counts"
+            " (flush.messages=1)",
+        ),
         True,
-        only=(str(LONG_MAX),),
-        reason="nothing is flushed by time, but every batch before it counts (flush.messages=1)",
     ),
-    "index.interval.bytes": Setting(
-        "4096", integer(0, INT_MAX), True, only=("4096",), reason=_NO_INDEX
-    ),
+    "index.interval.bytes": Setting("4096", one_of("4096", reason=_NO_INDEX), True),
     "max.compaction.lag.ms": Setting(str(LONG_MAX), integer(1), True),
     "message.timestamp.after.max.ms": Setting("3600000", integer(0), True),
     "message.timestamp.before.max.ms": Setting(str(LONG_MAX), integer(0), True),
     "min.cleanable.dirty.ratio": Setting("0.5", ratio, True),
     "min.compaction.lag.ms": Setting("0", integer(0), True),
     "preallocate": Setting(
-        "false", boolean, True, only=("false",), reason="segments are written whole, never grown"
+        "false", one_of("false", reason="segments are written whole, never grown"), True
     ),
-    "segment.index.bytes": Setting(
-        "10485760", integer(4, INT_MAX), True, only=("10485760",), reason=_NO_INDEX
-    ),
+    "segment.index.bytes": Setting("10485760", one_of("10485760", reason=_NO_INDEX), True),
     "segment.jitter.ms": Setting(
         "0",
-        integer(0),
+        one_of(
+            "0",
+            reason="upkeep takes partitions one after the other, so their segments don't end"
+            " together",
+        ),
         True,
-        only=("0",),
-        reason="upkeep takes partitions one after the other, so their segments don't end together",
     ),
     "segment.ms": Setting(str(7 * _DAY_MS), integer(1), True),
     # The cluster (Kafka's broker and controller settings).
@@ -210,17 +211,9 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
             raise InvalidConfigError(
                 f"setting {name!r} can't be none: it takes a value, or leave it out"
             )
-        _check_obeyed(name, setting, _parse(name, setting, text))
+        _parse(name, setting, text)
         checked[name] = text
     return checked
-
-
-def _check_obeyed(name: str, setting: Setting, value: Value) -> None:
-    if setting.only and value not in map(setting.parse, setting.only):
-        raise InvalidConfigError(
-            f"setting {name!r} can't be {value!r} here, only {' or '.join(setting.only)}:"
-            f" {setting.reason}"
-        )
 
 
 def check_together(settings: "Settings", whose: str) -> None:

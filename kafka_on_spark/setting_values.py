@@ -63,12 +63,14 @@ def list_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return the parser of one of `allowed`. Source: ConfigDef.ValidString."""
+def one_of(*allowed: str, reason: str = "") -> Callable[[str], str]:
+    """Return the parser of one of `allowed`. Source: ConfigDef.ValidString. `reason`: why another
+    value of Kafka's can't be obeyed."""
+    words = " or ".join(allowed) + (reason and f": {reason}")
 
     def parse(text: str) -> str:
         if text not in allowed:
-            raise ValueError(" or ".join(allowed))
+            raise ValueError(words)
         return text
 
     return parse
