@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 
 CUT: Final = "$cut"
 CUT_VERSION: Final = 1
-"""Format version of the cut's JSON; a cut without one has version 1."""
+"""Format version of the cut's JSON."""
 
 Json = dict[str, Any]
 
@@ -56,7 +56,7 @@ class Cut:
         if cut is None:
             return None
         try:
-            version = int(cut.get("version", CUT_VERSION))
+            version = int(cut["version"])
             if version > CUT_VERSION:
                 raise InvalidRequestError(
                     f"the offset has format version {version}, this kafka_on_spark reads up to"

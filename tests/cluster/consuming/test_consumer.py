@@ -120,27 +120,6 @@ def test_each_partition_keeps_its_order_and_none_waits_for_ever(cluster, new_top
     assert all(each == list(range(len(each))) for each in seen.values())
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning(cluster, new_topic):
-    topic = new_topic(partitions=1)
-    with cluster.consumer(topic) as consumer:
-        assert consumer.poll(0).num_rows == 0
-        cluster.add_partitions(topic, to=3)
-        cluster.append(topic, [Record(None, b"a", partition=2)])
-
-        assert values(consumer.poll(SOON)) == [b"a"]
-        assert len(consumer.assignment()) == 3
-
-
-def test_a_pattern_takes_up_new_topics(cluster, new_topic):
-    first = new_topic()
-    with cluster.consumer(pattern=f"{first}.*") as consumer:
-        assert consumer.poll(0).num_rows == 0
-        cluster.create_topic(f"{first}-more")
-        cluster.append(f"{first}-more", records(b"a"))
-
-        assert values(consumer.poll(SOON)) == [b"a"]
-
-
 def test_records_that_were_deleted_are_passed_or_told(cluster, topic):
     cluster.append(topic, records(b"a", b"b", b"c"))
     cluster.delete_records({(topic, 0): 2})

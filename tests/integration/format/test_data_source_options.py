@@ -4,13 +4,12 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 import kafka_on_spark
 from kafka_on_spark.query.offsets.group_offsets import describe_group
 from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import new_disks
-from tests.integration.format.frames import WAIT_S_MAX, Batches, sentence_of
+from tests.integration.format.frames import WAIT_S_MAX, Batches
 
 pytestmark = pytest.mark.integration
 
@@ -158,30 +157,3 @@ def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks,
     assert lags == ["6", "4", "2", "0"]
     assert [each["maxOffsetsBehindLatest"] for each in seen_of_query()] == lags
     assert kafka_on_spark.lag(query.lastProgress)["avgOffsetsBehindLatest"] == "0.0"
-
-
-def test_an_unclean_election_ends_a_query_or_is_noted_and_read_over(spark, disks, tmp_path):
-    batches, cluster = Batches(), disks.cluster
-    cluster.create_topic("t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1})
-    options = {"subscribe": "t", "startingOffsets": "earliest"}
-    appended(cluster, "t", 2)
-    disks.take_away(2)
-    cluster.run_controller()
-    appended(cluster, "t", 2, second=10)
-    batches.run(given(spark.readStream, disks, **options), tmp_path)
-    disks.take_away(1)
-    disks.give_back(2)
-    cluster.run_controller()
-    cluster.elect_leaders("unclean", [("t", 0)])
-    cluster.append("t", [("new", "record") for _ in range(3)])
-
-    with pytest.raises(StreamingQueryException) as caught:
-        batches.run(given(spark.readStream, disks, **options), tmp_path)
-    batches.run(given(spark.readStream, disks, **options, failOnDataLoss="false"), tmp_path)
-
-    assert sentence_of(caught.value).startswith(
-        "LogTruncatedError: KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition t-0 offset was"
-        " changed from 4 to 5: it was led by a replica that lacked committed records"
-    )
-    # Offsets 2 and 3 are other records now: the new ones are read, and not skipped over.
-    assert batches.seen == [b"0", b"1", b"0", b"1", b"record", b"record", b"record"]

@@ -122,29 +122,6 @@ def test_two_queries_of_one_driver_append_side_by_side(spark, disks, new_topic, 
         assert values_of(disks.cluster, copy) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_each_row_of_a_stream_goes_to_its_topic_once(spark, disks, new_topic, checkpoint):
-    topic, one, two = new_topic(), new_topic("-one", partitions=2), new_topic("-two")
-    frame = stream(spark, disks, topic, startingOffsets="earliest")
-    named = f"if(value like '%1', '{one}', '{two}') as topic"
-    frame = frame.selectExpr("key", "value", named, "array(struct('h' as key, value)) as headers")
-    disks.cluster.append(topic, records(*(b"%d" % n for n in range(30))))
-
-    run(frame, disks, None, checkpoint)
-    for file in (checkpoint / "commits").iterdir():
-        file.unlink()
-    run(frame, disks, None, checkpoint)
-    disks.cluster.append(topic, records(b"31", b"32"))
-    run(frame, disks, None, checkpoint)
-
-    ones = [b"1", b"11", b"21", b"31"]
-    assert values_of(disks.cluster, one) == ones
-    assert values_of(disks.cluster, two) == [
-        value for n in (*range(30), 32) if (value := b"%d" % n) not in ones
-    ]
-    headers = disks.cluster.read(one).column("headers").to_pylist()
-    assert headers == [[{"key": "h", "value": each}] for each in ones]
-
-
 def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
     spark, disks, new_topic, checkpoint
 ):

@@ -4,10 +4,9 @@ import json
 import time
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 from tests.cluster.disks import new_disks, records
-from tests.integration.format.frames import WAIT_S_MAX, Batches, Started, sentence_of, stream
+from tests.integration.format.frames import Batches, stream
 
 pytestmark = pytest.mark.integration
 
@@ -78,36 +77,6 @@ def test_a_new_query_starts_at_the_latest_and_has_no_batch_without_news(spark, d
     assert json.loads(progress.sources[0].endOffset)["orders"] == {"0": 2}
 
 
-def test_a_query_from_the_latest_whose_first_batch_fails_misses_nothing_after_it(
-    spark, disks, checkpoint
-):
-    """Its second run decides anew what the latest is, which the first batch then ends before."""
-    batches, first = Batches(), []
-
-    def fail(frame, number):
-        first.append(number)
-        raise ValueError("the first batch fails")
-
-    disks.cluster.append("orders", records(b"old"))
-    frame = stream(spark, disks, "orders")
-    writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(checkpoint))
-    with pytest.raises(StreamingQueryException):
-        Started(writer).awaitTermination(WAIT_S_MAX)
-    disks.cluster.append("orders", records(b"a", b"b"))
-
-    batches.run(stream(spark, disks, "orders"), checkpoint)
-    disks.cluster.append("orders", records(b"c"))
-    batches.run(stream(spark, disks, "orders"), checkpoint)
-
-    assert first == [0]
-    assert [each["orders"] for each in offsets_logged(checkpoint)] == [
-        {"0": 1},
-        {"0": 3},
-        {"0": 4},
-    ]
-    assert batches.values == [[], [b"a", b"b"], [b"c"]]
-
-
 def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint):
     batches = Batches()
     frame = stream(spark, disks, "orders", **EARLIEST)
@@ -119,29 +88,6 @@ def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint
     batches.run(frame, checkpoint)
 
     assert batches.values == [[], [b"a", b"b"]]
-
-
-@pytest.mark.parametrize("count", [0, 2], ids=["empty", "as long"])
-def test_a_topic_that_was_created_again_fails_a_query_or_is_read_from_its_start(
-    spark, disks, checkpoint, count
-):
-    batches = Batches()
-    disks.cluster.append("orders", records(b"a", b"b"))
-    batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
-    disks.cluster.delete_topic("orders")
-    disks.cluster.create_topic("orders", replication_factor=3)
-    new = [b"new %d" % number for number in range(count)]
-    disks.cluster.append("orders", records(*new))
-
-    with pytest.raises(StreamingQueryException) as caught:
-        batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
-    batches.run(stream(spark, disks, "orders", failOnDataLoss=False), checkpoint)
-
-    assert sentence_of(caught.value) == (
-        "InconsistentTopicIdError: KAFKA_DATA_LOSS: topic 'orders' was deleted and created again"
-        " since the query's last batch: start with a new checkpoint, or set failOnDataLoss to false"
-    )
-    assert batches.seen == [b"a", b"b", *new]
 
 
 def take_metadata_away(disks):

@@ -108,13 +108,6 @@ def test_what_is_no_offset_of_ours_is_refused_in_a_sentence(offset, sentence):
     assert sentence in str(caught.value)
 
 
-def test_an_offset_of_the_first_builds_had_no_version():
-    cut = at(5).to_json()
-    del cut["$cut"]["version"]
-
-    assert StreamOffset.from_json(cut) == at(5)
-
-
 def test_a_partition_that_comes_without_its_beginning_is_told():
     now = image_of_topics({"a": [partition("1", hw=5), partition("1", start=2, hw=4)]}, 200)
 

@@ -58,7 +58,13 @@ def test_a_groups_lag_is_what_it_has_not_processed_of_what_there_is():
 # Lag
 
 CUT = {
-    "$cut": {"cluster_id": "c", "metadata_offset": 1, "topic_ids": {}, "unclean_generations": {}}
+    "$cut": {
+        "cluster_id": "c",
+        "metadata_offset": 1,
+        "topic_ids": {},
+        "unclean_generations": {},
+        "version": 1,
+    }
 }
 
 
