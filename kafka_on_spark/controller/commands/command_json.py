@@ -1,10 +1,10 @@
 """Values of commands as JSON, and back: how a request and its result are written.
 
-JSON's keys are texts, and it has no sets and none of our records, so these are marked; everything
+JSON's keys are texts, and it has none of our records, so these are marked; everything
 else is written as people read it.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from numbers import Integral
 from typing import Any, Final
@@ -16,7 +16,6 @@ from kafka_on_spark.ids import PartitionKey, TopicId
 _KEY: Final = "$partition"
 _INSPECTION: Final = "$look"
 _MAP: Final = "$map"
-_SET: Final = "$set"
 
 
 def to_json(value: object) -> Any:
@@ -35,8 +34,6 @@ def to_json(value: object) -> Any:
         return {_INSPECTION: {**asdict(value), "key": to_json(value.key)}}
     if isinstance(value, Mapping):
         return _json_mapping(value)
-    if isinstance(value, Set):
-        return {_SET: sorted((to_json(each) for each in value), key=repr)}
     if isinstance(value, list | tuple):
         return [to_json(each) for each in value]
     raise InvalidRequestError(
@@ -80,13 +77,8 @@ def _map(written: Any) -> dict[Any, Any]:
     return {from_json(name): from_json(each) for name, each in written}
 
 
-def _set(written: Any) -> frozenset[Any]:
-    return frozenset(from_json(each) for each in written)
-
-
 _MARKS: Final[Mapping[str, Callable[[Any], Any]]] = {
     _KEY: _key,
     _INSPECTION: _inspection,
     _MAP: _map,
-    _SET: _set,
 }

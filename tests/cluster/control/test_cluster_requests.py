@@ -99,9 +99,6 @@ def test_partitions_with_records_are_removed_only_when_told_to_drop_them(cluster
 
 # fmt: off
 TARGETS = [
-    pytest.param({("orders", 0): [1, 2, 9]}, InvalidReplicaAssignmentError, r"brokers \[9\], which are not registered", id="unknown-broker"),
-    pytest.param({("orders", 0): [1, 1]},    InvalidReplicaAssignmentError, "name at least one, and each once",         id="twice"),
-    pytest.param({("orders", 0): []},        InvalidReplicaAssignmentError, "name at least one, and each once",         id="empty"),
     pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "can't be on brokers 4: give a list",       id="no-list"),
     pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "give a list of brokers' numbers",          id="texts"),
     pytest.param({"orders": [1, 2, 4]},      InvalidRequestError,           "'orders' names no partition",                       id="no-pair"),

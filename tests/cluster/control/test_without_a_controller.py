@@ -1,12 +1,10 @@
 """Nobody controls the cluster: an append decides for what it waits for, and harms nobody else."""
 
 import json
-import os
 import re
 import shutil
 import threading
 from functools import partial
-from typing import ClassVar
 
 import pytest
 
@@ -165,43 +163,6 @@ def test_the_cluster_or_the_call_may_forbid_it(disks, cluster, is_of_call):
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
-class Process:
-    """A process, or several, of tests/cluster/control/alone.py.
-
-    Attributes:
-        running: Those of the test that runs.
-    """
-
-    running: ClassVar[list["Process"]] = []
-
-    def __init__(self, disks, topic, count=1, times=1, **options):
-        body = partial(appends, str(disks.metadata_root), topic, count, times, **options)
-        self._started = Started(body)
-        self.running.append(self)
-
-    def wait_for(self, word):
-        assert self._started.stdout.readline() == f"{word}\n"
-
-    def signal(self, number):
-        os.killpg(self._started.process.pid, number)
-
-    def answers(self):
-        lines = self._started.rest(240).splitlines()
-        return [json.loads(each) for each in lines if each.startswith("{")]
-
-    def end(self):
-        self._started.end()
-        self._started.stdout.close()
-
-
-@pytest.fixture(autouse=True)
-def no_process_outlives_its_test():
-    """One that is stopped for ever would be waited for when this process ends."""
-    yield
-    while Process.running:
-        Process.running.pop().end()
-
-
 @pytest.fixture
 def slow_disks():
     """A cluster whose sessions are long enough to do something within one."""
@@ -216,7 +177,12 @@ def test_many_processes_at_once_make_one_decision(slow_disks, count):
     disks, cluster = slow_disks, slow_disks.cluster
     disks.take_away(1)
 
-    answers = Process(disks, "orders", count).answers()
+    started = Started(partial(appends, str(disks.metadata_root), "orders", count))
+    try:
+        answers = [json.loads(each) for each in started.rest(240).splitlines()]
+    finally:
+        started.end()
+        started.stdout.close()
 
     assert [each["error"] for each in answers] == [None] * count
     decided = [each for each in cluster.history("orders") if "nobody controls" in each.cause]

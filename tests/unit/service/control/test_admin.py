@@ -179,7 +179,9 @@ def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_i
     assert '"code": -1, "error": "ZeroDivisionError: a bug"' in results[0]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"command": "fly"}', "not json"])
+@pytest.mark.parametrize(
+    "text", ["", "3", "{}", "[]", '{"command": "fly"}', '{"command": "create_topic"}', "not json"]
+)
 def test_a_request_that_is_none_is_refused(world, text):
     world.metadata().submit(
         lambda image: ControllerResult([AdminRequestRecord(request=text)], None), timeout_ms=1000
