@@ -1,22 +1,15 @@
 """What a soak makes of its figures and notes: tenths, and what is missing or double."""
 
-import os
-import subprocess
-import sys
-
 import pytest
-from pyspark.errors import PySparkException
 
 from jobs.soaking.checking import (
     COPIED_AGAIN,
     Sent,
     copy_findings,
     findings_of,
-    seen_by_stream,
     sent_to,
     stream_findings,
 )
-from jobs.soaking.folder import SoakFolder
 from jobs.soaking.notes import (
     TABLE_KEYS,
     NoteWriter,
@@ -24,21 +17,11 @@ from jobs.soaking.notes import (
     Seen,
     is_tombstone,
     read_notes,
-    runs_of,
-    seen_in,
     sent_by,
     value_of,
 )
-from jobs.soaking.streams import (
-    NOT_CONNECTED,
-    STARTS_AGAIN_MAX,
-    Queries,
-    holes,
-    is_of_deleted_file,
-    shortened,
-)
 from jobs.soaking.tenths import Sample, tenths_of
-from jobs.soaking.watching import PLAIN, RUNTIME_FILES, descriptors, look
+from jobs.soaking.watching import descriptors
 
 
 def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
@@ -62,45 +45,6 @@ def test_of_open_files_a_tenth_counts_the_lowest(open_files, counted):
     samples = [Sample(at, {name: value}) for at, value in enumerate(open_files)]
 
     assert tenths_of(samples, [], 100.0)[0].values[name] == counted
-
-
-def test_runtimes_of_delta_rs_are_not_counted_and_whatever_else_stays_open_is(tmp_path):
-    program = """if True:
-        import os, sys, deltalake, pyarrow
-        opened = []
-        for line in sys.stdin:
-            if line == "write\\n":
-                deltalake.write_deltalake(sys.argv[1], pyarrow.table({"a": [1]}))
-                deltalake.DeltaTable(sys.argv[1]).create_checkpoint()
-            else:
-                opened += [os.eventfd(0) for _ in range(int(line))]
-            print(flush=True)
-    """
-    counts = []
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "table")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        for line in ("0", "write", "7"):
-            process.stdin.write(f"{line}\n")
-            process.stdin.flush()
-            process.stdout.readline()
-            seen = look(SoakFolder(tmp_path), {process.pid: "reader"})
-            counts.append((seen[descriptors(PLAIN)], len(os.listdir(f"/proc/{process.pid}/fd"))))
-        process.stdin.close()
-
-    (first, all_first), (written, all_written), (leaked, _) = counts
-    assert all_written == all_first + RUNTIME_FILES
-    assert (written - first, leaked - written) == (0, 7)
-
-
-def test_records_that_stand_side_by_side_are_one_note():
-    places = [(7, 0, 100), (8, 0, 101), (9, 1, 5), (10, 0, 102), (11, 0, 103)]
-
-    assert runs_of(places) == [Run(0, 100, 7, 2), Run(0, 102, 10, 2), Run(1, 5, 9, 1)]
 
 
 def test_notes_are_read_as_written_and_a_torn_line_is_passed_over(tmp_path):
@@ -164,22 +108,6 @@ def test_tombstone_may_be_gone_and_says_who_sent_it():
     assert sent_by(None, headers) == sent_by(headers[0]["value"], None) == ("a", number)
 
 
-def test_runs_that_a_stream_saw_are_noted_by_client(tmp_path):
-    records = [(0, 5, "a", 1), (0, 6, "b", 7), (0, 7, "b", 8), (0, 8, "a", 2)]
-    seen = seen_in(records)
-    writer = NoteWriter(tmp_path, "spark")
-    writer.write(kind="seen", runs=[["b", 0, 6, 7, 2]])
-    writer.write(kind="gap", partition=0, first=2, end=5)
-    writer.close()
-
-    assert seen == [
-        Seen("a", Run(0, 5, 1, 1)),
-        Seen("b", Run(0, 6, 7, 2)),
-        Seen("a", Run(0, 8, 2, 1)),
-    ]
-    assert seen_by_stream(read_notes(tmp_path)) == ([seen[1]], {0: [(2, 5)]})
-
-
 STREAMED = Sent({"a": [Run(0, 0, 0, 6)]}, {"a": {9}})
 
 # fmt: off
@@ -222,77 +150,3 @@ def test_copy_has_each_record_once_and_all_of_them_where_nothing_was_deleted():
     older = {0: [*WHOLE[0], (7, "a", 3)]}
     assert list(copy_findings(WHOLE, older, is_whole=False)) == []
     assert list(copy_findings(WHOLE, {**half, 1: WHOLE[0]}, is_whole=False))
-
-
-@pytest.mark.parametrize(
-    "cause, is_deleted",
-    [
-        pytest.param("java.io.FileNotFoundException: File x does not exist", True, id="at once"),
-        pytest.param("java.nio.file.NoSuchFileException: x", True, id="while it was looked up"),
-        pytest.param("java.lang.RuntimeException: x is not a Parquet file", False, id="damaged"),
-    ],
-)
-def test_error_of_a_deleted_file_is_told_from_others(cause, is_deleted):
-    text = f"[FAILED_READ_FILE.NO_HINT] a file {'-' * 999}\nCaused by: {cause}\n\tat a.b.C"
-
-    assert is_of_deleted_file(PySparkException(text)) == is_deleted
-    assert f"Caused by: {cause}" in shortened(text)
-    assert len(shortened(text)) < 700
-
-
-@pytest.mark.parametrize(
-    "offsets, expected",
-    [
-        pytest.param([5, 6, 7], [], id="none"),
-        pytest.param([7, 8], [(5, 7)], id="before the first"),
-        pytest.param([5, 8, 9, 12], [(6, 8), (10, 12)], id="between some"),
-        pytest.param([3, 4, 5, 5, 6], [], id="seen before, and twice"),
-    ],
-)
-def test_holes_of_a_batch_are_before_its_records_and_between_them(offsets, expected):
-    assert list(holes(5, offsets)) == expected
-
-
-class Query:
-    """A query that has ended with an error, or runs."""
-
-    def __init__(self, error=None):
-        self.error = error
-
-    @property
-    def isActive(self):
-        return self.error is None
-
-    def exception(self):
-        return self.error
-
-
-def queries_of(*errors):
-    """Return queries of one start after the other, each of which ends with an error, and the list
-    of those that are not started yet."""
-    left = [Query(each and PySparkException(each)) for each in errors]
-    return Queries([lambda: left.pop(0)]), left
-
-
-def test_query_that_spark_did_not_wait_for_is_started_again():
-    queries, left = queries_of(f"terminated with exception: {NOT_CONNECTED}.", None)
-
-    assert queries.why_ended() is None
-    assert left == []
-    assert queries.why_ended() is None
-
-
-@pytest.mark.parametrize(
-    "errors, left_count",
-    [
-        pytest.param(["a file is damaged", None], 1, id="another error"),
-        pytest.param([NOT_CONNECTED] * (STARTS_AGAIN_MAX + 2), 1, id="too often"),
-    ],
-)
-def test_query_that_fails_is_not_started_again_for_ever(errors, left_count):
-    queries, left = queries_of(*errors)
-
-    told = [queries.why_ended() for _ in range(STARTS_AGAIN_MAX + 1)]
-
-    assert errors[0] in told[-1]
-    assert len(left) == left_count
