@@ -102,81 +102,55 @@ def test_faultless_log_has_nothing_wrong():
     assert check_records(flights(), committed()) == []
 
 
-def test_missing_record_is_found():
-    [problem] = check_records(flights(), without(committed(), 7))
-
-    assert problem.startswith("1 flights are missing, the first is 2013|1|")
+def flight_with(**fields: object) -> bytes:
+    return json.dumps(json.loads(committed().column("value")[5].as_py()) | fields).encode()
 
 
-def test_record_that_is_there_twice_is_found():
-    doubled = pa.concat_tables([committed(), committed().slice(7, 1)])
-
-    problems = check_records(flights(), doubled)
-
-    assert problems[0].startswith("1 flights are committed more than once, the first is 2013|1|")
+def in_another_partition() -> pa.Table:
+    _, place = two_of_one_key()
+    number = (committed().column("partition")[place].as_py() + 1) % PARTITIONS
+    return changed("partition", number, place)
 
 
-def test_record_that_is_no_flight_of_the_data_is_found():
-    foreign = json.loads(committed().column("value")[5].as_py()) | {"flight": 99999}
-
-    problems = check_records(flights(), changed("value", json.dumps(foreign).encode()))
-
-    assert problems[0].startswith("1 committed records are no flights, the first is 2013|1|")
-    assert problems[1].startswith("1 flights are missing")
-
-
-@pytest.mark.parametrize("value", [None, b"not JSON", b'{"year": 2013}\n{"year": 2013}', b""])
-def test_value_that_is_not_a_flight_is_found(value):
-    problems = check_records(flights(), changed("value", value))
-
-    assert problems
-    assert len(problems[0]) < 300
-
-
-def test_changed_field_of_a_value_is_found():
-    flight = json.loads(committed().column("value")[5].as_py()) | {"dep_delay": 1234}
-
-    problems = check_records(flights(), changed("value", json.dumps(flight).encode()))
-
-    assert problems == ["1 records have another dep_delay than their flight"]
-
-
-def test_another_key_is_found():
-    problems = check_records(flights(), changed("key", b"N0"))
-
-    assert problems == ["1 records have another key than their tail number"]
-
-
-def test_another_timestamp_is_found():
+def at_another_second() -> pa.Table:
     time = committed().column("timestamp")[6].as_py()
-
-    problems = check_records(flights(), changed("timestamp", time.replace(second=1)))
-
-    assert problems == ["1 records have another timestamp than the scheduled departure"]
+    return changed("timestamp", time.replace(second=1))
 
 
-def test_two_records_of_a_key_in_the_wrong_order_are_found():
-    one, other = two_of_one_key()
+def with_twice(table: pa.Table, place: int) -> pa.Table:
+    return pa.concat_tables([table.slice(0, place + 1), table.slice(place)])
 
-    problems = check_records(flights(), swapped(committed(), "offset", one, other))
 
-    assert len(problems) == 1
-    assert "stand before an earlier one of their key" in problems[0]
+# fmt: off
+FAULTS = {
+    "a record is missing":    (lambda: without(committed(), 7),            "1 flights are missing, the first is 2013|1|"),
+    "a record twice":         (lambda: with_twice(committed(), 7),         "1 flights are committed more than once, the first is 2013|1|"),
+    "no flight of the data":  (lambda: changed("value", flight_with(flight=99999)), "1 committed records are no flights, the first is 2013|1|"),
+    "no value":               (lambda: changed("value", None),             ""),
+    "no JSON":                (lambda: changed("value", b"not JSON"),      ""),
+    "two values":             (lambda: changed("value", b'{"year": 2013}\n{"year": 2013}'), ""),
+    "an empty value":         (lambda: changed("value", b""),              ""),
+    "another field":          (lambda: changed("value", flight_with(dep_delay=1234)), "1 records have another dep_delay than their flight"),
+    "another key":            (lambda: changed("key", b"N0"),              "1 records have another key than their tail number"),
+    "another timestamp":      (at_another_second,                          "1 records have another timestamp than the scheduled departure"),
+    "a key's order":          (lambda: swapped(committed(), "offset", *two_of_one_key()), "stand before an earlier one of their key"),
+    "a key in two partitions": (in_another_partition,                      "keys stand in more than one partition"),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("table, sentence", FAULTS.values(), ids=FAULTS)
+def test_a_fault_of_the_log_is_found(table, sentence):
+    problems = check_records(flights(), table())
+
+    assert any(sentence in each for each in problems)
+    assert all(len(each) < 300 for each in problems)
 
 
 def test_order_of_keyless_records_is_not_checked_because_none_is_promised():
     places = [at for at, key in enumerate(committed().column("key").to_pylist()) if key is None]
 
     assert check_records(flights(), swapped(committed(), "offset", *places)) == []
-
-
-def test_key_in_two_partitions_is_found():
-    _, place = two_of_one_key()
-    number = (committed().column("partition")[place].as_py() + 1) % PARTITIONS
-
-    problems = check_records(flights(), changed("partition", number, place))
-
-    assert any("keys stand in more than one partition" in each for each in problems)
 
 
 def watermarks() -> dict[int, int]:
@@ -198,40 +172,26 @@ def test_stream_that_saw_everything_once_and_in_order_is_fine():
     assert check_seen(committed(), seen()) == []
 
 
-def test_record_that_the_stream_did_not_see_is_found():
-    assert check_seen(committed(), without(seen(), 3)) == [
-        "the stream has seen partition 0 without 1 of its records"
-    ]
+def without_the_last_of_partition_0() -> pa.Table:
+    return without(
+        committed(), int(pc.sum(pc.equal(committed().column("partition"), 0)).as_py()) - 1
+    )
 
 
-def test_record_that_the_stream_saw_twice_is_found():
-    doubled = pa.concat_tables([seen().slice(0, 4), seen().slice(3)])
-
-    assert check_seen(committed(), doubled) == [
-        "the stream has seen partition 0 with 1 records more than once"
-    ]
-
-
-def test_a_record_that_the_stream_saw_and_that_is_not_committed_is_found():
-    place = int(pc.sum(pc.equal(committed().column("partition"), 0)).as_py()) - 1
-
-    problems = check_seen(without(committed(), place), seen())
-
-    assert problems == ["the stream has seen partition 0 with 1 records that are not committed"]
+# fmt: off
+SEEN = {
+    "not seen":       (committed, lambda: without(seen(), 3),            "partition 0 without 1 of its records"),
+    "seen twice":     (committed, lambda: with_twice(seen(), 3),         "partition 0 with 1 records more than once"),
+    "not committed":  (without_the_last_of_partition_0, seen,            "partition 0 with 1 records that are not committed"),
+    "out of order":   (committed, lambda: seen().take([*range(3), 4, 3, *range(5, seen().num_rows)]), "partition 0 out of order"),
+    "other content":  (committed, lambda: swapped(seen(), "value", 3, 4), "other keys, values or timestamps than are committed"),
+}
+# fmt: on
 
 
-def test_records_that_the_stream_saw_out_of_order_are_found():
-    order = [*range(3), 4, 3, *range(5, seen().num_rows)]
-
-    assert check_seen(committed(), seen().take(order)) == [
-        "the stream has seen partition 0 out of order"
-    ]
-
-
-def test_content_that_the_stream_saw_otherwise_is_found():
-    assert check_seen(committed(), swapped(seen(), "value", 3, 4)) == [
-        "the stream has seen other keys, values or timestamps than are committed"
-    ]
+@pytest.mark.parametrize("log, stream, sentence", SEEN.values(), ids=SEEN)
+def test_a_fault_of_what_the_stream_saw_is_found(log, stream, sentence):
+    assert check_seen(log(), stream()) == [f"the stream has seen {sentence}"]
 
 
 def test_the_voter_that_was_taken_away_is_told_of_and_no_other():
