@@ -38,7 +38,7 @@ from kafka_on_spark.ports.counting import (
     timed,
 )
 from kafka_on_spark.service.describe.metric import HELP, TIMES, Metric, exported_name
-from kafka_on_spark.service.metadata.metadata_watch import MetadataWatch
+from kafka_on_spark.service.metadata.metadata_service import MetadataWatch
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram

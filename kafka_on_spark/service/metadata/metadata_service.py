@@ -36,7 +36,6 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.commit_clock import CommitClock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
-from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
 
 if TYPE_CHECKING:
     from kafka_on_spark.controller.partitions.reports import PartitionReport
@@ -58,6 +57,21 @@ meanwhile; None: there are none."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
+
+
+class MetadataWatch:
+    """Is told of commits and of what is replayed, and does nothing with it. Who counts derives from
+    it, and never raises."""
+
+    def committing(self) -> AbstractContextManager[None]:
+        """Return what a commit runs in; its error says how the commit ended."""
+        return nullcontext()
+
+    def replayed(
+        self, before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
+    ) -> None:
+        """Take what was replayed since this process first read the log, with the images before and
+        after it."""
 
 
 class MetadataService:
@@ -86,10 +100,10 @@ class MetadataService:
         after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
         table: Callable[[], str] = lambda: "",
-        watch: MetadataWatch = UNWATCHED,
+        watch: MetadataWatch | None = None,
     ) -> None:
         self._table = table
-        self._watch = watch
+        self._watch = watch or MetadataWatch()
         self._log = metadata_log
         self._clock = clock
         self.clock = CommitClock(

@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.raft.epochs import Generation, generation_of
 from kafka_on_spark.raft.log.lookups import find_write
-from kafka_on_spark.raft.quorum.generations import Force, check_may_force, force
+from kafka_on_spark.raft.quorum.generations import check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.service.quorum.snapshots import newest_snapshot
@@ -131,7 +131,14 @@ def force_voter(
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)
         records = _first_records(found, voter, begin)
-        decided = _decided(found, voter, records, new_id())
+        decided = force(
+            found.table,
+            Generation(found.image.generation),
+            [each.key for each in found.answering],
+            record_count=len(records),
+            write_id=new_id(),
+            root=voter.root,
+        )
         batch = MetadataBatch(
             base_offset=found.table.log.end_offset, stamp=stamp, records=tuple(records)
         )
@@ -163,15 +170,4 @@ def _first_records(found: Standing, voter: Voter, begin: BeginGeneration) -> Seq
         LeaderChangeRecord(leader=voter.key.node_id, directory_id=directory_id, cause=cause),
         VotersRecord(voters=(str(voter),), cause=cause),
         *begin(found.image, generation, cause),
-    )
-
-
-def _decided(found: Standing, voter: Voter, records: Sequence[Record], write_id: str) -> Force:
-    return force(
-        found.table,
-        Generation(found.image.generation),
-        [each.key for each in found.answering],
-        record_count=len(records),
-        write_id=write_id,
-        root=voter.root,
     )

@@ -14,18 +14,15 @@ from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """A leader's table as it was looked at, and who was seen to hold its log.
-
-    Attributes:
-        is_confirmed: As LeaderView says.
-    """
+    """A leader's table as it was looked at, and who was seen to hold its log."""
 
     table: VoterTable
     view: LeaderView
-    is_confirmed: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_confirmed", self.view.is_confirmed)
+    @property
+    def is_confirmed(self) -> bool:
+        """As LeaderView says."""
+        return self.view.is_confirmed
 
 
 def led_among(seen: Mapping[VoterKey, VoterTable]) -> Led | None:

@@ -304,7 +304,9 @@ class QuorumLog:
         bound = view.log.end_offset if to_offset is None else to_offset
         voters = self.tables.voters
         found: dict[VoterKey, list[OffsetAndEpoch]] = {}
-        for key, ends in self.tables.each(voters.keys, self._snapshots_on):
+        for key, ends in self.tables.each(
+            voters.keys, lambda key: (key, self.tables.log_of(key).snapshots())
+        ):
             found[key] = ends
             if view.key in found and voters.is_majority(found):
                 break
@@ -318,9 +320,6 @@ class QuorumLog:
         """Return the error of a voter: what one of several lost, others may have, and nothing need
         stop for it."""
         return as_met_alone(error) if len(self.tables.voters.voters) == 1 else error
-
-    def _snapshots_on(self, key: VoterKey) -> tuple[VoterKey, list[OffsetAndEpoch]]:
-        return key, self.tables.log_of(key).snapshots()
 
     def _unavailable(self) -> KafkaOnSparkError:
         for key in self.tables.voters.keys:

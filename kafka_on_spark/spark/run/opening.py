@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.service.metadata.metadata_outage import is_failing, wait_for_root
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
+from kafka_on_spark.service.metadata.metadata_service import MetadataService, MetadataWatch
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -54,7 +53,7 @@ def open_metadata(
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
     awaits: Awaits = Awaits.NOTHING,
-    watch: MetadataWatch = UNWATCHED,
+    watch: MetadataWatch | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
@@ -109,7 +108,7 @@ def metadata_service(
     *,
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
-    watch: MetadataWatch = UNWATCHED,
+    watch: MetadataWatch | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, not read yet.
 

@@ -50,94 +50,6 @@ SNAPSHOTS_KEPT: Final = 3
 """Two may be damaged, and a process starts."""
 
 
-class ReplacedFiles:
-    """Files of the log that merges have replaced, as one process cleans them.
-
-    It remembers which merged files it has read back.
-
-    Attributes:
-        files: The metadata root.
-        uri: The log's table.
-    """
-
-    def __init__(self, files: RootFiles, uri: str) -> None:
-        self.files = files
-        self.uri = uri
-        self._sound: set[str] = set()
-
-    def names(self) -> list[str]:
-        """Return the names of the log's files that are there, in order. Call it before the table is
-        read."""
-        return sorted(name for name in self.files.names(self.uri) if is_file_name(name))
-
-    def forget_all_but(self, named: Collection[str]) -> None:
-        """Forget which files were read back that the table names no more."""
-        self._sound.intersection_update(named)
-
-    def is_due(
-        self,
-        name: str,
-        active: Sequence[LogFile],
-        removed_at_ms: Mapping[str, int],
-        now_ms: int,
-    ) -> bool:
-        """Return whether a file that the table does not name may be deleted: it was removed some
-        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
-
-        `active`: the table's files, in the order of their rows, read after the listing.
-        """
-        if name in removed_at_ms:
-            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
-        else:
-            is_out = self._is_settled(name, active)
-        return is_out and self._is_kept_elsewhere(name, active)
-
-    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
-        """Return whether no commit will name a file any more that the table neither names nor tells
-        to have removed.
-
-        A file with one batch is an append's. A merge's has several, and goes if one active file has
-        all of their rows: then what it was merged from is there no longer.
-        """
-        try:
-            extents = self._extents(name)
-        except KafkaOnSparkError as error:
-            log.info("%s/%s is not named, and stays: %s", self.uri, name, error)
-            return False
-        if not extents or not active:
-            return False
-        base_offset, end_offset = extents[0][0], extents[-1][1]
-        if len(extents) == 1:
-            return base_offset < active[-1].end_offset
-        return any(
-            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
-        )
-
-    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
-        """Return whether the active file that has the rows of a replaced one can be read."""
-        base_offset = int(name.split("-")[0])
-        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
-        if place < 0 or base_offset >= active[place].end_offset:
-            return False
-        file = active[place]
-        if file.path not in self._sound and self._is_sound(file):
-            self._sound.add(file.path)
-        return file.path in self._sound
-
-    def _is_sound(self, file: LogFile) -> bool:
-        try:
-            extents = self._extents(file.path)
-        except KafkaOnSparkError as error:
-            log.warning("what %s/%s was merged from stays: %s", self.uri, file.path, error)
-            return False
-        return sum(end - base for base, end in extents) == file.size
-
-    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
-        path = f"{self.uri}/{name}"
-        content = self.files.read(path, METADATA_FILE_BYTES_MAX)
-        return batch_extents(content, path)
-
-
 class MetadataCleaner:
     """Cleans one metadata root: files that merges replaced, old snapshots, what killed processes
     left."""
@@ -147,7 +59,7 @@ class MetadataCleaner:
         self._root = root
         self._uri = uri
         self._options = options
-        self._replaced = ReplacedFiles(files, uri)
+        self._sound: set[str] = set()  # merged files that were read back
 
     def clean(
         self,
@@ -182,15 +94,16 @@ class MetadataCleaner:
     def _clean_replaced(
         self, read_table: Callable[[], list[LogFile]], now_ms: int, deleted_max: int | None
     ) -> int:
-        listed = self._replaced.names()  # before the table is read
+        # Listed before the table is read.
+        listed = sorted(name for name in self._files.names(self._uri) if is_file_name(name))
         active = read_table()
         named = {file.path for file in active}
-        self._replaced.forget_all_but(named)
+        self._sound.intersection_update(named)
         removed_at_ms = read_tombstones(self._files, self._uri)
         due = (
             name
             for name in listed
-            if name not in named and self._replaced.is_due(name, active, removed_at_ms, now_ms)
+            if name not in named and self._is_due(name, active, removed_at_ms, now_ms)
         )
         count = 0
         for name in islice(due, deleted_max):
@@ -198,6 +111,69 @@ class MetadataCleaner:
             self._files.delete_file(f"{self._uri}/{name}")
             count += 1
         return count
+
+    def _is_due(
+        self,
+        name: str,
+        active: Sequence[LogFile],
+        removed_at_ms: Mapping[str, int],
+        now_ms: int,
+    ) -> bool:
+        """Return whether a file that the table does not name may be deleted: it was removed some
+        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
+
+        `active`: the table's files, in the order of their rows, read after the listing.
+        """
+        if name in removed_at_ms:
+            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
+        else:
+            is_out = self._is_settled(name, active)
+        return is_out and self._is_kept_elsewhere(name, active)
+
+    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether no commit will name a file any more that the table neither names nor tells
+        to have removed.
+
+        A file with one batch is an append's. A merge's has several, and goes if one active file has
+        all of their rows: then what it was merged from is there no longer.
+        """
+        try:
+            extents = self._extents(name)
+        except KafkaOnSparkError as error:
+            log.info("%s/%s is not named, and stays: %s", self._uri, name, error)
+            return False
+        if not extents or not active:
+            return False
+        base_offset, end_offset = extents[0][0], extents[-1][1]
+        if len(extents) == 1:
+            return base_offset < active[-1].end_offset
+        return any(
+            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
+        )
+
+    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether the active file that has the rows of a replaced one can be read."""
+        base_offset = int(name.split("-")[0])
+        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
+        if place < 0 or base_offset >= active[place].end_offset:
+            return False
+        file = active[place]
+        if file.path not in self._sound and self._is_sound(file):
+            self._sound.add(file.path)
+        return file.path in self._sound
+
+    def _is_sound(self, file: LogFile) -> bool:
+        try:
+            extents = self._extents(file.path)
+        except KafkaOnSparkError as error:
+            log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
+            return False
+        return sum(end - base for base, end in extents) == file.size
+
+    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+        path = f"{self._uri}/{name}"
+        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        return batch_extents(content, path)
 
     def _clean_unfinished(self) -> int:
         cleaned = clean_metadata_root(self._root, self._uri, self._options)
