@@ -15,8 +15,8 @@ from kafka_on_spark.service.describe.state_metrics import (
     cut_off_metrics,
     quorum_metrics,
     state_metrics,
+    upkeep_metrics,
 )
-from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.requests import requests_sent

@@ -1,15 +1,14 @@
-"""The views of one cluster by their names below /api/: parameters in, plain values out."""
+"""The views of one cluster by their names below /api/: parameters in, which are read as strictly as
+options of the command line; plain values out."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from kafka_on_spark.console.asked import Asked, bounded, moment, text, whole, wholes
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.views.cluster import group_view, groups_view, topic_view
 from kafka_on_spark.console.views.foresight import forecast_view
-from kafka_on_spark.console.views.grid import grid_view
-from kafka_on_spark.console.views.live_grid import LiveGrid
+from kafka_on_spark.console.views.grid import LiveGrid, grid_view
 from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
@@ -20,6 +19,9 @@ from kafka_on_spark.spark.wiring.services import Services
 COUNT: Final = 50
 IMAGES_MAX: Final = 16
 """Images share what is equal in them; who drags through the past goes back and forth."""
+
+Asked = Mapping[str, str]
+"""The parameters of a request."""
 
 Answer = Callable[[Asked], Any]
 """Returns a view as plain values."""
@@ -98,3 +100,59 @@ def past_grid(image: MetadataImage) -> dict[str, Any]:
     live = LiveGrid()
     live.take(image)
     return grid_view(live.grid, live.rows())
+
+
+def whole(asked: Asked, name: str) -> int | None:
+    """Return a whole number from 0 on; None: it was not given.
+
+    Raises:
+        InvalidRequestError: It is no such number.
+    """
+    text = asked.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise InvalidRequestError(f"{name} can't be {text!r}: give a whole number")
+    return int(text)
+
+
+def moment(asked: Asked, name: str) -> int | None:
+    """Return ms since 1970, before it if they are negative; None: it was not given.
+
+    Raises:
+        InvalidRequestError: It is no such number.
+    """
+    given = asked.get(name, "")
+    found = whole({name: given.removeprefix("-")}, name)
+    return -found if found is not None and given.startswith("-") else found
+
+
+def bounded(asked: Asked, name: str, default: int, most: int) -> int:
+    """Return a whole number up to `most`; `default`: it was not given.
+
+    Raises:
+        InvalidRequestError: It is no number.
+    """
+    found = whole(asked, name)
+    return default if found is None else min(found, most)
+
+
+def wholes(asked: Asked, name: str) -> list[int]:
+    """Return whole numbers with commas between; none: it was not given.
+
+    Raises:
+        InvalidRequestError: One is no number.
+    """
+    parts = [part for part in asked.get(name, "").split(",") if part]
+    return [each for part in parts if (each := whole({name: part}, name)) is not None]
+
+
+def text(asked: Asked, name: str) -> str:
+    """Return a text.
+
+    Raises:
+        InvalidRequestError: It was not given.
+    """
+    if not asked.get(name):
+        raise InvalidRequestError(f"{name} is missing")
+    return asked[name]

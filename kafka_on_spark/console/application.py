@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kafka_on_spark.console.answers import Answer, Answers
-from kafka_on_spark.console.asked import Asked
+from kafka_on_spark.console.answers import Answer, Answers, Asked
 from kafka_on_spark.console.following import Follower
 from kafka_on_spark.console.streaming import Subscribers
 from kafka_on_spark.errors import (

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_on_spark.console.streaming import SILENCE_MS, encode_event
-from kafka_on_spark.console.views.grid import concerns, figures_view, grid_view
-from kafka_on_spark.console.views.live_grid import LiveGrid
+from kafka_on_spark.console.views.grid import LiveGrid, concerns, figures_view, grid_view
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock

@@ -7,7 +7,7 @@ from kafka_on_spark.service.describe.log_descriptions import (
     LogDescription,
 )
 from kafka_on_spark.service.describe.metric import HELP
-from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
+from kafka_on_spark.service.describe.state_metrics import upkeep_metrics
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepTotals
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult, WorkDone
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
