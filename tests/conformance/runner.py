@@ -41,10 +41,6 @@ KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
 # fmt: on
 
 
-# What a value of another shape leads to, an adapter's assert and one of our own records among it.
-UNREADABLE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-
-
 class CutOffError(Exception):
     """The rest of the vector does not apply to us; carries the reason's id."""
 
@@ -59,10 +55,6 @@ class IllegalArgumentError(Exception):
 
 class MismatchError(AssertionError):
     """The product does not do what the vector says."""
-
-
-class UnreadableVectorError(Exception):
-    """A vector says something that no adapter has words for; the message says where."""
 
 
 @dataclass(slots=True)
@@ -127,30 +119,19 @@ def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> O
 
     Raises:
         MismatchError: An answer differs, an operation is unknown, or an argument is.
-        UnreadableVectorError: A value is of another shape than its adapter knows.
     """
     outcome = Outcome()
-    where = "setup"
     try:
         adapter_class = adapter_class.for_vector(vector)
         _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
         adapter = adapter_class(**vector.setup)
         for place, step in enumerate(vector.steps):
-            where = f"step {place} ({step['op']})"
             _run_step(vector, place, step, adapter, rules, outcome)
-        where = "expected"
         answer = _as_answer(adapter.expected())
         _compare_fields(vector, "expected", "", vector.expected, answer, adapter, rules, outcome)
     except CutOffError as cut:
         rules.check_reason(cut.reason)
         outcome.left_out[cut.reason] += 1
-    except MismatchError:
-        raise
-    except (*UNREADABLE, KafkaOnSparkError) as error:
-        raise UnreadableVectorError(
-            f"{vector.id}: {where} is not as vectors of the kind {vector.kind} are known to be:"
-            f" {type(error).__name__}: {error}"
-        ) from error
     return outcome
 
 
@@ -191,15 +172,6 @@ def argument_names(adapter_class: type[Adapter], method: str) -> frozenset[str]:
     return frozenset(names - {"self"})
 
 
-@cache
-def required_names(adapter_class: type[Adapter], method: str) -> frozenset[str]:
-    """Return the names that a method can't do without."""
-    owner = next(each for each in adapter_class.__mro__ if method in vars(each))
-    parameters = inspect.signature(vars(owner)[method]).parameters.values()
-    named = (each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return frozenset(_word(each) for each in named if each.default is each.empty) - {"self"}
-
-
 def _word(parameter: inspect.Parameter) -> str:
     """Return a vector's word for an argument: `from` is no name in Python, `from_` is."""
     return parameter.name.removesuffix("_")
@@ -217,8 +189,6 @@ def _check_arguments(
     unknown = arguments.keys() - argument_names(adapter_class, method)
     if unknown:
         raise MismatchError(f"{where}: unknown argument {', '.join(sorted(unknown))}")
-    if missing := required_names(adapter_class, method) - arguments.keys():
-        raise MismatchError(f"{where}: it lacks {', '.join(sorted(missing))}")
 
 
 def _call(

@@ -16,7 +16,7 @@ from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
 from tests.conformance.loading import load_vectors
-from tests.conformance.runner import MismatchError, UnreadableVectorError, argument_names, run
+from tests.conformance.runner import MismatchError, argument_names, run
 from tests.conformance.switching import nonsense_in
 
 RULES = read_rules()
@@ -179,36 +179,6 @@ def test_field_that_an_adapter_does_not_answer_fails():
 
     with pytest.raises(MismatchError, match="no answer to the field 'no_such_field'"):
         run(replace(vector, steps=(step,)), ADAPTERS["isr"], RULES)
-
-
-# fmt: off
-OTHER_SHAPES = [  # kind               what stands in its setup       the sentence
-    pytest.param("partition_change",   {"acceptable_leaders": {}},       "setup is not as .* KeyError: 'all_except'", id="key-missing"),
-    pytest.param("merge_record",       {"partition": {"new": 1}},        "setup is not as .* TypeError.*'new'",       id="key-unknown"),
-    pytest.param("isr",                {"replicas": "all"},              "setup is not as .* ValueError",             id="text-for-a-list"),
-    pytest.param("leader_epoch_cache", {"entries": [[-1, -1]]},          "setup is not as .* ImpossibleValueError",        id="impossible"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("kind, setup, sentence", OTHER_SHAPES)
-def test_vector_of_another_shape_is_told_in_a_sentence(kind, setup, sentence):
-    vector = next(each for each in of_kind(kind) if setup.keys() <= each.setup.keys())
-    changed = replace(vector, setup={**vector.setup, **setup})
-
-    with pytest.raises(UnreadableVectorError, match=f"{vector.id}: {sentence}"):
-        run(changed, ADAPTERS[kind], RULES)
-
-
-def test_argument_that_is_missing_fails():
-    vector = of_kind("fetch_divergence")[0]
-
-    with pytest.raises(MismatchError, match="it lacks fetch_offset, last_fetched_epoch"):
-        run(
-            replace(vector, steps=({"op": "follower_fetch", "current_leader_epoch": 0},)),
-            ADAPTERS["fetch_divergence"],
-            RULES,
-        )
 
 
 def test_refusal_that_a_vector_does_not_expect_fails():

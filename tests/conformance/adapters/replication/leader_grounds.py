@@ -5,12 +5,13 @@ from a fetch. Nothing here reads what the product answers.
 """
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.errors import KafkaStorageError, NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, DirectoryId
-from tests.builders import KEY, disk
+from tests.builders import KEY, address, disk
 from tests.conformance.kafka_memory import FetchTimes
 from tests.conformance.runner import Adapter
-from tests.conformance.stale_replicas import open_as
 from tests.conformance.world import World
+from tests.fakes import MemoryReplicaStore, MemoryRoots
 
 
 class Grounds(Adapter):
@@ -92,3 +93,18 @@ class Grounds(Adapter):
         is_current = epoch in (-1, registered)
         directory = disk(replica) if is_current else DirectoryId(f"disk{replica}of{epoch}")
         self.world.directories[BrokerId(replica)] = directory
+
+
+def open_as(registered: DirectoryId, made_on: DirectoryId, broker_id: int) -> None:
+    """Make a replica on one disk of a broker and open it as the other's.
+
+    Raises:
+        NotLeaderOrFollowerError: It is refused as another's. Kafka knows it by the broker epoch.
+    """
+    theirs = address(broker_id, directory_id=made_on)
+    store = MemoryReplicaStore(MemoryRoots({theirs.root: made_on}))
+    store.create(theirs)
+    try:
+        store.open(address(broker_id, directory_id=registered)).load()
+    except (KafkaStorageError, ReplicaLostError) as error:
+        raise NotLeaderOrFollowerError(f"of another incarnation: {error}") from error
