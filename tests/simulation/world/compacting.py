@@ -22,9 +22,9 @@ from kafka_on_spark.service.maintain.looks import Look
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
-from tests.simulation.world.scheduler import STARTED_AT_MS, Node
+from tests.simulation.world.scheduler import Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore, merged_file
-from tests.simulation.world.world import FAILED, World
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver
@@ -139,15 +139,7 @@ def compaction_look_task(worker: "Worker", order: CompactionLookOrder) -> Look[C
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 
-    def root_now_ms(address: ReplicaAddress) -> int:
-        root = world.disks.roots[address.root]
-        if world.scheduler.call("probe", root) in FAILED:
-            raise KafkaStorageError("the root does not answer")
-        root.check_reads()
-        root.check_writes()
-        return STARTED_AT_MS + int(world.scheduler.now_ms) + root.clock_ahead_ms
-
-    look = run_compaction_look(order, worker.replicas, root_now_ms)
+    look = run_compaction_look(order, worker.replicas, world.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["look for compaction"] += look.report is not None

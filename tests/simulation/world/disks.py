@@ -10,7 +10,7 @@ base before it: records may be missing there.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import KafkaStorageError, RootFullError, RootReadOnlyError
@@ -24,6 +24,9 @@ from kafka_on_spark.log.upkeep.cleaning import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders
+
+if TYPE_CHECKING:
+    from tests.simulation.checks.checker import Checker
 
 NO_RECORDS: Final = "none"
 """The digest of a merged segment without records."""
@@ -196,22 +199,6 @@ def empty_commit(state: ReplicaState) -> ReplicaState:
     return replace(state, version=state.version + 1)
 
 
-class Observer(Protocol):
-    """Is told of every effect, right after it."""
-
-    def on_commit(
-        self, root: Root, table: Table, before: ReplicaState, change: LogChange
-    ) -> None: ...
-
-    def on_remove(self, place: str) -> None: ...
-
-    def on_unlink(self, root: Root, place: str, name: str) -> None: ...
-
-    def on_metadata(
-        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
-    ) -> None: ...
-
-
 class Disks:
     """The roots of a cluster and its metadata log."""
 
@@ -220,7 +207,7 @@ class Disks:
         self.batches: list[MetadataBatch] = []
         self.image = MetadataImage()
         self.snapshots: list[MetadataBatch] = []
-        self.observer: Observer | None = None
+        self.observer: Checker | None = None
         self.is_metadata_away = False
         self.sweep_hint: SweepPosition | None = None
         self.made = 0

@@ -3,14 +3,10 @@
 from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.maintain.looks import Look
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
 from kafka_on_spark.service.retain.retention import Retention
-from tests.simulation.world.scheduler import STARTED_AT_MS
-from tests.simulation.world.world import FAILED
 
 if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver
@@ -21,15 +17,7 @@ def look_task(worker: "Worker", order: LookOrder) -> Look[LeaderLook]:
     """Say what retention may delete of one leader's log."""
     world = worker.world
 
-    def root_now_ms(address: ReplicaAddress) -> int:
-        root = world.disks.roots[address.root]
-        if world.scheduler.call("probe", root) in FAILED:
-            raise KafkaStorageError("the root does not answer")
-        root.check_reads()
-        root.check_writes()
-        return STARTED_AT_MS + int(world.scheduler.now_ms) + root.clock_ahead_ms
-
-    result = run_look(order, worker.replicas, root_now_ms)
+    result = run_look(order, worker.replicas, world.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["leader looked at"] += result.report is not None

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.state import ReplicaState, check_log
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.scheduler import STARTED_AT_MS, Scheduler
@@ -85,3 +87,16 @@ class World:
             self.pending = [each for each in self.pending if each not in due]
             for _, put in due:
                 put()
+
+    def root_now_ms(self, address: ReplicaAddress) -> int:
+        """Return the time by the clock of a replica's root, which must take a write for it.
+
+        Raises:
+            KafkaStorageError: It does not answer.
+        """
+        root = self.disks.roots[address.root]
+        if self.scheduler.call("probe", root) in FAILED:
+            raise KafkaStorageError("the root does not answer")
+        root.check_reads()
+        root.check_writes()
+        return STARTED_AT_MS + int(self.scheduler.now_ms) + root.clock_ahead_ms
