@@ -55,15 +55,12 @@ class BatchLifetime:
             cleaned up, the version that it begins at.
         removed_version: The version that removed it; None: it is there.
         is_own: It was appended here as by a leader, not fetched from one.
-        previous: Fingerprint of the batch before it; None: the log began with it, or it is not
-            known what was before.
     """
 
     batch: LoggedBatch
     added_version: int
     removed_version: int | None
     is_own: bool
-    previous: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

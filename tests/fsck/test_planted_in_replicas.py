@@ -111,9 +111,7 @@ def test_i4_one_batch_behind_two_different_ones(life, leader, follower):
     leader.append(shared)
     version = follower.append(shared, operation="append_fetched")
 
-    finding = found(life.fsck(), "I4", follower, version=version, offset=shared.base_offset)
-
-    assert "the batch before it differs" in finding.sentence
+    found(life.fsck(), "I4", follower, version=version, offset=shared.base_offset)
 
 
 def test_i5_a_batch_of_an_older_leadership_behind_a_newer_one(life, follower):

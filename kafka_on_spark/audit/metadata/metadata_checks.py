@@ -12,7 +12,7 @@ with members, is of decisions alone: the simulation of groups holds it.)
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.audit.findings import FindingList, Place
@@ -152,14 +152,6 @@ def is_expired(batch: MetadataRows) -> bool:
     return batch.rows[0].get("record_type") == ExpiredRecord.__name__
 
 
-@dataclass(slots=True)
-class _RisingEpochs:
-    """Epochs that must rise in the whole log."""
-
-    controller_epoch: int = -1
-    broker_epochs: dict[int, int] = field(default_factory=dict)
-
-
 class RunReplay:
     """Replays the runs of producers: their epochs rise, also over the times that an id has expired
     (I11). Audits of replicas ask which ids have expired and come back."""
@@ -208,7 +200,8 @@ class MetadataReplay:
         self.end_offset = 0
         self.requests = RequestReplay()
         self.runs = RunReplay()
-        self._seen = _RisingEpochs()
+        self._controller_epoch = -1
+        self._broker_epochs: dict[int, int] = {}
         self._time_ms = 0  # of the newest commit
         self.is_begun = True
         self._gap_count = 0
@@ -320,11 +313,11 @@ class MetadataReplay:
         if isinstance(record, BrokerRecord):
             self._check_broker(record, offset)
         elif isinstance(record, ControllerRecord):
-            known = self._seen.controller_epoch
+            known = self._controller_epoch
             if record.controller_epoch < known:
                 sentence = f"controller epoch {record.controller_epoch} comes after {known}"
                 self._add("I7", sentence, offset)
-            self._seen.controller_epoch = record.controller_epoch
+            self._controller_epoch = record.controller_epoch
         elif isinstance(record, ProducerRecord):
             flaw = self.runs.begin(record)
             if flaw is not None:
@@ -333,14 +326,14 @@ class MetadataReplay:
             self.runs.expire(record)
 
     def _check_broker(self, record: BrokerRecord, offset: int) -> None:
-        known = self._seen.broker_epochs.get(record.broker_id, -1)
+        known = self._broker_epochs.get(record.broker_id, -1)
         if record.broker_epoch <= known:
             sentence = (
                 f"broker {record.broker_id} registered with epoch {record.broker_epoch} after"
                 f" {known}"
             )
             self._add("I7", sentence, offset)
-        self._seen.broker_epochs[record.broker_id] = record.broker_epoch
+        self._broker_epochs[record.broker_id] = record.broker_epoch
         for other in self.image.brokers.values():
             if other.broker_id == record.broker_id:
                 continue

@@ -54,7 +54,7 @@ class LogContent:
 
     def append(self, batch: LoggedBatch, version: int, *, is_own: bool) -> None:
         """Add a batch, or a merged segment that was fetched, behind the last."""
-        last, number = self.last, len(self.lifetimes)
+        number = len(self.lifetimes)
         self.active[number] = batch
         self._holders.update((path, [number]) for path in batch.paths)
         self.lifetimes.append(
@@ -63,7 +63,6 @@ class LogContent:
                 added_version=version,
                 removed_version=None,
                 is_own=is_own,
-                previous=None if last is None or last.is_merged else last.fingerprint,
             )
         )
 
@@ -201,7 +200,6 @@ class LogContent:
                 added_version=version,
                 removed_version=None,
                 is_own=False,
-                previous=None,
             )
         )
         self._holders[segment.paths[0]] = [number]

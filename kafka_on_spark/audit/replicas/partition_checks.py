@@ -204,6 +204,11 @@ def _epoch_below(batches: Iterable[LoggedBatch], offset: int) -> int | None:
     return None
 
 
+def _copy(batch: LoggedBatch) -> str:
+    """Return what is equal for a batch and all that is before it: copies of one log."""
+    return f"{batch.fingerprint} {batch.chain_digest}"
+
+
 class _PartitionAudit:
     """The checks of one partition, and what they find."""
 
@@ -343,30 +348,22 @@ class _PartitionAudit:
         self, epoch: int, base: int, copies: Sequence[tuple[ReplicaTrace, BatchLifetime]]
     ) -> None:
         holders: dict[str, set[Member]] = defaultdict(set)
-        previous: dict[str, set[Member]] = defaultdict(set)
         for trace, lifetime in copies:
-            holders[lifetime.batch.fingerprint].add(_member(trace))
-            if lifetime.previous is not None:
-                previous[lifetime.previous].add(_member(trace))
-        if len(holders) == 1 and len(previous) <= 1:
+            holders[_copy(lifetime.batch)].add(_member(trace))
+        if len(holders) == 1:
             return
-        differs_before = len(holders) == 1
-        groups = previous if differs_before else holders
         leader = next((e.leader for e in self._leaderships if e.leader_epoch == epoch), None)
         right, why = right_copy(
-            groups,
+            holders,
             leader=leader,
             proven=self._proven if base < self._high_watermark else frozenset(),
         )
-        what = "the batch before it" if differs_before else "it"
         for trace, lifetime in copies:
-            mine = lifetime.previous if differs_before else lifetime.batch.fingerprint
-            if mine is None or mine == right:
+            if _copy(lifetime.batch) == right:
                 continue
             self._add(
                 "I4",
-                f"the batch of leadership {epoch} at {base} is not everywhere the same: {what}"
-                f" differs; {why}",
+                f"the batch of leadership {epoch} at {base} is not everywhere the same: {why}",
                 trace,
                 version=lifetime.added_version,
                 offset=base,
