@@ -7,7 +7,7 @@ import typer
 
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import RootMode, pairs
-from kafka_on_spark.cli.output import Output, plural, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, plural, say, write_answer, write_json, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
@@ -86,13 +86,9 @@ def describe(session: Session) -> None:
     if session.output is Output.JSON:
         write_json(answer)
         return
-    settings = ", ".join(f"{name}={value}" for name, value in answer["configs"].items())
-    say(
-        f"Cluster {answer['cluster_id']} at {answer['metadata_root']}, its own settings:"
-        f" {settings or 'none'}."
-    )
-    say(f"Its metadata log, for SQL: {answer['metadata_table']}")
-    write_rows(session.output, "broker state rack root", answer["brokers"])
+    brokers = answer.pop("brokers")
+    write_answer(session.output, answer)
+    write_rows(session.output, "broker state rack root", brokers)
 
 
 def _answer(cluster: Cluster) -> dict[str, Any]:

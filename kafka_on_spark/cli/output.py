@@ -108,7 +108,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     if isinstance(value, Mapping):
-        return ":".join(map(text_of, value.values()))
+        return " ".join(f"{name}={text_of(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return ",".join(map(text_of, value))
     return visible(" ".join(str(value).split()))

@@ -1,17 +1,16 @@
 """`metadata-quorum`: shows who leads the metadata log and who votes, and changes both."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
-from kafka_on_spark.cli.output import Output, say, write_answer, write_json, write_rows
+from kafka_on_spark.cli.output import write_answer, write_rows
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, majority_of
 from kafka_on_spark.spark.wiring.forcing import check_forcing
 from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
@@ -43,8 +42,17 @@ def describe(
         raise InvalidRequestError("describe shows one thing: choose one of --status, --replication")
     found = session.cluster.describe_quorum()
     if status:
-        rows = _status_rows(found, session.cluster.image.cluster_id)
-        write_rows(session.output, "name value", rows)
+        answer = {
+            "cluster_id": session.cluster.image.cluster_id,
+            "leader": found.leader.node_id,
+            "leader_epoch": found.epoch,
+            "high_watermark": found.high_watermark,
+            "max_follower_lag": found.lag_max,
+            "voters": [each.voter.key.node_id for each in found.voters],
+            "roots": [each.voter.root for each in found.voters],
+            "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
+        }
+        write_answer(session.output, answer)
         return
     rows = (
         {
@@ -59,21 +67,6 @@ def describe(
     )
     columns = "node_id directory_id log_end_offset lag epoch status root problem"
     write_rows(session.output, columns, rows)
-
-
-def _status_rows(found: QuorumDescription, cluster_id: str | None) -> Iterator[dict[str, Any]]:
-    values = {
-        "cluster id": cluster_id,
-        "leader": found.leader.node_id,
-        "leader epoch": found.epoch,
-        "high watermark": found.high_watermark,
-        "max follower lag": found.lag_max,
-        "voters": [each.voter.key.node_id for each in found.voters],
-        "roots": [each.voter.root for each in found.voters],
-        "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
-    }
-    for name, value in values.items():
-        yield {"name": name, "value": value}
 
 
 def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
@@ -140,19 +133,14 @@ def force(
         "voters": [_voter(each) for each in found.newest.voters],
         "metadata_offset": found.table.log.end_offset,
     }
-    words = (
-        f"{len(found.answering)} of {len(found.newest.voters)} voters answer from here; voter"
-        f" {from_} has the metadata up to offset {found.table.log.end_offset}"
-    )
     if session.is_dry_run:
-        if session.output is Output.JSON:
-            write_json({"dry_run": True, **standing})
-        else:
-            say(f"{words}. A dry run: nothing was changed.")
+        write_answer(session.output, {"dry_run": True, **standing})
         return
     session.confirm(
-        f"giving up what the other voters may have known alone ({words}; others may still reach"
-        " more of them: stop all other processes first)"
+        "giving up what the other voters may have known alone"
+        f" ({len(found.answering)} of {len(found.newest.voters)} voters answer from here; voter"
+        f" {from_} has the metadata up to offset {found.table.log.end_offset}; others may still"
+        " reach more of them: stop all other processes first)"
     )
     done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
     report = done.elections

@@ -19,12 +19,13 @@ from kafka_on_spark.cli.output import (
     note,
     plural,
     say,
+    write_answer,
     write_json,
     write_rows,
 )
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, list_reassignments
-from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan, assignment_as_dict
+from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 
@@ -78,39 +79,22 @@ def generate(
         }
         for move in plan.moves
     ]
+    summary = {
+        "bytes_moved": plan.bytes_moved,
+        "estimated_seconds": plan.estimated_seconds,
+        "bytes_per_s": plan.bytes_per_s,
+        "is_rate_known": plan.is_rate_known,
+        "unmeasured": [name._asdict() for name in plan.unmeasured],
+    }
     if session.output is Output.JSON:
-        write_json(
-            {
-                "current": plan.current_as_dict(),
-                "proposed": plan.as_dict(),
-                "moves": moves,
-                "bytes_moved": plan.bytes_moved,
-                "estimated_seconds": plan.estimated_seconds,
-                "bytes_per_s": plan.bytes_per_s,
-                "is_rate_known": plan.is_rate_known,
-                "unmeasured": [name._asdict() for name in plan.unmeasured],
-            }
-        )
+        files = {"current": plan.current_as_dict(), "proposed": plan.as_dict()}
+        write_json({**files, "moves": moves, **summary})
         return
     write_rows(session.output, "topic partition replicas target bytes_moved", moves)
-    say(_plan_summary(plan))
+    write_answer(session.output, summary)
     # The file's content comes last, as in Kafka's tool.
     say("", "Current partition replica assignment", assignment_text(plan.current))
     say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
-
-
-def _plan_summary(plan: ReassignmentPlan) -> str:
-    if not plan.moves:
-        return "There is nothing to move: replicas and leaders are in balance."
-    rate = "as limited" if plan.is_rate_known else "assumed"
-    summary = (
-        f"{plural(len(plan.moves), 'partition')} of {len(plan.current)} would change:"
-        f" {plural(plan.bytes_moved, 'byte')} to copy, about {plan.estimated_seconds:.0f} s at"
-        f" {plan.bytes_per_s:,} bytes a second ({rate})."
-    )
-    if not plan.unmeasured:
-        return summary
-    return f"{summary} The size of {plural(len(plan.unmeasured), 'partition')} is not known."
 
 
 def execute(session: Session, moves: Moves, throttle: Throttle | None = None) -> None:
