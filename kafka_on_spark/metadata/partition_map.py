@@ -28,13 +28,12 @@ Keyed = tuple[PartitionKey, PartitionRegistration]
 class _Chunk:
     """Partitions with neighbouring numbers; None where there is none."""
 
-    __slots__ = ("_holders", "_members", "_needing_work", "partitions")
+    __slots__ = ("_brokers", "_needing_work", "partitions")
 
     def __init__(self, partitions: Iterable[PartitionRegistration | None]) -> None:
         self.partitions = tuple(partitions)
         self._needing_work: tuple[tuple[int, PartitionRegistration], ...] | None = None
-        self._members: frozenset[BrokerId] | None = None
-        self._holders: frozenset[BrokerId] | None = None
+        self._brokers: dict[str, frozenset[BrokerId]] = {}
 
     def needing_work(self) -> tuple[Numbered, ...]:
         """Return those that need work, with their places; found once."""
@@ -46,20 +45,14 @@ class _Chunk:
             )
         return self._needing_work
 
-    def members(self) -> frozenset[BrokerId]:
-        """Return the brokers that are in sync in any of them; found once."""
-        if self._members is None:
-            isrs = (each.isr for each in self.partitions if each is not None)
-            self._members = frozenset().union(*isrs)
-        return self._members
-
-    def holders(self) -> frozenset[BrokerId]:
-        """Return the brokers that have a replica of any of them; found once."""
-        if self._holders is None:
-            # Thousands of partitions have few different lists of replicas.
-            lists = {each.replicas for each in self.partitions if each is not None}
-            self._holders = frozenset().union(*lists)
-        return self._holders
+    def brokers(self, field: str) -> frozenset[BrokerId]:
+        """Return the brokers that are in a field of any of them, `isr` or `replicas`; found
+        once."""
+        if field not in self._brokers:
+            # Thousands of partitions have few different ones.
+            found = {getattr(each, field) for each in self.partitions if each is not None}
+            self._brokers[field] = frozenset().union(*found)
+        return self._brokers[field]
 
 
 _EMPTY: Final = _Chunk(())
@@ -128,20 +121,18 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
 
     def in_sync_on(self, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
         """Yield the partitions in whose ISR any of `broker_ids` is, so that it may lead them."""
-        for chunk_number, chunk in self._chunks.items():
-            if chunk.members().isdisjoint(broker_ids):
-                continue
-            for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
-                if partition is not None and not partition.isr.isdisjoint(broker_ids):
-                    yield number, partition
+        return self._where("isr", broker_ids)
 
     def replicas_on(self, broker_id: BrokerId) -> Iterator[Numbered]:
         """Yield the partitions of which a broker has a replica."""
+        return self._where("replicas", frozenset({broker_id}))
+
+    def _where(self, field: str, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
         for chunk_number, chunk in self._chunks.items():
-            if broker_id not in chunk.holders():
+            if chunk.brokers(field).isdisjoint(broker_ids):
                 continue
             for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
-                if partition is not None and broker_id in partition.replicas:
+                if partition is not None and not broker_ids.isdisjoint(getattr(partition, field)):
                     yield number, partition
 
     def __repr__(self) -> str:

@@ -263,11 +263,6 @@ class DeltaLog:
             return False  # opening the table says what is wrong
         return following is None and own is not None and own == newest
 
-    def has_next(self) -> bool:
-        """Return whether there is a commit after the newest that was seen: one request to a store,
-        and no lock. It does not notice that the log was cleaned or went back."""
-        return self._state is None or self._commits.stamp(self.version + 1) is not None
-
     def reopen_next_time(self) -> None:
         """Have the next refresh open the table again; `version` stays known."""
         self._state = None

@@ -107,7 +107,7 @@ def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of
 
     assert found == {1: [0, 1, CHUNK_SIZE, far], 3: [0, 1, CHUNK_SIZE], 4: [far], 5: []}
     assert list(base.replicas_on(4)) == []
-    visited = [chunk for chunk in after._chunks.values() if 4 in chunk.holders()]
+    visited = [chunk for chunk in after._chunks.values() if 4 in chunk.brokers("replicas")]
     assert len(visited) == 1  # of three
 
 
@@ -125,5 +125,5 @@ def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_n
         assert [number for number, _ in each.in_sync_on(frozenset({2}))] == expected
         assert [number for number, _ in each.in_sync_on(frozenset({1, 2}))] == numbers
         assert list(each.in_sync_on(frozenset({3}))) == []
-    visited = [chunk for chunk in after._chunks.values() if 2 in chunk.members()]
+    visited = [chunk for chunk in after._chunks.values() if 2 in chunk.brokers("isr")]
     assert len(visited) == 2  # of three
