@@ -24,7 +24,7 @@ from kafka_on_spark.spark.wiring.preparing_roots import found_at
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_mode
-from kafka_on_spark.storage.roots.root_lists import one_root
+from kafka_on_spark.storage.roots.root_urls import one_root
 from kafka_on_spark.storage.roots.roots import normalize
 
 T = TypeVar("T")

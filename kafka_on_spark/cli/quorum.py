@@ -14,7 +14,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.raft.voter_set import Voter, majority_of
 from kafka_on_spark.spark.wiring.forcing import check_forcing
 from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 
 NEXT: Final = (
     "force again once an unreached broker is back, where processes of the old generation may go on,"

@@ -13,7 +13,7 @@ from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.log_lines import LogFormat
 from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cluster.serving import ServedCluster, ServingFailedError
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)

@@ -73,7 +73,7 @@ from kafka_on_spark.spark.wiring.services import Services, check_created
 from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.root_identity import check_is_obeyed, read_identity
-from kafka_on_spark.storage.roots.root_lists import BETWEEN, MetadataRoots, cluster_url, one_root
+from kafka_on_spark.storage.roots.root_urls import BETWEEN, MetadataRoots, cluster_url, one_root
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.requests import requests_sent
 from kafka_on_spark.storage.calls.deadlines import within
-from kafka_on_spark.storage.calls.flush_times import FLUSHES
+from kafka_on_spark.storage.roots.local_changes import FLUSHES
 from kafka_on_spark.storage.roots.roots import is_local
 
 ROOM_S: Final = 0.2

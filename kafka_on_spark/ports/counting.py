@@ -66,19 +66,3 @@ def timed(recorder: Recorder, figure: FigureName, **labels: str | int) -> Iterat
         yield
     finally:
         recorder.observe(figure, recorder.now_ms() - began_ms, **labels)
-
-
-class _NoRecorder:
-    def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
-        """Forget it."""
-
-    def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
-        """Forget it."""
-
-    def now_ms(self) -> float:
-        """Return no time."""
-        return 0.0
-
-
-NO_RECORDER: Final[Recorder] = _NoRecorder()
-"""Nobody asks."""

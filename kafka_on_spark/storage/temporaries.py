@@ -21,7 +21,7 @@ from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.storage.commit_lock import QUEUED
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.identity.root_clock import now_ms_at
+from kafka_on_spark.storage.identity.root_identity import now_ms_at
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 

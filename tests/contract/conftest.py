@@ -27,7 +27,7 @@ from kafka_on_spark.storage.replicas.segments import (
     ended,
     new_segment,
 )
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes, forging
 from tests.cluster.folders import quick_folder

@@ -18,7 +18,6 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports.counting import (
     BYTES_IN,
     FAILED_APPENDS,
-    NO_RECORDER,
     REQUEST_MS,
     Recorder,
 )
@@ -96,7 +95,7 @@ class AppendService:
         maintain: Maintain,
         note_findings: Callable[[], None],
         watch_ports: WatchPorts,
-        recorder: Recorder = NO_RECORDER,
+        recorder: Recorder,
     ) -> None:
         self._recorder = recorder
         self._metadata = metadata

@@ -58,7 +58,7 @@ from kafka_on_spark.spark.run.frames import kind_of
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)

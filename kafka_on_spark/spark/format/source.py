@@ -46,7 +46,7 @@ from kafka_on_spark.service.what_if.metadata_as_of import image_as_of
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.time_lookup import time_lookup
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)

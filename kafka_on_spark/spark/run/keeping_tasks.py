@@ -50,8 +50,7 @@ from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
+from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys, root_now_ms
 from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on

@@ -21,7 +21,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder, StagedTopic
 from kafka_on_spark.service.append.plan.stage_plan import StageOrder
 from kafka_on_spark.spark.run.opening import Awaits, awaiting, metadata_service, replica_store
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.storage.staging.records import input_batches
 from kafka_on_spark.storage.staging.staging import stage_records

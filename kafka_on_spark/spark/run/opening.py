@@ -20,7 +20,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.identity.metadata_root import is_there
 from kafka_on_spark.storage.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
-from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.root_urls import roots_in
 
 if TYPE_CHECKING:
     from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore

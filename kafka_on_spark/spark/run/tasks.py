@@ -23,7 +23,7 @@ from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_sta
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.calls.deadlines import begin
 from kafka_on_spark.storage.identity.root_identity import probe_root
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -75,11 +75,10 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
 
 def _probe(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     try:
-        all_within(
+        begin(
             order.root,
             lambda: probe_root(order.root, order.directory_id, options, order.size_bytes),
-            order.timeout_ms / 1000,
-        )
+        ).in_time(order.timeout_ms / 1000)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         # A fencing takes these words as its cause, which is printed for people.

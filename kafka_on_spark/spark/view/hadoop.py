@@ -5,7 +5,7 @@ lines, after minutes, in the middle of a scan.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.jvm import hadoop_configuration, jvm_of
-from kafka_on_spark.storage.access.hadoop_options import bucket_prefix, hadoop_options
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.view_table import hadoop_url
 
@@ -24,6 +23,11 @@ _PACKAGES: Final = {
     "abfss": "org.apache.hadoop:hadoop-azure",
 }
 """Hadoop's own, which go with one version of it."""
+
+PROFILE_PROVIDER: Final = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
+_ENDPOINTS: Final = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
+_REGIONS: Final = ("aws_region", "region", "aws_default_region", "default_region")
+_VIRTUAL: Final = ("aws_virtual_hosted_style_request", "virtual_hosted_style_request")
 
 _INSTEAD: Final = 'or read with format("kafka_on_spark"), which needs neither'
 _REASON_LETTERS_MAX: Final = 400
@@ -116,3 +120,50 @@ def _scheme(url: str) -> str:
 def _is_unsaid(conf: Any, url: str) -> bool:
     prefix = bucket_prefix(url)
     return prefix is None or bool(conf.getPropsWithPrefix(prefix).isEmpty())
+
+
+def bucket_prefix(url: str) -> str | None:
+    """Return the prefix of Hadoop's settings for a root's bucket; None if it is not on S3."""
+    parts = urlsplit(url)
+    return f"fs.s3a.bucket.{parts.netloc}." if parts.scheme in ("s3", "s3a") else None
+
+
+def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, str]:
+    """Return Hadoop's settings for the buckets of roots (normalized); only S3 has any.
+
+    Names and addresses only: a JVM looks a profile up for itself, as our own processes do. Keys
+    from `env:PREFIX` or from options, which it can't look up, are never passed to it: a query's
+    plan would show them.
+
+    Raises:
+        KafkaStorageError: The options name credentials that this process does not find.
+    """
+    found: dict[str, str] = {}
+    for url in urls:
+        prefix = bucket_prefix(url)
+        if prefix is not None:
+            settings = _bucket_settings(url, options)
+            found |= {f"{prefix}{name}": text for name, text in settings.items()}
+    return found
+
+
+def _bucket_settings(url: str, options: StorageOptions) -> dict[str, str]:
+    given = {name.lower(): text for name, text in options.for_url(url).items()}
+    settings: dict[str, str] = {}
+    endpoint = _first(given, _ENDPOINTS)
+    if endpoint is not None:
+        settings["endpoint"] = endpoint
+        is_virtual = (_first(given, _VIRTUAL) or "").lower() in ("1", "true", "on", "yes", "y")
+        settings["path.style.access"] = "false" if is_virtual else "true"
+    region = _first(given, _REGIONS)
+    if region is not None:
+        settings["endpoint.region"] = region
+    kind, _, name = (options.credentials_name(url) or "").partition(":")
+    if kind == "profile":
+        settings["aws.credentials.provider"] = PROFILE_PROVIDER
+        settings["auth.profile.name"] = name
+    return settings
+
+
+def _first(given: dict[str, str], names: Iterable[str]) -> str | None:
+    return next((given[name] for name in names if given.get(name)), None)

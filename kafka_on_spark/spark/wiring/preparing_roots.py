@@ -40,7 +40,7 @@ from kafka_on_spark.storage.identity.roots_apart import (
     is_one_place,
 )
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, has_cluster
-from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.root_urls import roots_in
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 

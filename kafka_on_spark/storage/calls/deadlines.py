@@ -200,15 +200,6 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
         call.until = until and max(until, time.monotonic() + SHORT_CALL_SECONDS)
 
 
-def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
-    """Return what `work` returns: a whole operation on `root` of at most `seconds` in all,
-    whatever deadlines its steps have.
-
-    Raises: as `within`.
-    """
-    return begin(root, work).in_time(seconds)
-
-
 def _current_call() -> Call[Any] | None:
     job = current_job()
     return job if isinstance(job, Call) else None

@@ -7,11 +7,12 @@ registration of a root tests first that it is safe (`root_safety`).
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC, ENOTDIR
 from functools import lru_cache, partial
 from typing import Final
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.errors import (
@@ -32,7 +33,7 @@ from kafka_on_spark.storage.identity.root_safety import test_conditional_puts, u
 from kafka_on_spark.storage.identity.roots_apart import place_of
 from kafka_on_spark.storage.roots.local_changes import make_folder, make_folders, set_mode
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.root_lists import BETWEEN
+from kafka_on_spark.storage.roots.root_urls import BETWEEN
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
@@ -454,3 +455,41 @@ def _check_room(root: str, size_bytes: int) -> None:
         raise storage_error(error, f"look for room on {root}") from error
     if found.f_bfree * found.f_frsize < size_bytes:
         raise RootFullError(f"can't write {size_bytes} bytes to {root}: {os.strerror(ENOSPC)}")
+
+
+def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> int:
+    """Return the time of a broker's root, ms since 1970 UTC. It stands beside the clock of the
+    process that decides, so that one wrong clock deletes nothing.
+
+    Raises:
+        KafkaStorageError: It is another disk; and as `now_ms_at`.
+    """
+    check_directory(root, expected, options)
+    return now_ms_at(root, options)
+
+
+def now_ms_at(root: str, options: StorageOptions) -> int:
+    """Return the time of a root, ms since 1970 UTC: on S3 that of its last answer and what has
+    passed since, elsewhere that of a file written for it. Stores tell whole seconds, which are
+    never ahead.
+
+    Raises:
+        KafkaStorageError: It does not answer, takes no writes, or tells no time.
+    """
+    if urlsplit(root).scheme in ("s3", "s3a"):
+        from kafka_on_spark.storage.access.s3_files import told_ms
+
+        now_ms = told_ms(urlsplit(root).netloc)
+        if now_ms is not None:
+            return now_ms
+    files = RootFiles(root, options)
+    path = f"{root}/_probe-{uuid4().hex}"
+    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
+    try:
+        now_ms = files.time_ms(path)
+    finally:
+        with suppress(KafkaStorageError):
+            files.delete_file(path)
+    if now_ms is None:
+        raise KafkaStorageError(f"the root {root} does not keep what is written to it")
+    return now_ms

@@ -17,7 +17,7 @@ from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, NodeId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.root_urls import roots_in
 from kafka_on_spark.storage.roots.roots import is_local
 
 log = logging.getLogger(__name__)

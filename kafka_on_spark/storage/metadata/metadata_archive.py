@@ -47,7 +47,7 @@ from kafka_on_spark.storage.metadata.voter_format import (
     table_of,
 )
 from kafka_on_spark.storage.metadata.voter_upkeep import MERGE
-from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.root_urls import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 UNREADABLE = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)

@@ -32,7 +32,7 @@ from kafka_on_spark.storage.identity.root_safety import unusable_root
 from kafka_on_spark.storage.metadata.metadata_cleaning import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
-from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
+from kafka_on_spark.storage.roots.root_urls import BETWEEN, roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 

@@ -32,7 +32,7 @@ from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from kafka_on_spark.storage.identity.metadata_root import NODE_ID, MetadataIdentity, identity_of
 from kafka_on_spark.storage.identity.roots_apart import is_one_place
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
-from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
+from kafka_on_spark.storage.roots.root_urls import BETWEEN, roots_in
 
 log = logging.getLogger(__name__)
 

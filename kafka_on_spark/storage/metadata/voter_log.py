@@ -56,7 +56,7 @@ from kafka_on_spark.storage.identity.metadata_root import (
     table_gone,
     went_back,
 )
-from kafka_on_spark.storage.identity.root_clock import now_ms_at
+from kafka_on_spark.storage.identity.root_identity import now_ms_at
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,

@@ -20,8 +20,7 @@ from kafka_on_spark.storage.calls.deadlines import extend_deadline, short_call_s
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.identity.root_identity import check_obeys
+from kafka_on_spark.storage.identity.root_identity import check_obeys, root_now_ms
 from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.roots.local_changes import delete_file

@@ -13,8 +13,13 @@ from typing import Any, Final
 from uuid import uuid4
 
 from kafka_on_spark.ports.counting import FLUSH_MS, timed
+from kafka_on_spark.service.describe.counts import Counts
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import extend_deadline, long_call_seconds
-from kafka_on_spark.storage.calls.flush_times import FLUSHES
+
+FLUSHES: Final = Counts(SystemClock().precise_ms)
+"""How long this process's flushes of local disks took, for all clusters that it has opened: a disk
+does not know for whom it flushes."""
 
 _WRITE_BYTES: Final = 2**24
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

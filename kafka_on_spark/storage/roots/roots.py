@@ -189,13 +189,7 @@ class RootFiles:
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
-        within(self.url, partial(self._write_one, path, content, is_flushed=is_flushed))
-
-    def _write_one(self, path: str, content: Any, *, is_flushed: bool) -> None:
-        written: list[tuple[str, str]] = []
-        write = partial(self._write, path, [content], written, is_flushed=is_flushed)
-        within(self.url, write, long_call_seconds(path))
-        self._name_all(written)
+        self.write_all([(path, [content])], is_flushed=is_flushed)
 
     def write_all(
         self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
@@ -211,31 +205,21 @@ class RootFiles:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
-                write = partial(self._write, path, pieces, written, is_flushed=False)
+                write = partial(self._write, path, pieces, written)
                 within(self.url, write, long_call_seconds(path))
             if is_flushed:
                 flush(temporary for temporary, _ in written)
-            self._name_all(written)
-        finally:
-            self._delete_all(written)
-
-    def _name_all(self, written: list[tuple[str, str]]) -> None:
-        """Give written files their names; if one fails, the rest are deleted."""
-        try:
             while written:
                 name = partial(self._name, *written[-1])
                 within(self.url, name, long_call_seconds(written[-1][1]))
                 written.pop()
         finally:
-            self._delete_all(written)
-
-    def _delete_all(self, written: list[tuple[str, str]]) -> None:
-        while written:  # a full disk needs their space
-            temporary, _ = written.pop()
-            # The disk may be gone or hang; the first failure is raised already.
-            with suppress(OSError, KafkaStorageError):
-                delete = partial(delete_file, temporary)
-                within(self.url, delete, short_call_seconds(temporary))
+            while written:  # a full disk needs their space
+                temporary, _ = written.pop()
+                # The disk may be gone or hang; the first failure is raised already.
+                with suppress(OSError, KafkaStorageError):
+                    delete = partial(delete_file, temporary)
+                    within(self.url, delete, short_call_seconds(temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
@@ -244,14 +228,12 @@ class RootFiles:
         except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
             raise storage_error(error, f"write {path}") from error
 
-    def _write(
-        self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]], *, is_flushed: bool
-    ) -> None:
+    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         count_request("PUT", path)
         try:
             with self._translating_errors("write", path):
                 if is_local(path):
-                    written.append((write_temporary(path, pieces, is_flushed=is_flushed), path))
+                    written.append((write_temporary(path, pieces, is_flushed=False), path))
                 else:
                     write_object(filesystem(path, self.options), path, pieces)
         except (*ABSENT, FileExistsError) as error:

@@ -19,6 +19,7 @@ from kafka_on_spark.service.control.chores import Chores, Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
+from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
@@ -117,6 +118,7 @@ class Driver:
             create_replicas=lambda keys: self.replication_round().create_replicas(keys),
             maintain=lambda image, keys: None,
             note_findings=lambda: None,
+            recorder=Counts(lambda: 0.0),
             watch_ports=WatchPorts(
                 metadata=self.metadata,
                 clock=self.clock,

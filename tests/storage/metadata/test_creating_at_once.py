@@ -8,7 +8,7 @@ from kafka_on_spark.errors import InconsistentClusterIdError
 from kafka_on_spark.storage.identity.metadata_root import read_identity
 from kafka_on_spark.storage.metadata import metadata_creation
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.folders import quick_folder, roots_in
 

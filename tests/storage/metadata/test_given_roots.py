@@ -10,7 +10,7 @@ from kafka_on_spark.storage.identity.metadata_root import identity_of
 from kafka_on_spark.storage.metadata import metadata_log
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import given_roots
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()

@@ -18,7 +18,7 @@ from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_placement import log_files as log_files_of
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.metadata.voter_upkeep import files_to_expire
-from kafka_on_spark.storage.roots.root_lists import BETWEEN
+from kafka_on_spark.storage.roots.root_urls import BETWEEN
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
 from tests.storage.metadata.test_metadata_merge import log_files

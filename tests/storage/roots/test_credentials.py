@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
+from kafka_on_spark.spark.view.hadoop import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.storage.access import credentials, s3_files, storage_options
-from kafka_on_spark.storage.access.hadoop_options import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.access.store_clients import client_options
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem, normalize

@@ -9,8 +9,7 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, prepare_root
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, prepare_root, root_now_ms
 from kafka_on_spark.storage.roots import roots
 
 OPTIONS = StorageOptions()

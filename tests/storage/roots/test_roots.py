@@ -33,7 +33,7 @@ from kafka_on_spark.storage.identity.root_identity import (
 )
 from kafka_on_spark.storage.identity.roots_apart import is_one_place
 from kafka_on_spark.storage.roots import roots
-from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.root_urls import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
 from tests.storage.tables import OPTIONS, commit, create, opened
 

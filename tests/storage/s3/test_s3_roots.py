@@ -14,12 +14,12 @@ from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.spark.run.keeping_tasks import visit_task
 from kafka_on_spark.storage import temporaries
 from kafka_on_spark.storage.identity import root_safety
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import (
     encode_properties,
     prepare_root,
     probe_root,
     read_identity,
+    root_now_ms,
 )
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.replicas.segments import (

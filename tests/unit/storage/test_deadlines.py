@@ -13,7 +13,7 @@ import pytest
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.storage.calls import deadlines
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
+from kafka_on_spark.storage.calls.deadlines import RootLock, begin, extend_deadline, within
 
 SHORT = 0.05
 
@@ -294,11 +294,11 @@ def test_a_whole_operation_may_be_given_less_time_than_its_touches(hang: threadi
         within("/op", hang.wait, 60.0)
 
     with pytest.raises(KafkaStorageError, match=r"^/op does not answer"):
-        all_within("/op", work, SHORT)
+        begin("/op", work).in_time(SHORT)
 
 
 def test_a_whole_operation_in_time_returns_what_it_returns() -> None:
-    assert all_within("/op", lambda: within("/op", lambda: 7, 60.0), 5.0) == 7
+    assert begin("/op", lambda: within("/op", lambda: 7, 60.0)).in_time(5.0) == 7
 
 
 class _Held:
