@@ -7,7 +7,6 @@ Pure. Which replica serves is decided when it is read (service/read/reading.py).
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from heapq import heapify, heapreplace
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId
@@ -116,10 +115,10 @@ def check_end(image: MetadataImage, end: StreamOffset) -> None:
 def split_ranges(
     orders: Sequence[ReadOrder], *, tasks_min: int | None, records_max: int | None
 ) -> list[ReadOrder]:
-    """Return `orders` split so that there are `tasks_min` of them at least, of `records_max` each
-    at most. An order without records is dropped.
+    """Return `orders` split so that there are about `tasks_min` of them at least, of `records_max`
+    each at most. An order without records is dropped.
 
-    Rounding may give a few tasks more than were asked for, and never fewer. Source:
+    Rounding may give a few tasks more or fewer than were asked for. Source:
     KafkaOffsetRangeCalculator.
     """
     ranges = [order for order in orders if _size(order) > 0]
@@ -136,28 +135,16 @@ def split_ranges(
 
 
 def _shares(sizes: Sequence[int], tasks_min: int) -> list[int]:
-    """Return into how many parts each range is split: `tasks_min` in all at least, unless there
-    are fewer records."""
+    """Return into how many parts each range is split: about `tasks_min` in all."""
     total = sum(sizes)
     whole = [_part_count(size, total, tasks_min) == 1 for size in sizes]
     # Ranges that stay whole do not count in the shares of the others.
     rest = sum(size for size, is_whole in zip(sizes, whole, strict=True) if not is_whole)
     wanted = max(tasks_min - sum(whole), 1)
-    counts = [
+    return [
         1 if is_whole else min(_part_count(size, rest, wanted), size)
         for size, is_whole in zip(sizes, whole, strict=True)
     ]
-    # Rounding may leave some tasks over: the range with the largest parts gets one more.
-    largest = [
-        (-size / count, place)
-        for place, (size, count) in enumerate(zip(sizes, counts, strict=True))
-    ]
-    heapify(largest)
-    for _ in range(min(tasks_min, total) - sum(counts)):
-        _, place = largest[0]
-        counts[place] += 1
-        heapreplace(largest, (-sizes[place] / counts[place], place))
-    return counts
 
 
 def _size(order: ReadOrder) -> int:

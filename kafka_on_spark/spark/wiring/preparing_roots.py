@@ -1,21 +1,16 @@
 """Prepares roots: of a new cluster before its first commit, and of a new broker."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 
 from kafka_on_spark.controller.brokers.broker_changes import register_broker
 from kafka_on_spark.controller.brokers.cluster_creation import (
     BrokerIdentity,
     check_brokers,
     create_cluster,
-    there_is_a_cluster,
 )
 from kafka_on_spark.errors import (
     DuplicateBrokerRegistrationError,
-    InconsistentClusterIdError,
-    InvalidRootError,
-    KafkaOnSparkError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
@@ -39,7 +34,7 @@ from kafka_on_spark.storage.identity.roots_apart import (
     check_roots_apart,
     is_one_place,
 )
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, has_cluster
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.root_urls import roots_in
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
@@ -82,46 +77,26 @@ def prepare_roots(
         with reporting_as_invalid_root(root):
             if read_identity(root, options) is None:
                 check_unnamed(root, options)
-    with _one_creation(metadata_root, options):
-        found = [check_free(root, broker_id, options) for broker_id, root in roots.items()]
-        for root in (*metadata_roots, *roots.values()):
-            create_root(root, mode)
-        log = create_metadata_log(
-            metadata_root,
-            options,
-            new_uuid(),
-            with_brokers={each.cluster_id for each in found if each is not None},
+    found = [check_free(root, broker_id, options) for broker_id, root in roots.items()]
+    for root in (*metadata_roots, *roots.values()):
+        create_root(root, mode)
+    log = create_metadata_log(
+        metadata_root,
+        options,
+        new_uuid(),
+        with_brokers={each.cluster_id for each in found if each is not None},
+    )
+    cluster_id = log.identity.cluster_id
+    brokers = [
+        (
+            broker_id,
+            root,
+            racks.get(broker_id),
+            prepare_root(root, cluster_id, broker_id, options, metadata_roots).directory_id,
         )
-        cluster_id = log.identity.cluster_id
-        brokers = [
-            (
-                broker_id,
-                root,
-                racks.get(broker_id),
-                prepare_root(root, cluster_id, broker_id, options, metadata_roots).directory_id,
-            )
-            for broker_id, root in roots.items()
-        ]
+        for broker_id, root in roots.items()
+    ]
     return cluster_id, brokers
-
-
-@contextmanager
-def _one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
-    """Refuse a creation that lost against another one at the same place: there is a cluster now.
-
-    Raises:
-        InvalidRequestError: Another process has created a cluster meanwhile.
-    """
-    try:
-        yield
-    except (InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError):
-        is_there = False
-        # A metadata root that does not answer holds no cluster; the first error is raised.
-        with suppress(KafkaOnSparkError):
-            is_there = has_cluster(metadata_root, options)
-        if not is_there:
-            raise
-        raise there_is_a_cluster(metadata_root) from None
 
 
 def commit_creation(

@@ -148,13 +148,6 @@ def create_voter(
     return _create_table(metadata_root, options, mine)
 
 
-def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
-    """Return whether there is a cluster at this root, or at one of several."""
-    if all(read_identity(root, options) is None for root in roots_in(metadata_root)):
-        return False
-    return DeltaMetadataLog(metadata_root, options).has_decided()
-
-
 def _create_table(
     metadata_root: str, options: StorageOptions, mine: MetadataIdentity
 ) -> MetadataIdentity:

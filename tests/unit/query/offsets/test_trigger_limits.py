@@ -100,4 +100,3 @@ def test_every_small_split_covers_each_record_once():
                     assert covered == [*range(first), *range(100, 100 + second)]
                     largest = max(p.end_offset - p.start_offset for p in parts)
                     assert records_max is None or largest <= records_max
-                    assert len(parts) >= min(tasks_min or 1, first + second)
