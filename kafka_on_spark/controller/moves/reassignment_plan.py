@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.controller.moves.balance import balance
-from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
+from kafka_on_spark.controller.moves.reassignment import check_throttle
 from kafka_on_spark.controller.pace.throttle import UNLIMITED
 from kafka_on_spark.errors import InvalidReplicaAssignmentError
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition

@@ -5,7 +5,6 @@ Under a new epoch nobody can commit it any more (I26); an append that goes on st
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
@@ -14,14 +13,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 
-
-class SeenOrphans(NamedTuple):
-    """Bytes in a replica's folder that no log names, under the leader epoch of when it was seen."""
-
-    key: PartitionKey
-    broker_id: BrokerId
-    leader_epoch: LeaderEpoch
-    size_bytes: int
+SeenOrphans = tuple[PartitionKey, BrokerId, LeaderEpoch, int]
+"""Bytes in a replica's folder that no log names, under the leader epoch of when they were seen."""
 
 
 def raise_epochs_over_orphans(

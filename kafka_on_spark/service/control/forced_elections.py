@@ -23,7 +23,7 @@ from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, inspections_of
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,6 @@ class _Replica(NamedTuple):
     key: PartitionKey
     broker_id: BrokerId
     address: ReplicaAddress
-    is_created: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +183,12 @@ class ForcedElections:
         fenced: set[tuple[PartitionKey, BrokerId]],
     ) -> frozenset[PartitionKey]:
         image = self._metadata.catch_up()
-        replicas = [
-            each for each in _replicas_of(image, waiting) if (each.key, each.broker_id) in fenced
-        ]
         inspections = [
             found
-            for each in replicas
-            if each.is_created
-            and (found := inspect_replica(_order(image, each), self._replicas)) is not None
+            for key in sorted(waiting)
+            for order in inspections_of(image, key)
+            if (key, order.address.broker_id) in fenced
+            and (found := inspect_replica(order, self._replicas)) is not None
         ]
 
         def decide(now: MetadataImage) -> ControllerResult[list[PartitionKey]]:
@@ -219,23 +216,13 @@ def _replicas_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> Iterable
             is_created = partition.is_created(broker_id)
             directory_id = None if is_created else broker.directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
-            yield _Replica(key, broker_id, address, is_created)
+            yield _Replica(key, broker_id, address)
 
 
 def _epoch_of(image: MetadataImage, key: PartitionKey) -> LeaderEpoch:
     partition = image.partition(key)
     assert partition is not None, "it has replicas"
     return partition.leader_epoch
-
-
-def _order(image: MetadataImage, replica: _Replica) -> InspectionOrder:
-    partition = image.partition(replica.key)
-    assert partition is not None, "it has replicas"
-    return InspectionOrder(
-        address=replica.address,
-        partition_epoch=partition.partition_epoch,
-        high_watermark=partition.high_watermark,
-    )
 
 
 def _highest(

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from kafka_on_spark.controller.pace.sweep import Ring
-from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
+from kafka_on_spark.controller.partitions.orphans import raise_epochs_over_orphans
 from kafka_on_spark.controller.result import submit_if_due
 from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
@@ -282,12 +282,7 @@ class ReplicaUpkeep:
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""
         seen = [
-            SeenOrphans(
-                order.key,
-                order.address.broker_id,
-                order.partition.leader_epoch,
-                result.orphan_bytes,
-            )
+            (order.key, result.broker_id, order.partition.leader_epoch, result.orphan_bytes)
             for order, result in zip(orders, results, strict=True)
         ]
         timeout_ms = self._metadata.image.settings().integer("delivery.timeout.ms")

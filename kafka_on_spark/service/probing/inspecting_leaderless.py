@@ -56,17 +56,23 @@ def plan_inspections(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
 ) -> list[InspectionOrder]:
     """Return an order for each replica of partitions without a leader, on brokers that answer."""
-    orders = []
-    for key in leaderless(image, keys):
-        partition = image.partition(key)
-        assert partition is not None, "it has no leader, so it is there"
-        orders += [
-            InspectionOrder(
-                address=address_of(image, key, partition, broker_id),
-                partition_epoch=partition.partition_epoch,
-                high_watermark=partition.high_watermark,
-            )
-            for broker_id in partition.replicas
-            if partition.is_created(broker_id) and image.is_eligible(broker_id)
-        ]
-    return orders
+    return [
+        order
+        for key in leaderless(image, keys)
+        for order in inspections_of(image, key)
+        if image.is_eligible(order.address.broker_id)
+    ]
+
+
+def inspections_of(image: MetadataImage, key: PartitionKey) -> list[InspectionOrder]:
+    """Return an order for each replica of a partition that was created."""
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    return [
+        InspectionOrder(
+            address=address_of(image, key, partition, broker_id),
+            partition_epoch=partition.partition_epoch,
+            high_watermark=partition.high_watermark,
+        )
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id)
+    ]

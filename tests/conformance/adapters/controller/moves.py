@@ -1,7 +1,10 @@
 """KRaft's rule for a move under way: another target replaces it. The product refuses that."""
 
-from kafka_on_spark.controller.moves.reassignment import start_of_move
-from kafka_on_spark.controller.moves.reassignment_checks import check_target, registered_partition
+from kafka_on_spark.controller.moves.reassignment import (
+    check_target,
+    registered_partition,
+    start_of_move,
+)
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 

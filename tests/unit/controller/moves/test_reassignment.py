@@ -9,12 +9,12 @@ from kafka_on_spark.controller.moves.reassignment import (
     ReassignmentStatus,
     advance_reassignments,
     cancel_reassignments,
+    check_throttle,
     list_reassignments,
     start_of_move,
     start_reassignments,
     status_of,
 )
-from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
 from kafka_on_spark.controller.partitions.isr import may_join
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult

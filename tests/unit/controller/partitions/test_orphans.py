@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
+from kafka_on_spark.controller.partitions.orphans import raise_epochs_over_orphans
 from kafka_on_spark.ids import PartitionKey
 from tests.builders import TOPIC_ID, image_of, partition
 
@@ -10,7 +10,7 @@ KEY = PartitionKey(TOPIC_ID, 0)
 
 
 def seen(size_bytes, *, broker_id=1, epoch=5):
-    return SeenOrphans(KEY, broker_id, leader_epoch=epoch, size_bytes=size_bytes)
+    return KEY, broker_id, epoch, size_bytes
 
 
 def decided(*orphans, **fields):
