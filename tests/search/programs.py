@@ -147,20 +147,10 @@ def _carried(each: _Pending) -> Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """A process has ended."""
-
-
-@dataclass(frozen=True, slots=True)
 class Replicating:
-    """One round of replication over every partition.
+    """Rounds of replication over every partition, without end."""
 
-    `left`: rounds that follow it; None: without end.
-    """
-
-    left: int | None = None
-
-    def run(self, process: Process) -> "Replicating | Over":
+    def run(self, process: Process) -> "Replicating":
         """Do one round."""
         replication = ReplicationRound(
             process.metadata,
@@ -178,9 +168,7 @@ class Replicating:
             second_inspections=_second_inspections(process),
         )
         replication.run(is_sweep=True)
-        if self.left is None:
-            return self
-        return replace(self, left=self.left - 1) if self.left else Over()
+        return self
 
 
 def _second_inspections(process: Process) -> SecondInspections:

@@ -21,15 +21,13 @@ class Scope:
             processes that use its disk. It comes back at any time.
         min_isr: min.insync.replicas.
         rounds: Processes that replicate, round after round.
-        rounds_each: So many rounds each; None: without end.
         has_recovery: A controller searches leaders where there are none.
         is_unclean: It may elect one that has lost records.
         expiries: How often the producer ids that there are expire; only a retry has one.
         wipes: Disks that are lost with all that is on them, and replaced.
         has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
             has each effect on what it sees right before.
-        has_late_appends: The same of appends.
-        has_late_upkeep: The same of what keeps logs small.
+        has_late_appends: The same of appends. What keeps logs small always may.
         is_retry: The records are one append of one producer, tried by two processes.
         replicas: The brokers that have a replica.
         logs: What each broker has at the beginning, appended by the first leadership.
@@ -37,8 +35,6 @@ class Scope:
         fenced: Who counts as dead then.
         merges: Replicas that are merged, each by a process of its own.
         compacts: Replicas that are compacted, likewise.
-        drops: Replicas that apply the log start by themselves, likewise.
-        upkeep_each: So many orders for each of these; None: without end.
         has_retention: Somebody decides where the log starts; everything is too old.
         has_compaction: Somebody decides how far the log is compacted.
     """
@@ -48,14 +44,12 @@ class Scope:
     fencings: int = 1
     min_isr: int = 1
     rounds: int = 1
-    rounds_each: int | None = None
     has_recovery: bool = False
     is_unclean: bool = False
     wipes: int = 0
     expiries: int = 0
     has_late_rounds: bool = True
     has_late_appends: bool = True
-    has_late_upkeep: bool = True
     is_retry: bool = False
     replicas: str = "1 2 3"
     logs: tuple[str, ...] = ("", "", "")
@@ -63,8 +57,6 @@ class Scope:
     fenced: str = ""
     merges: str = ""
     compacts: str = ""
-    drops: str = ""
-    upkeep_each: int | None = None
     has_retention: bool = False
     has_compaction: bool = False
 
@@ -109,12 +101,10 @@ class Scope:
     def programs(self) -> list[Program]:
         """Return what each process runs."""
         programs: list[Program] = [Appending(each, producer=self.producer) for each in self.values]
-        programs += [self._replicating() for _ in range(self.rounds)]
+        programs += [Replicating() for _ in range(self.rounds)]
         programs += [Recovering()] * self.has_recovery
-        works = (("merge", self.merges), ("compact", self.compacts), ("log start", self.drops))
-        left = None if self.upkeep_each is None else self.upkeep_each - 1
-        for work, replicas in works:
-            programs += [Tidying(each, work, left) for each in brokers(replicas)]
+        for work, replicas in (("merge", self.merges), ("compact", self.compacts)):
+            programs += [Tidying(each, work) for each in brokers(replicas)]
         return programs + [Retaining()] * self.has_retention + [Deciding()] * self.has_compaction
 
     def is_late(self, program: Program) -> bool:
@@ -123,7 +113,4 @@ class Scope:
             return self.has_late_appends
         if isinstance(program, Replicating | Recovering):
             return self.has_late_rounds
-        return self.has_late_upkeep
-
-    def _replicating(self) -> Replicating:
-        return Replicating(None if self.rounds_each is None else self.rounds_each - 1)
+        return True

@@ -137,7 +137,7 @@ class LogWorld:
 
     # What nobody interrupts
 
-    def grown(self, table: Table, *, has_checkpoint: bool = True) -> Table:
+    def grown(self, table: Table) -> Table:
         """Return the table after one commit of a process that knows the newest, and its checkpoint
         if one is due."""
         version = table.newest + 1
@@ -150,7 +150,7 @@ class LogWorld:
             counters={f"e{version}": version},
         )
         table = table.with_file(commit_name(version), (padded(content), (f"e{version}", 0)))
-        if version == 0 or version % self.interval or not has_checkpoint:
+        if version == 0 or version % self.interval:
             return table
         content = checkpoint_bytes(self.counters_at(table, version))
         table = table.with_file(checkpoint_name(version), (content, (f"e{version}", 1)))

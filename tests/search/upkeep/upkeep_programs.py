@@ -6,7 +6,7 @@ are enough for a merge, and each file is a group of compaction, so a commit.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from unittest.mock import patch
 
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -32,14 +32,12 @@ class Tidying:
     Attributes:
         broker_id: The replica.
         work: The one kind of work that is done.
-        left: Orders that follow; None: without end.
     """
 
     broker_id: int
     work: str
-    left: int | None = None
 
-    def run(self, process: Process) -> "Tidying | Tidied":
+    def run(self, process: Process) -> "Tidying":
         """Do one order, planned on the image."""
         orders = plan_upkeep(process.metadata.image, [KEY])
         order = next((each for each in orders if each.address.broker_id == self.broker_id), None)
@@ -53,14 +51,7 @@ class Tidying:
             )
             with _few_files():
                 run_upkeep(order, ports, [each for each in WORKS if each[0] == self.work])
-        if self.left is None:
-            return self
-        return replace(self, left=self.left - 1) if self.left else Tidied()
-
-
-@dataclass(frozen=True, slots=True)
-class Tidied:
-    """A process that keeps logs small has ended."""
+        return self
 
 
 @contextmanager

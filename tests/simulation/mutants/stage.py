@@ -127,8 +127,8 @@ class Stage:
             )
         )
 
-    def high_watermark(self, offset: int, *, epoch: int = 0, log_start: int | None = None) -> None:
-        """Move the high watermark, and perhaps the log start."""
+    def high_watermark(self, offset: int, *, epoch: int = 0) -> None:
+        """Move the high watermark."""
         self.metadata(
             HighWatermarkRecord(
                 topic_id=KEY.topic_id,
@@ -139,7 +139,6 @@ class Stage:
                 high_watermark_epoch=epoch,
                 high_watermark_chain=self._chain_at(offset),
                 log_end_offset=Offset(offset),
-                log_start_offset=None if log_start is None else Offset(log_start),
             )
         )
 
