@@ -127,7 +127,8 @@ class RaftLog:
     @property
     def proved_end(self) -> Offset:
         """Up to where the log itself proves that it was committed: a decision is only ever made
-        on a log that is committed to its end, so all before the last one is."""
+        on a log that is committed to its end, so all before the last one is. So far a voter's
+        table may merge its files."""
         for each in reversed(self.batches):
             if each.kind is BatchKind.RUN:
                 return each.end_offset

@@ -9,14 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
-
-
-def merging_end(log: RaftLog) -> Offset:
-    """Return up to where a voter's table may merge its files: what its own log proves committed."""
-    return log.proved_end
-
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 
 COPIED_MIN: Final = 32
 """From so many batches on, what a voter that was away copies in one commit is a run: a long log

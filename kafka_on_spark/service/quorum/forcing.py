@@ -25,7 +25,7 @@ from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.quorum.generations import check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
-from kafka_on_spark.service.quorum.snapshots import newest_snapshot
+from kafka_on_spark.service.quorum.quorum_log import newest_snapshot
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 TRIES_MAX: Final = 8

@@ -5,7 +5,7 @@ where that holds the leader's log. Once committed, a batch is read from any vote
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -20,24 +20,46 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.lookups import is_snapshot_of
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
 from kafka_on_spark.raft.quorum.generations import check_forced_once, check_not_given_up
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
-from kafka_on_spark.service.quorum.following import follow
 from kafka_on_spark.service.quorum.leadership import Leadership, as_met_alone
 from kafka_on_spark.service.quorum.ports import UNREADABLE, OpenVoterLog, SideBySide, VoterLog
 from kafka_on_spark.service.quorum.settings import AskSettings, QuorumSettings
-from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
-from kafka_on_spark.service.quorum.voter_tables import VoterTables
+from kafka_on_spark.service.quorum.voter_tables import VoterTables, follow
 from kafka_on_spark.service.quorum.writer import Writer
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def newest_snapshot(
+    raft_log: RaftLog,
+    found: Iterable[tuple[VoterLog, Collection[OffsetAndEpoch]]],
+    to_offset: Offset,
+) -> MetadataBatch | None:
+    """Return the newest readable snapshot of `raft_log` that ends at `to_offset` or before, if any.
+
+    `found`: where the snapshots on each root end; of those that end at one place, the first is
+    read.
+    """
+    of_log = [
+        (end, voter)
+        for voter, ends in found
+        for end in ends
+        if end.offset <= to_offset and is_snapshot_of(raft_log, end)
+    ]
+    for end, voter in sorted(of_log, key=lambda each: each[0], reverse=True):
+        try:
+            return voter.read_snapshot(end)
+        except UNREADABLE as error:
+            log.warning("the snapshot up to %s is passed over: %s", end.offset, error)
+    return None
 
 
 class QuorumLog:

@@ -34,10 +34,8 @@ from kafka_on_spark.raft.tables.following import write_once
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
-from kafka_on_spark.service.quorum.following import follow
-from kafka_on_spark.service.quorum.leader_looks import Led
-from kafka_on_spark.service.quorum.leadership import Leadership
-from kafka_on_spark.service.quorum.voter_tables import VoterTables
+from kafka_on_spark.service.quorum.leadership import Leadership, Led
+from kafka_on_spark.service.quorum.voter_tables import VoterTables, follow
 from kafka_on_spark.service.quorum.writer import Writer
 
 log = logging.getLogger(__name__)

@@ -30,8 +30,7 @@ from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.tables.appending import Outcome, append, outcome_of
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
-from kafka_on_spark.service.quorum.leader_looks import Led
-from kafka_on_spark.service.quorum.leadership import Leadership
+from kafka_on_spark.service.quorum.leadership import Leadership, Led
 from kafka_on_spark.service.quorum.voter_tables import VoterTables, hanging
 
 TRIES_MAX: Final = 1000

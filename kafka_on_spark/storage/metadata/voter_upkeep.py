@@ -16,7 +16,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.log.runs import merging_end, runs_of
+from kafka_on_spark.raft.log.runs import runs_of
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
@@ -228,7 +228,7 @@ class VoterUpkeep:
         """
         with self._delta.lock:
             log = self._load().log
-            files = [each for each in self._log_files() if each.end_offset <= merging_end(log)]
+            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
         merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
         if not merged:
             return False
@@ -244,7 +244,7 @@ class VoterUpkeep:
         """
         with self._delta.lock:
             log, counters = self._load().log, self._delta.counters()
-            files = [each for each in self._log_files() if each.end_offset <= merging_end(log)]
+            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
         ends = sorted(each for each in snapshot_ends(self._files, self._root))
         kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
         if len(kept) < SNAPSHOTS_KEPT:

@@ -14,7 +14,7 @@ from kafka_on_spark.raft.tables import candidacy
 from kafka_on_spark.raft.tables.candidacy import VoteDecision, decide_vote
 from kafka_on_spark.raft.tables.following import adopt
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.service.quorum import elections, following, leadership
+from kafka_on_spark.service.quorum import elections, leadership, voter_tables
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from kafka_on_spark.service.quorum.writer import Writer
@@ -128,7 +128,7 @@ def older_epochs_are_counted(patch):
     patch.setattr(LeaderView, "counted_end", property(counted_end))
     patch.setattr(LeaderView, "is_confirmed", property(is_confirmed))
     patch.setattr(QuorumLog, "_confirmed", counted)
-    patch.setattr(following, "FETCH_RECORDS_MAX", 1)
+    patch.setattr(voter_tables, "FETCH_RECORDS_MAX", 1)
 
 
 def voter_counts_without_the_mark(patch):
@@ -153,7 +153,7 @@ def voter_follows_uncut(patch):
             return replace(change, cut_to=None)
         return change
 
-    patch.setattr(following, "adopt", adopted)
+    patch.setattr(voter_tables, "adopt", adopted)
 
 
 def voter_follows_an_older_leader(patch):
@@ -178,7 +178,7 @@ def voter_follows_an_older_leader(patch):
         log = table.log.cut_to(change.cut_to)
         return VoterTable(table.key, epoch, (), ((change.leader, epoch),), log, table.version + 1)
 
-    patch.setattr(following, "adopt", adopted)
+    patch.setattr(voter_tables, "adopt", adopted)
     patch.setattr(VoterTable, "apply", applied)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.quorum import generations
-from kafka_on_spark.service.quorum import snapshots
+from kafka_on_spark.service.quorum import quorum_log
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from tests.simulation.quorum.forced_snapshots import Forced
 
@@ -28,7 +28,7 @@ def test_it_is_so_with_more_seeds():
 
 def any_snapshot_below_the_end_counts(patch):
     """A snapshot counts by where it ends."""
-    patch.setattr(snapshots, "is_snapshot_of", lambda log, end: end.offset <= log.end_offset)
+    patch.setattr(quorum_log, "is_snapshot_of", lambda log, end: end.offset <= log.end_offset)
 
 
 def generation_begins_with_the_next_epoch(patch):

@@ -10,8 +10,7 @@ from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.raft.quorum.voter_changes import remove_voter, with_new_voter
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum import voter_changing
-from kafka_on_spark.service.quorum.leader_looks import led_among
-from kafka_on_spark.service.quorum.leadership import Leadership
+from kafka_on_spark.service.quorum.leadership import Leadership, led_among
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from tests.simulation.quorum.quorum_mutants import eager, emptied
 from tests.simulation.quorum.quorum_plan import QuorumPlan

@@ -7,10 +7,10 @@ import pytest
 from kafka_on_spark.errors import HistoryExpiredError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
-from kafka_on_spark.service.quorum import following
-from kafka_on_spark.service.quorum.following import follow
+from kafka_on_spark.service.quorum import voter_tables
 from kafka_on_spark.service.quorum.forcing import standing
-from kafka_on_spark.service.quorum.snapshots import newest_snapshot
+from kafka_on_spark.service.quorum.quorum_log import newest_snapshot
+from kafka_on_spark.service.quorum.voter_tables import follow
 from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
@@ -235,8 +235,8 @@ def test_voter_that_is_half_brought_up_is_not_forced_to_go_on_and_the_others_may
 ):
     """It has neither the first records nor a snapshot of what it has."""
     _, log = with_one_away(tmp_path)
-    monkeypatch.setattr(following, "FETCH_RECORDS_MAX", 50)
-    monkeypatch.setattr(following, "COMMITS_MAX", 2)
+    monkeypatch.setattr(voter_tables, "FETCH_RECORDS_MAX", 50)
+    monkeypatch.setattr(voter_tables, "COMMITS_MAX", 2)
     with pytest.raises(KafkaOnSparkError, match="does not catch up"):
         bring_up(log)
     first, *_, third = log.tables.voters.voters

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.log.runs import copied_together, merging_end, runs_of
+from kafka_on_spark.raft.log.runs import copied_together, runs_of
 from kafka_on_spark.raft.tables.appending import Outcome, outcome_of
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import VoterTable
@@ -15,7 +15,7 @@ from tests.unit.raft.voters import VOTERS, key, log
 
 def merged(found, end=None):
     """Return a log with all that it may merge as runs, or what lies below `end`."""
-    end = merging_end(found) if end is None else end
+    end = found.proved_end if end is None else end
     below = [each for each in found.batches if each.end_offset <= end]
     return replace(found, batches=(*runs_of(below), *found.batches[len(below) :]))
 

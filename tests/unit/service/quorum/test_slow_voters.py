@@ -6,7 +6,7 @@ from itertools import count, pairwise
 import pytest
 
 from kafka_on_spark.errors import QuorumUnavailableError
-from kafka_on_spark.service.quorum import following, leadership
+from kafka_on_spark.service.quorum import leadership, voter_tables
 from kafka_on_spark.service.quorum.voter_tables import LEFT_CALLS_MAX
 from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
 
@@ -130,7 +130,7 @@ class SlowVoter(OneByOne):
 def test_a_follower_that_is_slow_for_hours_stops_nobody_and_then_takes_what_it_lacks_in_bounded_commits(
     quorum, monkeypatch
 ):
-    monkeypatch.setattr(following, "FETCH_RECORDS_MAX", 25)
+    monkeypatch.setattr(voter_tables, "FETCH_RECORDS_MAX", 25)
     leader, _, follower = quorum.roots
     process, names = quorum.process(), [f"decision {number}" for number in range(400)]
     end, waited_ms = process.decide("first").end_offset, 0

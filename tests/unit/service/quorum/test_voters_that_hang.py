@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.service.quorum.leader_looks import likely_voters
+from kafka_on_spark.service.quorum.leadership import likely_voters
 from kafka_on_spark.service.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.unit.service.quorum.hanging_voters import (
     LONG_S,
