@@ -45,10 +45,7 @@ def register(
     """Add a broker, or give a fenced one another disk."""
     _confirm_another_disk(session, broker, root)
     session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
-    session.conclude(
-        f"Registered broker {broker} with the root {normalize(root)}.",
-        {"broker": broker, "root": normalize(root), "rack": rack},
-    )
+    session.conclude({"broker": broker, "root": normalize(root), "rack": rack})
 
 
 def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
@@ -68,9 +65,7 @@ def drain(session: Session, broker: Broker) -> None:
     """Move a broker's leaderships to others."""
     moved = session.cluster.drain_broker(broker)
     [left] = [each["leaders"] for each in _rows(session, broker)]
-    rest = f"; it leads {plural(left, 'partition')} until others can" if left else ""
     session.conclude(
-        f"Broker {broker} is draining: {plural(len(moved), 'leadership')} moved{rest}.",
         {
             "broker": broker,
             "state": "draining",
@@ -83,15 +78,13 @@ def drain(session: Session, broker: Broker) -> None:
 def resume(session: Session, broker: Broker) -> None:
     """Let a draining broker lead again."""
     session.cluster.resume_broker(broker)
-    session.conclude(
-        f"Broker {broker} may lead and be in sync again.", {"broker": broker, "state": "active"}
-    )
+    session.conclude({"broker": broker, "state": "active"})
 
 
 def unregister(session: Session, broker: Broker) -> None:
     """Remove a broker that has no replicas."""
     session.cluster.unregister_broker(broker)
-    session.conclude(f"Unregistered broker {broker}.", {"broker": broker, "state": "unregistered"})
+    session.conclude({"broker": broker, "state": "unregistered"})
 
 
 brokers = verb(

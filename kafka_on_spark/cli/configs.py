@@ -9,7 +9,7 @@ import typer
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, pairs
-from kafka_on_spark.cli.output import plural, write_rows
+from kafka_on_spark.cli.output import write_rows
 from kafka_on_spark.cli.session import Change, Session
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
@@ -134,10 +134,7 @@ def alter(
         session.cluster.alter_cluster_configs(changes)
     else:
         session.do_all([_alteration_of(name, changes) for name in names])
-    session.conclude(
-        f"Altered {plural(len(changes), 'setting')} of {', '.join(names) or 'the cluster'}.",
-        {"topics": names, "configs": dict(changes)},
-    )
+    session.conclude({"topics": names, "configs": dict(changes)})
 
 
 def _alteration_of(name: str, changes: dict[str, str | None]) -> Change:

@@ -177,7 +177,7 @@ def delete(session: Session, group: Groups | None = None, all_groups: AllGroups 
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
     )
     session.do_all([partial(_delete_group, name) for name in groups])
-    session.conclude(f"{plural(len(groups), 'group')} deleted.", {"deleted": groups})
+    session.conclude({"deleted": groups})
 
 
 def _delete_group(group: str, cluster: Cluster) -> None:
@@ -190,10 +190,7 @@ def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
     names = named_partitions_of(session.cluster.image, topic)
     session.confirm(f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}")
     left = session.cluster.delete_group(name, names)
-    session.conclude(
-        f"{plural(len(left), 'offset')} of group {name} deleted.",
-        {"group": name, "deleted": [each._asdict() for each in left]},
-    )
+    session.conclude({"group": name, "deleted": [each._asdict() for each in left]})
 
 
 def remove_members(
@@ -210,10 +207,7 @@ def remove_members(
     count = len([each for each in known if member is None or each.member_id in member])
     session.confirm(f"removing {plural(count, 'member')} of group {name}")
     removed = session.cluster.remove_group_members(name, member)
-    session.conclude(
-        f"{plural(len(removed), 'member')} of group {name} removed.",
-        {"group": name, "removed": removed},
-    )
+    session.conclude({"group": name, "removed": removed})
 
 
 def _only(groups: Sequence[str]) -> str:

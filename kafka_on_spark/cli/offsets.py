@@ -126,7 +126,6 @@ def delete_records(
     session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
     starts = session.cluster.delete_records(named(given))
     session.conclude(
-        [f"{name} begins at offset {start} now." for name, start in starts.items()],
         {
             "partitions": [
                 {**name._asdict(), "low_watermark": start} for name, start in starts.items()

@@ -73,8 +73,9 @@ def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE
     """Add a voter at a root."""
     done = session.cluster.add_controller(name, root_mode=root_mode)
     session.conclude(
-        [f"Added voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)],
         {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
+        f"Added voter {done.voter.key.node_id} at {done.voter.root}.",
+        _needed(done.voters),
     )
 
 
@@ -89,12 +90,12 @@ def remove_controller(session: Session, name: Name) -> None:
             " roots, and empty it before it is used again."
         )
     session.conclude(
-        lines,
         {
             "removed": _voter(done.voter),
             "voters": [_voter(each) for each in done.voters],
             "is_marked": done.is_marked,
         },
+        *lines,
     )
 
 
@@ -108,10 +109,7 @@ def elect(
 ) -> None:
     """Have a voter lead."""
     leader = session.cluster.elect_controller(to)
-    session.conclude(
-        f"Voter {leader.key.node_id} leads the metadata quorum, at {leader.root}.",
-        {"leader": _voter(leader)},
-    )
+    session.conclude({"leader": _voter(leader)})
 
 
 def force(

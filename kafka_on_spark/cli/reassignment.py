@@ -103,18 +103,16 @@ def execute(session: Session, moves: Moves, throttle: Throttle | None = None) ->
     current = _current(session.cluster.image, targets)
     started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
     session.conclude(
-        [
-            "Current partition replica assignment",
-            "",
-            assignment_text(current),
-            "",
-            "Save this to use as the --reassignment-json-file option during rollback",
-            f"{plural(len(started), 'partition')} of {len(targets)} will change.",
-        ],
         {
             "current": assignment_as_dict(current),
             "started": [name._asdict() for name in started],
         },
+        "Current partition replica assignment",
+        "",
+        assignment_text(current),
+        "",
+        "Save this to use as the --reassignment-json-file option during rollback",
+        f"{plural(len(started), 'partition')} of {len(targets)} will change.",
     )
 
 
@@ -138,11 +136,7 @@ def cancel(session: Session, moves: Moves | None = None) -> None:
     """Move replicas back to where they were."""
     names = None if moves is None else list(read_assignment(moves))
     cancelled = session.cluster.cancel_reassignment(names)
-    session.conclude(
-        f"{plural(len(cancelled), 'reassignment')} cancelled:"
-        f" {', '.join(map(str, cancelled)) or 'nothing moves'}.",
-        {"cancelled": [name._asdict() for name in cancelled]},
-    )
+    session.conclude({"cancelled": [name._asdict() for name in cancelled]})
 
 
 def list_(session: Session) -> None:

@@ -128,8 +128,4 @@ def replicas(
     name = TopicPartition(topic, partition)
     session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)
-    session.conclude(
-        f"The replica of {name} on broker {broker} is lost: a round of replication creates it"
-        " again.",
-        {"topic": topic, "partition": partition, "broker": broker},
-    )
+    session.conclude({"topic": topic, "partition": partition, "broker": broker, "state": "lost"})

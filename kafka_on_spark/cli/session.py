@@ -13,6 +13,7 @@ from kafka_on_spark.cli.output import (
     Output,
     plural,
     say,
+    write_answer,
     write_json,
     write_table,
 )
@@ -124,14 +125,17 @@ class Session:
         for change in changes:
             change(self.cluster)
 
-    def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
-        """Say what was done, in one line or several; a dry run shows the records instead."""
+    def conclude(self, answer: Mapping[str, Any], *words: str) -> None:
+        """Say what was done, to people in lines of `words` if there are any; a dry run shows the
+        records instead."""
         if self.is_dry_run:
             self.show_decided()
         elif self.output is Output.JSON:
             write_json({"dry_run": False, **answer})
+        elif words:
+            say(*words)
         else:
-            say(*([words] if isinstance(words, str) else words))
+            write_answer(self.output, answer)
 
     def show_decided(self) -> None:
         """Show the records that this dry run has decided."""

@@ -98,11 +98,11 @@ def create(
                 configs=pairs(config, "--config"),
             )
             session.conclude(
-                f"Created topic {topic} (id {topic_id}).",
                 {"topic": topic, "topic_id": topic_id, "created": True},
+                f"Created topic {topic} (id {topic_id}).",
             )
             return
-    session.conclude(f"Topic {topic} exists already.", {"topic": topic, "created": False})
+    session.conclude({"topic": topic, "created": False})
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
@@ -144,15 +144,11 @@ def alter(
     session.do_all(changes)
     if any(count < partitions for count in counts.values()):
         note("Records stay where they are; later records of a key may go to a new partition.")
-    words = [
-        f"Topic {name} has {plural(partitions, 'partition')}, {count} before."
-        for name, count in counts.items()
-    ]
     altered = [
         {"topic": name, "partitions_before": count, "partitions": partitions}
         for name, count in counts.items()
     ]
-    session.conclude(words or "There was nothing to alter.", {"altered": altered})
+    session.conclude({"altered": altered})
 
 
 def _change_of(
@@ -206,8 +202,7 @@ def delete(
             f" {plural(len(offsets), 'partition')} and {plural(_record_count(offsets), 'record')}"
         )
     session.do_all([_deletion_of(name, if_exists=if_exists) for name in names])
-    words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
-    session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
+    session.conclude({"deleted": names})
 
 
 def _deletion_of(name: str, *, if_exists: bool) -> Change:

@@ -143,7 +143,7 @@ def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, t
 
     assert call.json(*of_topic, "--yes")["deleted"] == [{"topic": topic, "partition": 1}]
     assert positions(cluster, group) == {0: 3}
-    assert call(*whole, "--yes") == "1 group deleted.\n"
+    assert call(*whole, "--yes").splitlines()[1] == f"deleted  {group}"
     assert group not in cluster.list_groups()
 
 
@@ -275,7 +275,7 @@ def test_members_are_described_and_removed(call, group, topic, cluster):
         assert "--remove-members" in refused
 
         removal = ("consumer-groups", "--remove-members", *named, "--member")
-        assert "0 members" in call(*removal, "nobody", "--yes")
+        assert call.json(*removal, "nobody", "--yes")["removed"] == []
         call(*removal, member["consumer_id"], "--yes")
         assert call.json("consumer-groups", "--describe", *named, "--members") == []
         assert "takes one --group" in call.refused(

@@ -65,7 +65,7 @@ def test_confirmation_at_a_terminal_decides(call, new_topic, cluster):
     assert "nothing was done" in shown
     shown, code = call.at_terminal(*delete, typed="y\n")
     assert (code, topic in cluster.image.topic_ids) == (0, False)
-    assert f"Deleted 1 topic: {topic}." in shown
+    assert f"deleted  {topic}" in shown
 
 
 def test_script_of_the_name_is_this_command_line():

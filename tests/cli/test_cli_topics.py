@@ -189,7 +189,7 @@ def test_topics_are_deleted_once_confirmed(call, new_topic, cluster):
 
     assert not set(names) & cluster.image.topic_ids.keys()
     assert "there is no topic" in call.refused(*delete, "--yes")
-    assert call(*delete, "--yes", "--if-exists") == "There was nothing to delete.\n"
+    assert call.json(*delete, "--yes", "--if-exists")["deleted"] == []
 
 
 DRY_RUNS = [
