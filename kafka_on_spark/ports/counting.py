@@ -3,9 +3,7 @@
 One place each tells of a thing; it knows no store, no page and no limit of what is kept.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 
 class FigureName(NamedTuple):
@@ -40,29 +38,3 @@ CONFLICT: Final = "conflict"
 UNKNOWN: Final = "unknown"
 FAILED: Final = "failed"
 """Outcomes of a commit. One that failed was not begun, or is certainly not written."""
-
-
-class Recorder(Protocol):
-    """Takes counts and times. Threads may share it; it never raises."""
-
-    def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
-        """Add to a count that only rises."""
-        ...
-
-    def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
-        """Add a time to a distribution, ms."""
-        ...
-
-    def now_ms(self) -> float:
-        """Return a clock that never goes back, ms; of any beginning."""
-        ...
-
-
-@contextmanager
-def timed(recorder: Recorder, figure: FigureName, **labels: str | int) -> Iterator[None]:
-    """Tell how long the block takes, however it ends."""
-    began_ms = recorder.now_ms()
-    try:
-        yield
-    finally:
-        recorder.observe(figure, recorder.now_ms() - began_ms, **labels)

@@ -19,7 +19,6 @@ from kafka_on_spark.ports.counting import (
     BYTES_IN,
     FAILED_APPENDS,
     REQUEST_MS,
-    Recorder,
 )
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.appender import Appender
@@ -49,6 +48,7 @@ from kafka_on_spark.service.append.stages import (
     UnacknowledgedPart,
 )
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
+from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ PRODUCE: Final = "Produce"
 
 
 def count_appends(
-    recorder: Recorder,
+    recorder: Counts,
     image: MetadataImage,
     parts: Sequence[StagedPart],
     answers: Sequence[AnsweredPart],
@@ -95,7 +95,7 @@ class AppendService:
         maintain: Maintain,
         note_findings: Callable[[], None],
         watch_ports: WatchPorts,
-        recorder: Recorder,
+        recorder: Counts,
     ) -> None:
         self._recorder = recorder
         self._metadata = metadata

@@ -29,16 +29,17 @@ from kafka_on_spark.ports.counting import (
     ISR_EXPANDS,
     ISR_SHRINKS,
     MESSAGES_IN,
+    PROBE_FAILURES,
+    PROBE_MS,
     REPLICATION_BYTES_IN,
     REPLICATION_MESSAGES_IN,
     UNCLEAN_ELECTIONS,
     UNKNOWN,
     FigureName,
-    Recorder,
-    timed,
 )
 from kafka_on_spark.service.describe.metric import HELP, TIMES, Metric, exported_name
 from kafka_on_spark.service.metadata.metadata_service import MetadataWatch
+from kafka_on_spark.service.probing.probes import ProbeResult
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -67,8 +68,8 @@ _Labels = tuple[tuple[str, str | int], ...]
 
 
 class Counts:
-    """A Recorder that keeps what it is told in counters and histograms of prometheus_client, until
-    somebody asks. `now_ms` never goes back.
+    """Keeps what it is told in counters and histograms of prometheus_client, until somebody asks.
+    Threads may share it; telling never raises. `now_ms` never goes back.
 
     `begun` are there from the start, at 0.
     """
@@ -78,15 +79,20 @@ class Counts:
         now_ms: Callable[[], float],
         begun: Iterable[tuple[FigureName, Mapping[str, str]]] = (),
     ) -> None:
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._begun = tuple(begun)
         self._lock = threading.Lock()
         self._families: dict[FigureName, Counter | Histogram] = {}
         self._series: dict[FigureName, dict[_Labels, Any]] = defaultdict(dict)
 
-    def now_ms(self) -> float:
-        """Return the process's clock that never goes back, ms."""
-        return self._now_ms()
+    @contextmanager
+    def timed(self, figure: FigureName, **labels: str | int) -> Iterator[None]:
+        """Add how long the block takes, however it ends."""
+        began_ms = self.now_ms()
+        try:
+            yield
+        finally:
+            self.observe(figure, self.now_ms() - began_ms, **labels)
 
     def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
         """Add to a count."""
@@ -162,10 +168,19 @@ def _metrics_in(figure: FigureName, family: "Counter | Histogram") -> Iterator[M
             buckets = []
 
 
+def count_probes(recorder: Counts, results: Iterable[ProbeResult]) -> None:
+    """Count probes by broker, with how long they took. A count of failures begins with the first
+    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
+    for each in results:
+        if each.took_ms is not None:
+            recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
+        recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
+
+
 class CountedMetadata(MetadataWatch):
     """Counts commits and decisions."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Counts) -> None:
         self._recorder = recorder
 
     @contextmanager
@@ -173,7 +188,7 @@ class CountedMetadata(MetadataWatch):
         """Count and time a commit, by its outcome."""
         outcome = UNKNOWN
         try:
-            with timed(self._recorder, COMMIT_MS):
+            with self._recorder.timed(COMMIT_MS):
                 yield
             outcome = COMMITTED
         except Exception as error:
@@ -200,7 +215,7 @@ _Standing = tuple[frozenset[BrokerId], BrokerId | None]
 
 
 def count_decisions(
-    recorder: Recorder,
+    recorder: Counts,
     before: MetadataImage,
     batches: Iterable[MetadataBatch],
     after: MetadataImage,
@@ -221,7 +236,7 @@ def count_decisions(
 
 
 def _count_committed(
-    recorder: Recorder, key: PartitionKey, then: PartitionRegistration | None, after: MetadataImage
+    recorder: Counts, key: PartitionKey, then: PartitionRegistration | None, after: MetadataImage
 ) -> None:
     now = after.partition(key)
     if now is None:
@@ -232,7 +247,7 @@ def _count_committed(
 
 
 def _count_change(
-    recorder: Recorder,
+    recorder: Counts,
     before: MetadataImage,
     standings: dict[PartitionKey, _Standing],
     record: PartitionChangeRecord,

@@ -15,7 +15,6 @@ from kafka_on_spark.controller.brokers.silence import (
 from kafka_on_spark.errors import NO_ERROR, REFUSES_WRITES, RootAccessDeniedError, RootReadOnlyError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
-from kafka_on_spark.ports.counting import PROBE_FAILURES, PROBE_MS, Recorder
 from kafka_on_spark.ports.process import Clock
 
 PROBE_BYTES: Final = 5
@@ -72,15 +71,6 @@ class ProbeResult:
 REFUSAL_CODES: Final = frozenset(each.code for each in REFUSES_WRITES)
 
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
-
-
-def count_probes(recorder: Recorder, results: Iterable[ProbeResult]) -> None:
-    """Count probes by broker, with how long they took. A count of failures begins with the first
-    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
-    for each in results:
-        if each.took_ms is not None:
-            recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
-        recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
 
 
 def probe_orders(

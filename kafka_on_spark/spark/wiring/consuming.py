@@ -5,12 +5,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, Recorder
+from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.reads.read_order import ReadOrder, after_others
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
 from kafka_on_spark.service.consume.witness import Witness
+from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import WakingClock
@@ -68,7 +69,7 @@ def consuming_of(
 
 
 def _counted(
-    batches: Iterator[pa.RecordBatch], topic: str, recorder: Recorder
+    batches: Iterator[pa.RecordBatch], topic: str, recorder: Counts
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches, and count what they have and how long each was read."""
     while True:

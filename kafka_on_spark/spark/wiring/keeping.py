@@ -15,7 +15,6 @@ from kafka_on_spark.ports.counting import (
     REPLICATION_BYTES_IN,
     REPLICATION_MESSAGES_IN,
     ROUND_MS,
-    timed,
 )
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
@@ -23,11 +22,12 @@ from kafka_on_spark.service.control.chores import Chores, Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
+from kafka_on_spark.service.describe.counts import count_probes
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepTotals
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
-from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
@@ -182,7 +182,7 @@ class Keeping:
     ) -> ReplicationReport:
         """Run a round, with its share of upkeep, as documented at `Cluster.replicate`."""
         counts = self._services.counts
-        with timed(counts, ROUND_MS):
+        with counts.timed(ROUND_MS):
             report = self.replication_round(configs).run(
                 topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
             )

@@ -12,7 +12,7 @@ from stat import S_ISDIR
 from typing import Any, Final
 from uuid import uuid4
 
-from kafka_on_spark.ports.counting import FLUSH_MS, timed
+from kafka_on_spark.ports.counting import FLUSH_MS
 from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import extend_deadline, long_call_seconds
@@ -40,7 +40,7 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
                 view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
         if is_flushed:
             extend_deadline(long_call_seconds(path, size_bytes))
-            with timed(FLUSHES, FLUSH_MS):
+            with FLUSHES.timed(FLUSH_MS):
                 os.fsync(descriptor)
     except BaseException:
         # A full disk needs its space.
@@ -142,7 +142,7 @@ def flush_path(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
-        with timed(FLUSHES, FLUSH_MS):
+        with FLUSHES.timed(FLUSH_MS):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -22,7 +22,6 @@ from kafka_on_spark.ports.counting import (
     COMMITS,
     PROBE_MS,
     FigureName,
-    timed,
 )
 from kafka_on_spark.service.describe.counts import (
     BEGUN,
@@ -31,9 +30,10 @@ from kafka_on_spark.service.describe.counts import (
     CountedMetadata,
     Counts,
     count_decisions,
+    count_probes,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.probes import ProbeResult, count_probes
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
 
@@ -181,7 +181,7 @@ def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     for topic in (TOPIC, "gone", OTHERS):
         counts.count(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
     count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(4, 56, "away")])
-    with timed(counts, PROBE_MS, broker=4):
+    with counts.timed(PROBE_MS, broker=4):
         clock.advance(1)
 
     counts.forget_gone(image_of(partition("1 2 3")))
@@ -223,7 +223,7 @@ def test_a_time_on_a_bound_is_below_it_and_an_endless_one_above_all(counts, cloc
     figure = FigureName("Probe", "ms")
     for took_ms in (0, 1, 1.5, 10**9):
         counts.observe(figure, took_ms)
-    with suppress(ZeroDivisionError), timed(counts, figure):
+    with suppress(ZeroDivisionError), counts.timed(figure):
         clock.advance(5)
         raise ZeroDivisionError
 
