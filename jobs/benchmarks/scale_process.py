@@ -20,9 +20,8 @@ from uuid import uuid4
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, register_broker
 from kafka_on_spark.controller.brokers.draining import drain_broker
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.controller.topics.topics import create_topic
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey

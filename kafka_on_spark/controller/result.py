@@ -1,4 +1,4 @@
-"""What a decision is: the records to commit, and the answer to give once they are."""
+"""What a decision is, records to commit and an answer to give then; and what it takes ids from."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,19 @@ class ControllerResult(Generic[T]):
 
 Decide = Callable[[MetadataImage], ControllerResult[T]]
 """Decides by an image. It may be asked several times, each time by a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdSource:
+    """Where a deciding process takes new ids and random numbers from: decisions have none.
+
+    Attributes:
+        new_uuid: Returns an id that nothing else has.
+        random_below: Returns a whole number from 0 to below its argument.
+    """
+
+    new_uuid: Callable[[], str]
+    random_below: Callable[[int], int]
 
 
 def submit_if_due(known: MetadataImage, decide: Decide[T], submit: Callable[[Decide[T]], T]) -> T:

@@ -12,13 +12,12 @@ from typing import Any, Final, Generic, TypeVar
 from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.groups.membership import remove_members
 from kafka_on_spark.controller.moves import preferred_leaders, reassignment
 from kafka_on_spark.controller.partitions import recovery
 from kafka_on_spark.controller.partitions.log_start import delete_records_of_all
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
 from kafka_on_spark.ids import MemberId, PartitionKey

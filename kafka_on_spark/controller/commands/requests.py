@@ -12,8 +12,7 @@ from typing import Any
 
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
 from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder
-from kafka_on_spark.controller.commands.id_source import IdSource
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
     NO_ERROR,

@@ -29,7 +29,7 @@ def states_of(
         PartitionState.UNDER_REPLICATED: partition.is_under_replicated,
         PartitionState.UNDER_MIN_ISR: is_under_min_isr(image, topic_id, partition),
         PartitionState.AT_MIN_ISR: is_at_min_isr(image, topic_id, partition),
-        PartitionState.UNAVAILABLE: is_unavailable(image, partition),
+        PartitionState.UNAVAILABLE: not _is_online(image, partition.leader),
         PartitionState.STALLED_MOVE: bool(stalled_on(image, partition)),
     }
     return frozenset(state for state, holds in checks.items() if holds)
@@ -44,11 +44,6 @@ def stalled_on(image: MetadataImage, partition: PartitionRegistration) -> tuple[
     return tuple(each for each in awaited if not _is_online(image, each))
 
 
-def is_unavailable(image: MetadataImage, partition: PartitionRegistration) -> bool:
-    """Return whether there is no leader, or its broker counts as dead."""
-    return partition.leader is None or not _is_online(image, partition.leader)
-
-
-def _is_online(image: MetadataImage, broker_id: BrokerId) -> bool:
-    broker = image.brokers.get(broker_id)
+def _is_online(image: MetadataImage, broker_id: BrokerId | None) -> bool:
+    broker = None if broker_id is None else image.brokers.get(broker_id)
     return broker is not None and broker.is_online

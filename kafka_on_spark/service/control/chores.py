@@ -8,7 +8,7 @@ controller renews its lease, or it would count as dead.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_retention_ms
 from kafka_on_spark.controller.result import ControllerResult
@@ -27,15 +27,9 @@ CHECK_MS_MAX: Final = 600_000
 """Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
 
 Clean = Callable[[CheckControls], int]
+Maintain = Callable[..., object]
+"""Does a share of upkeep, and calls `after_part` after each part of it."""
 SubmitExpired = Callable[[Callable[[MetadataImage], ControllerResult[Expired]]], Expired]
-
-
-class Maintain(Protocol):
-    """Does a share of upkeep, and calls `after_part` after each part of it."""
-
-    def __call__(self, *, after_part: Callable[[], None]) -> object:
-        """Do it."""
-        ...
 
 
 class Expiry:

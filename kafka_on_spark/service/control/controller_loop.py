@@ -20,12 +20,11 @@ from kafka_on_spark.controller.brokers.broker_changes import (
 from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.brokers.silence import judgement_ms_max
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
-from kafka_on_spark.controller.result import Decide, submit_if_due
+from kafka_on_spark.controller.result import Decide, IdSource, submit_if_due
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.commands.commands import CommandOrder
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.lease import alone, is_held
 from kafka_on_spark.controller.commands.requests import (
     Request,
@@ -24,7 +23,7 @@ from kafka_on_spark.controller.commands.requests import (
     withdraw,
 )
 from kafka_on_spark.controller.pace.back_off import pauses_ms
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.errors import (
     CommitError,
     CommitOutcomeUnknownError,

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import answer
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.ports.process import Clock

@@ -4,7 +4,7 @@ import random
 from typing import Final
 from uuid import uuid4
 
-from kafka_on_spark.controller.commands.id_source import IdSource
+from kafka_on_spark.controller.result import IdSource
 
 
 def new_uuid() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka_on_spark.controller.commands.commands import Command
-from kafka_on_spark.controller.commands.id_source import IdSource
+from kafka_on_spark.controller.result import IdSource
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress

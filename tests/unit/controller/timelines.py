@@ -8,7 +8,6 @@ import json
 from itertools import count
 
 from kafka_on_spark.controller.brokers.draining import continue_draining
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
@@ -18,7 +17,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaInspection,
     ReplicaReport,
 )
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import ProtocolError
 from kafka_on_spark.ids import NO_CHAIN, Offset

@@ -4,9 +4,8 @@ import random
 from itertools import count
 
 from kafka_on_spark.controller.commands.commands import CREATE_TOPIC
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import Request, request_record
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, IdSource
 from kafka_on_spark.ids import BrokerEpoch, BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
