@@ -901,6 +901,9 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
+        from kafka_on_spark.service.replica.log_starts import plan_log_starts
+        from kafka_on_spark.spark.run.tasks import log_start_task
+
         check_mapping(offsets, "offsets", "partitions and offsets")
         image = self._metadata.catch_up()
         wanted: dict[PartitionKey, Offset | None] = {}
@@ -910,7 +913,8 @@ class Cluster:
             wanted[key] = None if offset == ALL_COMMITTED else Offset(offset)
         self._check_obeyed(image, wanted)
         starts = self._run(commands.DELETE_RECORDS, offsets=wanted)
-        self._now.advance_log_starts(starts)
+        # A replica whose root does not answer drops them with a later fetch.
+        self._now.tasks.of(log_start_task)(plan_log_starts(self._now.metadata.image, starts))
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}
 
@@ -1011,8 +1015,12 @@ class Cluster:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            inspections = self._now.inspect_leaderless(keys)
-            moved = self._run(commands.ELECT_UNCLEAN, looks=inspections)
+            from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
+            from kafka_on_spark.spark.run.tasks import inspect_task
+
+            orders = plan_inspections(self._now.metadata.catch_up(), keys)
+            looks = [each for each in self._now.tasks.of(inspect_task)(orders) if each is not None]
+            moved = self._run(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)
 
     @_operation(COMMAND)
@@ -1050,6 +1058,8 @@ class Cluster:
             InvalidReplicationFactorError: A partition has more replicas than there are brokers.
             InvalidRequestError: The throttle is less than a byte a second.
         """
+        from kafka_on_spark.service.describe.sizes import partition_sizes
+
         image = self._metadata.catch_up()
         if topics is not None:
             topics = (
@@ -1064,7 +1074,7 @@ class Cluster:
             image,
             keys,
             brokers=brokers,
-            sizes=self._now.partition_sizes(keys),
+            sizes=partition_sizes(self._now.metadata.image, keys, self._now.keeping.measure),
             throttle_bytes_per_s=throttle_bytes_per_s,
         )
 
@@ -1123,7 +1133,9 @@ class Cluster:
     @_operation(COMMAND)
     def reassignment_progress(self) -> list[MoveProgress]:
         """Return how many bytes the moves under way have copied, of how many."""
-        return self._now.move_progress()
+        from kafka_on_spark.service.describe.sizes import move_progress
+
+        return move_progress(self._now.metadata.catch_up(), self._now.keeping.measure)
 
     @_operation(DESCRIBE, of_past=True)
     def verify_reassignment(

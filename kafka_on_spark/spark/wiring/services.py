@@ -9,7 +9,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial, wraps
 from threading import RLock
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.commands.commands import Command
     from kafka_on_spark.controller.partitions.reports import (
         PartitionReport,
-        ReplicaInspection,
     )
     from kafka_on_spark.log.addresses import ReplicaAddress
     from kafka_on_spark.log.batch import Segment
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.append.appender import AppendThreads
     from kafka_on_spark.service.append.produce.producers import ProducerRuns
     from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-    from kafka_on_spark.service.describe.sizes import MoveProgress
     from kafka_on_spark.service.replica.creating_replicas import CreateReplicaResult
     from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
     from kafka_on_spark.spark.wiring.keeping import Keeping
@@ -298,37 +296,6 @@ class Services:
         return CommandRunner(
             self.metadata, self.clock, controller_id=self.controller_id, id_source=ID_SOURCE
         )
-
-    def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
-        """Return the bytes of one replica of each partition; None where no leader can tell."""
-        from kafka_on_spark.service.describe.sizes import partition_sizes
-
-        return partition_sizes(self.metadata.image, keys, self.keeping.measure)
-
-    def move_progress(self) -> "list[MoveProgress]":
-        """Return how far the reassignments under way have come."""
-        from kafka_on_spark.service.describe.sizes import move_progress
-
-        return move_progress(self.metadata.catch_up(), self.keeping.measure)
-
-    def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> "list[ReplicaInspection]":
-        """Return inspections of the replicas of partitions that no replica in sync can lead."""
-        from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
-        from kafka_on_spark.spark.run.tasks import inspect_task
-
-        orders = plan_inspections(self.metadata.catch_up(), keys)
-        found = self.tasks.of(inspect_task)(orders)
-        return [inspection for inspection in found if inspection is not None]
-
-    def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:
-        """Have the replicas of partitions drop the records below the log start of now.
-
-        A replica whose root does not answer drops them with a later fetch.
-        """
-        from kafka_on_spark.service.replica.log_starts import plan_log_starts
-        from kafka_on_spark.spark.run.tasks import log_start_task
-
-        self.tasks.of(log_start_task)(plan_log_starts(self.metadata.image, keys))
 
     def tell_voters(self) -> None:
         """Catch up with a change of the voters, which stands, and write them on the brokers' roots,

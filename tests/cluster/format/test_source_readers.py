@@ -174,7 +174,9 @@ def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_strea
     assert values(reader, reader.partitions(start, end)) == [b"2"]
 
 
-def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_goes_on(disks):
+def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_goes_on(
+    disks, caplog
+):
     cluster = disks.cluster
     for value in (b"0", b"1", b"2"):
         cluster.append("t", records(value))
@@ -187,6 +189,7 @@ def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_g
     from_start = {"startingOffsets": '{"t":{"0":0}}'}
 
     assert values(patient, patient.partitions(started, end)) == [b"2"]
+    assert "data loss is passed over" in caplog.text
     assert read(batch(disks, **from_start, failOnDataLoss="false")) == [b"2"]
     with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2"):
         strict.partitions(started, strict.latestOffset(started, ReadAllAvailable()))
