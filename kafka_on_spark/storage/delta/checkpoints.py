@@ -127,8 +127,8 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     return checkpoint_step(content, version, path)
 
 
-def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
-    """Give a checkpoint another name if its bytes are no Parquet; return whether it was renamed."""
+def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
+    """Give a checkpoint another name if its bytes are no Parquet."""
     path = checkpoint_path(uri, version)
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):
@@ -136,13 +136,11 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
             content = _whole(files, path)
         except UnsafeFileError:
             if not is_local(uri):
-                return False  # larger than can be copied
+                return  # larger than can be copied
             content = b""
         if content is not None and not _is_readable(content, path):
             log.warning("the checkpoint %s can't be read, and is passed over", path)
             _set_aside(files, uri, path, content)
-            return True
-    return False
 
 
 def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:

@@ -90,10 +90,12 @@ class CommitOutcomes:
                 return True
         except NotPutError as failed:
             raise failed.error from failed.__cause__
+        except KafkaStorageError as failed_call:
+            error = failed_call
         except BaseException as raised:
             if not is_failure(raised):
                 raise
-            error = self._as_storage_error(raised)
+            error = storage_error(raised, f"commit to {self.commits.uri}", self.options)
         self._resolve(version, write_id, content, error)
         return False
 
@@ -124,11 +126,6 @@ class CommitOutcomes:
             why = reason(error, self.options)
             log.debug("commit %s of %s: %s", version, self.commits.uri, why)
         return self._write_id_at(version)
-
-    def _as_storage_error(self, error: BaseException) -> KafkaStorageError:
-        if isinstance(error, KafkaStorageError):
-            return error
-        return storage_error(error, f"commit to {self.commits.uri}", self.options)
 
     def _write_id_at(self, version: int) -> str | None:
         """Return the write id of the commit at `version`, "" if it has none; None if there is no
