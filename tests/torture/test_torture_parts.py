@@ -1,4 +1,4 @@
-"""Histories on the disk, what a killed client goes on with, disks, the report."""
+"""Histories on the disk, what a killed client goes on with, what fsck may find, the report."""
 
 import random
 
@@ -16,8 +16,6 @@ from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.facts import outcomes_of
 from tests.torture.harness.clients.appending import AppendingClient, last_work
 from tests.torture.harness.ending import is_rolled_back
-from tests.torture.harness.faults.disks import Disks
-from tests.torture.harness.folder import TortureFolder
 from tests.torture.harness.history import (
     APPEND,
     FAIL,
@@ -147,16 +145,7 @@ def test_a_refusal_after_a_try_that_may_be_committed_is_not_certain(tmp_path):
     assert {event.kind for event in read_history(tmp_path)} == {INVOKE, INFO}
 
 
-# Disks
-
-
-@pytest.fixture
-def disks(tmp_path):
-    folder = TortureFolder.begin(tmp_path / "run")
-    made = Disks(folder, {"full": "not in this test"})
-    made.prepare(0.1)
-    (folder.root(1) / "meta.properties").write_text("mine")
-    return made
+# Tables that are rolled back
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Changes of a disk, in the order in which processes asked for them, and a disk that takes them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,10 +96,3 @@ class Disk:
 
         visit(ROOT, "")
         return found
-
-
-def after(changes: Iterable[Change], disk: Disk) -> Disk:
-    """Return the disk after some changes; it must know the nodes that they name."""
-    for each in changes:
-        disk.apply(each)
-    return disk
