@@ -5,7 +5,6 @@ checked once more here: no other file can be named.
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -15,16 +14,14 @@ from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
-from kafka_on_spark.storage.access.requests import count_request
-from kafka_on_spark.storage.calls.deadlines import extend_deadline, short_call_seconds, within
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_identity import check_obeys, root_now_ms
 from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
-from kafka_on_spark.storage.roots.local_changes import delete_file
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 _LOG: Final = "_delta_log"
 
@@ -74,21 +71,13 @@ class FileReplicaFolders:
         for name in names:
             ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
         check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
-        paths = [f"{replica_folder(address)}/{name}" for name in names]
-        if is_local(address.root):
-            delete = partial(self._delete_local, paths)
-            within(address.root, delete, short_call_seconds(address.root))
-            return
         files = RootFiles(address.root, self._options)
-        for path in paths:
-            files.delete_file(path)
+        within(address.root, partial(_delete, files, replica_folder(address), names))
 
-    def _delete_local(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            extend_deadline(short_call_seconds(path))
-            count_request("DELETE", path)
-            with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
-                delete_file(path)
+
+def _delete(files: RootFiles, folder: str, names: Sequence[str]) -> None:
+    for name in names:
+        files.delete_file(f"{folder}/{name}")
 
 
 def _found(files: RootFiles, folder: str, names: Sequence[str]) -> list[FoundFile]:

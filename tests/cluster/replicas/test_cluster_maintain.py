@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.storage.replicas import folder_cleaning
+from kafka_on_spark.storage.roots import roots
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -95,17 +95,17 @@ def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
 def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monkeypatch):
     leave_garbage(disks)
     raise_epoch(disks)
-    delete, returns = folder_cleaning.delete_file, threading.Event()
-    usual, hung = folder_cleaning.short_call_seconds, str(disks.root(2))
+    delete, returns = roots.delete_file, threading.Event()
+    usual, hung = roots.short_call_seconds, str(disks.root(2))
 
     def hanging(path):
         if path.startswith(hung):
             returns.wait(60)
         delete(path)
 
-    monkeypatch.setattr(folder_cleaning, "delete_file", hanging)
+    monkeypatch.setattr(roots, "delete_file", hanging)
     monkeypatch.setattr(
-        folder_cleaning,
+        roots,
         "short_call_seconds",
         lambda root: 0.5 if root.startswith(hung) else usual(root),
     )
