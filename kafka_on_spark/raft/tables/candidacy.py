@@ -12,7 +12,7 @@ from kafka_on_spark.raft.epochs import check_generation, generation_of
 from kafka_on_spark.raft.log.lookups import is_log_up_to_date
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+from kafka_on_spark.raft.voter_set import VoterKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,11 @@ def has_majority(candidate: VoterTable, votes: Iterable[VoterKey]) -> bool:
 
 
 def begin_leadership(
-    candidate: VoterTable,
-    votes: Iterable[VoterKey],
-    write_id: str,
-    voters: VoterSet | None = None,
+    candidate: VoterTable, votes: Iterable[VoterKey], write_id: str
 ) -> TableChange:
     """Return the commit with which a leadership begins: the leader's mark *and* the epoch's no-op.
 
-    Nothing else makes either (Q8). `voters`: a set that the no-op carries, where the log has none.
+    Nothing else makes either (Q8).
 
     Raises:
         IllegalStateError: The voter is no candidate any more, or `votes` are no majority's.
@@ -89,7 +86,5 @@ def begin_leadership(
             " or has no majority of votes; read the tables again"
         )
     end = candidate.log.end_offset
-    no_op = RaftBatch(
-        end, type(end)(end + 1), candidate.quorum_epoch, write_id, BatchKind.NO_OP, voters
-    )
+    no_op = RaftBatch(end, type(end)(end + 1), candidate.quorum_epoch, write_id, BatchKind.NO_OP)
     return TableChange(leader=candidate.key, appended=(no_op,))

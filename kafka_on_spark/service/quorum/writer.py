@@ -100,7 +100,17 @@ class Writer:
         if led is None or led.table.log.end_offset != expected_offset:
             led = self._leadership.confirm()
         self._leadership.led = None  # for the case that this call is broken off
-        write = self._decided(led, records, stamp, expected_offset, voters)
+        change = append(
+            led.table,
+            led.view.epoch,
+            led.view.committed_end,
+            base_offset=expected_offset,
+            record_count=len(records),
+            write_id=self._new_id(),
+            voters=voters,
+        )
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        write = _Write(led.table, change, batch)
         began_ms = self._leadership.now_ms()
         try:
             if not self._is_put_and_followed(write):
@@ -112,26 +122,6 @@ class Writer:
                 f"a decision may be in the metadata log, or come to be: {failure.message}"
             ) from failure
         return write.batch
-
-    def _decided(
-        self,
-        led: Led,
-        records: Sequence[Record],
-        stamp: Stamp,
-        expected_offset: Offset,
-        voters: VoterSet | None,
-    ) -> _Write:
-        change = append(
-            led.table,
-            led.view.epoch,
-            led.view.committed_end,
-            base_offset=expected_offset,
-            record_count=len(records),
-            write_id=self._new_id(),
-            voters=voters,
-        )
-        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
-        return _Write(led.table, change, batch)
 
     def _is_put_and_followed(self, write: _Write) -> bool:
         """Return whether a write was put on the leader's table, and followed by a majority; if not,
