@@ -107,11 +107,6 @@ def _leader_epoch(batch: LogPart) -> LeaderEpoch:
     return batch.leader_epoch
 
 
-def epoch_entries(state: ReplicaState) -> list[EpochEntry]:
-    """Return the leaderships of `state`, oldest first."""
-    return list(epoch_history(state).entries)
-
-
 def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
     """Return where `leader_epoch`, or the largest epoch below it, ends in this log."""
     return epoch_history(state).end_offset_for(leader_epoch, state.log_end_offset)

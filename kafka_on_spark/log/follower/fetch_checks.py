@@ -21,28 +21,6 @@ from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, ReplicaState
 
 
-class OffsetPlace(Enum):
-    """Where a fetch offset lies in a log; the two ways out of range need different answers."""
-
-    BELOW_START = "below the log start"  # the next records are gone: the fetcher starts there again
-    IN_RANGE = "between log start and log end"  # the log end itself is in range, and empty
-    ABOVE_END = "above the log end"  # this log, or the state read of it, is behind
-
-
-def place_of(state: ReplicaState, fetch_offset: Offset) -> OffsetPlace:
-    """Return where `fetch_offset` lies in `state`."""
-    if fetch_offset < state.log_start_offset:
-        return OffsetPlace.BELOW_START
-    if fetch_offset > state.log_end_offset:
-        return OffsetPlace.ABOVE_END
-    return OffsetPlace.IN_RANGE
-
-
-def is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
-    """Return whether a follower's log ends above its leader's."""
-    return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END
-
-
 def check_fetch(
     state: ReplicaState, fetch_offset: Offset, *, last_fetched_epoch: LeaderEpoch | None = None
 ) -> EpochEnd | None:
@@ -65,10 +43,11 @@ def check_fetch(
         is_kept = fetch_offset >= state.log_start_offset
         if is_kept and (end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset):
             return end
-    place = place_of(state, fetch_offset)
-    if place is not OffsetPlace.IN_RANGE:
+    # The log end itself is in range, and empty.
+    if not state.log_start_offset <= fetch_offset <= state.log_end_offset:
+        side = "below the log start" if fetch_offset < state.log_start_offset else "above the end"
         raise OffsetOutOfRangeError(
-            f"offset {fetch_offset} is {place.value}",
+            f"offset {fetch_offset} is {side} of the log",
             start=state.log_start_offset,
             end=state.log_end_offset,
         )

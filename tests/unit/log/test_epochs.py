@@ -8,16 +8,16 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.epochs import (
     EpochEntry,
     end_offset_for,
-    epoch_entries,
+    epoch_history,
 )
 from tests.builders import log
 
 
 def test_batches_of_one_epoch_are_one_entry():
-    entries = epoch_entries(log("1:abc 3:dd", fence=4))
+    entries = epoch_history(log("1:abc 3:dd", fence=4)).entries
 
     assert [(each.leader_epoch, each.start_offset) for each in entries] == [(1, 0), (3, 3), (4, 5)]
-    assert epoch_entries(log("1:abc 3:dd", fence=3)) == entries[:2]
+    assert epoch_history(log("1:abc 3:dd", fence=3)).entries == entries[:2]
 
 
 def test_every_small_log_answers_with_what_its_records_say():

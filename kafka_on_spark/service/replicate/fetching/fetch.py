@@ -30,7 +30,6 @@ from kafka_on_spark.log.follower.fetch_checks import (
     check_fetch,
     check_tombstones,
     first_batches,
-    is_above,
 )
 from kafka_on_spark.log.follower.truncation import (
     fetch_start,
@@ -258,9 +257,12 @@ class _Fetcher:
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        if follower.is_fenced_at(self._epoch) and is_above(follower, self._leader):
+        if (
+            follower.is_fenced_at(self._epoch)
+            and follower.log_end_offset > self._leader.log_end_offset
+        ):
             newest = self._load_leader()
-            if is_above(follower, newest):
+            if follower.log_end_offset > newest.log_end_offset:
                 raise self._diverged(follower)
             self._leader = newest
 
@@ -354,7 +356,7 @@ class _Fetcher:
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
         """Copy and commit what the follower lacks, as far as the order's bytes and time go."""
-        if is_above(follower, leader):  # a twin has taken more than was seen of the leader
+        if follower.log_end_offset > leader.log_end_offset:  # a twin has taken more than was seen
             return follower
         missing = self._missing(follower, leader)
         self._begins_empty = not follower.batches  # each commit is decided on the one before

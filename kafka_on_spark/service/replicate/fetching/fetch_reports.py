@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.epochs import epoch_entries
+from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.follower.truncation import fetch_start
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
@@ -52,7 +52,7 @@ def partition_report(
         above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
         since_ms = above[0].appended_at_ms if above else None
         borders = _borders(leader_state, partition.high_watermark)
-        leaderships = epoch_entries(leader_state)
+        leaderships = epoch_history(leader_state).entries
         epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
     return PartitionReport(
         key=key,
