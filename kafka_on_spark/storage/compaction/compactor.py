@@ -19,7 +19,6 @@ from kafka_on_spark.storage.replicas.merging.borders import read_borders
 from kafka_on_spark.storage.replicas.merging.merged_files import (
     BATCH_ROWS,
     COLUMNS,
-    MergedFile,
     encode_merged,
     moved,
     put_merged,
@@ -146,7 +145,8 @@ class FileCompactor:
         base_offset = parts[0].base_offset
         borders = self._borders(address, parts[-1], compacted_below)
         file = encode_merged(self._remaining(address, parts, kept), base_offset, borders)
-        merged = _merged(parts, file, leader_epoch)
+        end = Border(parts[-1].end_offset, parts[-1].chain_digest)
+        merged = file.header(parts, base_offset, end, leader_epoch)
         within(address.root, lambda: put_merged(address, merged, file, self._options))
         return merged
 
@@ -210,22 +210,3 @@ def _kept(
         stays &= ~(is_tombstone & (offsets < tombstones_below))
     kept: npt.NDArray[np.bool_] = above | stays
     return kept
-
-
-def _merged(parts: Sequence[LogPart], file: MergedFile, leader_epoch: LeaderEpoch) -> MergedSegment:
-    first, last = parts[0], parts[-1]
-    segments = [segment for part in parts for segment in part.segments]
-    span = (
-        min(segment.timestamp_min_us for segment in segments),
-        max(segment.timestamp_max_us for segment in segments),
-    )
-    return MergedSegment(
-        base_offset=first.base_offset,
-        end_offset=last.end_offset,
-        leader_epoch=first.leader_epoch,
-        appended_at_ms=max(part.appended_at_ms for part in parts),
-        segment=file.segment(leader_epoch, empty_us=span),
-        content_digest=file.content.digest,
-        chain_digest=last.chain_digest,
-        has_append_time=first.has_append_time,
-    )

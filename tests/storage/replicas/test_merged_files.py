@@ -9,6 +9,7 @@ import pytest
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import NO_CHAIN, Offset
+from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage.hashing import content_digests, sum_digests
 from kafka_on_spark.storage.replicas.merging import merged_files
 from kafka_on_spark.storage.replicas.merging.borders import read_borders
@@ -77,12 +78,13 @@ def test_row_groups_are_of_a_bounded_size(roots, monkeypatch):
 
 
 def test_a_segment_without_records_is_a_file(roots):
-    none = SEGMENT_SCHEMA.empty_table().to_batches()
+    none, gone = SEGMENT_SCHEMA.empty_table().to_batches(), written(roots[1], 5, 2)
 
     file = encode_merged(none, Offset(5))
 
-    assert file.content.record_count == 0
-    assert file.segment(EPOCH, empty_us=(3, 4)).timestamp_max_us == 4
+    header = file.header([gone], Offset(5), Border(Offset(7), gone.chain_digest), EPOCH)
+    assert header.record_count == file.content.record_count == 0
+    assert header.segment.timestamp_max_us == gone.segments[0].timestamp_max_us
     assert pq.read_table(pa.BufferReader(file.data)).schema.names == SEGMENT_SCHEMA.names
 
 

@@ -102,16 +102,29 @@ class MergedFile:
     timestamp_min_us: int | None
     timestamp_max_us: int | None
 
-    def segment(self, leader_epoch: LeaderEpoch, *, empty_us: tuple[int, int]) -> Segment:
-        """Return the segment under a new name of `leader_epoch`. `empty_us`: smallest and largest
-        timestamp of the records that went, for a file without records."""
+    def header(
+        self, parts: Sequence[LogPart], base_offset: Offset, end: Border, leader_epoch: LeaderEpoch
+    ) -> MergedSegment:
+        """Return the merged segment of what `parts` have from `base_offset` to `end`, under a new
+        name of `leader_epoch`. Without records it has the span of times of those that went."""
+        segments = [segment for part in parts for segment in part.segments]
         low, high = self.timestamp_min_us, self.timestamp_max_us
-        return Segment(
+        segment = Segment(
             file_name=segment_name(leader_epoch, uuid4().hex, digest_of(self.data)),
             size_bytes=self.data.size,
             record_count=self.content.record_count,
-            timestamp_min_us=empty_us[0] if low is None else low,
-            timestamp_max_us=empty_us[1] if high is None else high,
+            timestamp_min_us=min(e.timestamp_min_us for e in segments) if low is None else low,
+            timestamp_max_us=max(e.timestamp_max_us for e in segments) if high is None else high,
+        )
+        return MergedSegment(
+            base_offset=base_offset,
+            end_offset=end.offset,
+            leader_epoch=parts[0].leader_epoch,
+            appended_at_ms=max(part.appended_at_ms for part in parts),
+            segment=segment,
+            content_digest=self.content.digest,
+            chain_digest=end.chain_digest,
+            has_append_time=parts[0].has_append_time,
         )
 
 
@@ -186,20 +199,7 @@ def rewrite(
         context = {**error.context, "broker_id": source.broker_id}
         raise type(error)(error.message, **context) from error
     taken = [part for part in parts if part.base_offset < read.end_offset]
-    empty_us = (
-        min(segment.timestamp_min_us for part in taken for segment in part.segments),
-        max(segment.timestamp_max_us for part in taken for segment in part.segments),
-    )
-    merged = MergedSegment(
-        base_offset=start_offset,
-        end_offset=read.end_offset,
-        leader_epoch=taken[0].leader_epoch,
-        appended_at_ms=max(part.appended_at_ms for part in taken),
-        segment=file.segment(leader_epoch, empty_us=empty_us),
-        content_digest=file.content.digest,
-        chain_digest=read.borders[-1].chain_digest,
-        has_append_time=taken[0].has_append_time,
-    )
+    merged = file.header(taken, start_offset, read.borders[-1], leader_epoch)
     put_merged(target, merged, file, options)
     return merged
 
