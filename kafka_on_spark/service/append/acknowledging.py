@@ -7,17 +7,13 @@ that offset in the log of the *current* leader (I2): a high watermark past its o
 acknowledge records that are lost.
 """
 
-from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -51,61 +47,13 @@ def fetch_to_isr(
 
     `is_first_try`: the part was staged just now. A later try checks each file that was staged.
     """
-    store = _JustStaged(segments, appended.placed.part) if is_first_try else segments
 
     def one(order: FetchOrder) -> PartitionReport:
-        return fetch(order, replicas, store, clock, appended.state).report
+        return fetch(order, replicas, segments, clock, appended.state).report
 
     own = report_leader(appended, clock.now_ms())
-    return merge_reports([own, *threads.map(one, _fetch_orders(image, appended))])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _JustStaged:
-    """A SegmentStore that knows which replicas have the files of `part`, flushed."""
-
-    segments: SegmentStore
-    part: StagedPart
-
-    def copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
-        *,
-        is_staged: bool = False,
-    ) -> None:
-        is_holder = any(each.replica_uuid == target.replica_uuid for each in self.part.holders)
-        staged = self.part.batch.segments
-        are_named = names is None or list(names) == [each.file_name for each in segments]
-        are_staged = are_named and set(segments) <= set(staged)
-        self.segments.copy(source, target, segments, names, is_staged=is_holder and are_staged)
-
-    def rewrite(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        parts: Sequence[LogPart],
-        *,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        end_offset: Offset,
-    ) -> MergedSegment:
-        return self.segments.rewrite(
-            source,
-            target,
-            parts,
-            leader_epoch=leader_epoch,
-            start_offset=start_offset,
-            end_offset=end_offset,
-        )
-
-    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
-        return self.segments.borders(address, merged)
-
-    def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        self.segments.check(address, segment)
+    orders = _fetch_orders(image, appended, is_first_try=is_first_try)
+    return merge_reports([own, *threads.map(one, orders)])[0]
 
 
 def report_leader(appended: AppendedPart, now_ms: int) -> PartitionReport:
@@ -115,9 +63,13 @@ def report_leader(appended: AppendedPart, now_ms: int) -> PartitionReport:
     return partition_report(placed.part.key, placed.partition, leader, state, (), now_ms=now_ms)
 
 
-def _fetch_orders(image: MetadataImage, appended: AppendedPart) -> list[FetchOrder]:
-    placed, key = appended.placed, appended.placed.part.key
+def _fetch_orders(
+    image: MetadataImage, appended: AppendedPart, *, is_first_try: bool
+) -> list[FetchOrder]:
+    placed, part, key = appended.placed, appended.placed.part, appended.placed.part.key
     partition = placed.partition
+    holders = {each.replica_uuid for each in part.holders} if is_first_try else set()
+    staged = frozenset(part.batch.segments)
     return [
         FetchOrder(
             key=key,
@@ -125,6 +77,7 @@ def _fetch_orders(image: MetadataImage, appended: AppendedPart) -> list[FetchOrd
             leader=placed.leader,
             follower=address_of(image, key, partition, follower),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            staged=staged if partition.uuid_of(follower) in holders else frozenset(),
             registered=registered_producers(image),
         )
         for follower in partition.isr

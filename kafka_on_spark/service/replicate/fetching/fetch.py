@@ -69,6 +69,7 @@ class FetchOrder:
         copy_bytes_max: Bytes that a throttle grants; one batch at least, unless 0; None: no bound.
         copy_ms_max: For how long it copies; one commit at least.
         is_uncached: Both tables are opened without what this process knows of them.
+        staged: Files that were staged just now for the follower, which has them, flushed.
         suspect: A file that was found bad: of the follower, or of the leader if there is none.
         registered: The producer ids that have not expired; None: none has, or it is not known.
     """
@@ -81,6 +82,7 @@ class FetchOrder:
     copy_bytes_max: int | None = None
     copy_ms_max: float = inf
     is_uncached: bool = False
+    staged: frozenset[Segment] = frozenset()
     suspect: Segment | None = None
     registered: RegisteredProducers | None = None
 
@@ -432,7 +434,8 @@ class _Fetcher:
         brought = [part.named_under(self._epoch) for part in whole]
         segments, named = _segments_of(whole), _segments_of(brought)
         names = None if named == segments else [each.file_name for each in named]
-        self._segments.copy(source, target, segments, names)
+        is_staged = names is None and self._order.staged.issuperset(segments)
+        self._segments.copy(source, target, segments, names, is_staged=is_staged)
         if not is_cut:
             return brought
         rest = self._segments.rewrite(
