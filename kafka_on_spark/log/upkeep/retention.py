@@ -38,7 +38,6 @@ class Retained:
             expired.
         removed_bytes: Bytes of the batches that go.
         kept_bytes: Bytes of the batches that stay.
-        kept_batches: How many stay.
         expires_at_ms: When the first batch that stays is older than retention.ms; None: never.
     """
 
@@ -47,7 +46,6 @@ class Retained:
     newest_ms: int | None
     removed_bytes: int
     kept_bytes: int
-    kept_batches: int
     expires_at_ms: int | None
 
 
@@ -109,7 +107,6 @@ def retained(
         newest_ms=max(times[:expired], default=None),
         removed_bytes=sum(each.size_bytes for each in batches[:gone]),
         kept_bytes=kept_bytes,
-        kept_batches=len(batches) - gone,
         expires_at_ms=expires_at_ms,
     )
 

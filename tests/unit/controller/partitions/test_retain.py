@@ -29,7 +29,6 @@ def look(offset=5, *, key=KEY, expired_to=4, **fields):
         newest_ms=NOW_MS - 1500,
         removed_bytes=300,
         kept_bytes=600,
-        kept_batches=5,
         expires_at_ms=None,
     )
     seen = LeaderLook(

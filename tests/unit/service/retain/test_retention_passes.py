@@ -76,7 +76,6 @@ class World:
                 newest_ms=None,
                 removed_bytes=100,
                 kept_bytes=0,
-                kept_batches=1,
                 expires_at_ms=expires_at_ms,
             )
             results.append(
