@@ -36,7 +36,7 @@ from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
 from kafka_on_spark.spark.wiring.services import THREADS
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.metadata_log import first_answering_root
-from kafka_on_spark.storage.replicas.reader import CREATE_TIME, LOG_APPEND_TIME
+from kafka_on_spark.storage.replicas.replica_headers import APPEND_TIME, CREATE_TIME
 from kafka_on_spark.storage.replicas.view_table import (
     hadoop_url,
     size_finder,
@@ -208,7 +208,7 @@ def _rows(
     if branch.is_cut:
         delta = col("offset_delta")
         table = table.where((delta >= col("first_delta")) & (delta < col("end_delta")))
-    kind = LOG_APPEND_TIME if branch.has_append_time else CREATE_TIME
+    kind = APPEND_TIME if branch.has_append_time else CREATE_TIME
     columns = [
         col("key"),
         col("value"),

@@ -24,6 +24,7 @@ from kafka_on_spark.service.read.reading import (
     refuse_deleted,
 )
 from kafka_on_spark.storage import arrow_compute as pc
+from kafka_on_spark.storage.replicas.replica_headers import APPEND_TIME, CREATE_TIME
 from kafka_on_spark.storage.replicas.segments import (
     HEADERS,
     TIMESTAMP,
@@ -32,9 +33,6 @@ from kafka_on_spark.storage.replicas.segments import (
     segment_batches,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
-
-CREATE_TIME: Final = 0
-LOG_APPEND_TIME: Final = 1
 
 BATCH_ROWS_MAX: Final = 16_384
 """Rows that are decoded at once: two megabytes of usual records, few enough to be in the
@@ -117,7 +115,6 @@ def count_records(
     replicas: ReplicaStore,
     options: StorageOptions,
     *,
-    note: NoteFailure = lambda address, segment, error: None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
 ) -> int:
@@ -146,7 +143,6 @@ def count_records(
             order,
             replicas,
             counts_of,
-            note,
             on_deleted=on_deleted,
             finish_compaction=finish_compaction,
         )
@@ -171,7 +167,7 @@ class _Constants:
         self.partition = pa.repeat(pa.scalar(order.name.partition, pa.int32()), BATCH_ROWS_MAX)
         self.types = {
             each: pa.repeat(pa.scalar(each, pa.int32()), BATCH_ROWS_MAX)
-            for each in (CREATE_TIME, LOG_APPEND_TIME)
+            for each in (CREATE_TIME, APPEND_TIME)
         }
 
 
@@ -185,7 +181,7 @@ def _rows(
         timestamps = pa.repeat(pa.scalar(timestamp_us, pa.int64()).cast(TIMESTAMP), count)
     else:
         timestamps = records.column("timestamp").cast(TIMESTAMP)
-    kind = LOG_APPEND_TIME if piece.batch.has_append_time else CREATE_TIME
+    kind = APPEND_TIME if piece.batch.has_append_time else CREATE_TIME
     columns = [
         records.column("key"),
         records.column("value"),
