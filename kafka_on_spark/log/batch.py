@@ -240,6 +240,11 @@ class Batch:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
+    def oldest_ms(self) -> int:
+        """When its first record was appended."""
+        return self.appended_at_ms
+
+    @property
     def chain_digest(self) -> ChainDigest:
         """Chain digest of the log up to the end of this batch."""
         return self.chain_digests[-1]

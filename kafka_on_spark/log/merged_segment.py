@@ -87,6 +87,12 @@ class MergedSegment:
         """Bytes of the file."""
         return self.segment.size_bytes
 
+    @property
+    def oldest_ms(self) -> int:
+        """When its first record was appended, or before: it knows when the last one was, and the
+        smallest timestamp, which Kafka goes by."""
+        return min(self.segment.timestamp_min_us // 1000, self.appended_at_ms)
+
     def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
         """Return the segment under the name that it has in a table fenced at `leader_epoch`."""
         return replace(self, segment=self.segment.named_under(leader_epoch))

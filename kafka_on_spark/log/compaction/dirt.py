@@ -8,25 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_on_spark.ids import Offset
-
-
-@dataclass(frozen=True, slots=True)
-class AppendedRange:
-    """Neighbouring offsets of one append, or of several that were merged.
-
-    Attributes:
-        base_offset: Its first offset.
-        end_offset: Offset after its last.
-        size_bytes: Bytes of its files.
-        appended_at_ms: When it was appended, by the leader's clock; the newest of several.
-        oldest_ms: The same of the oldest of several, or before.
-    """
-
-    base_offset: Offset
-    end_offset: Offset
-    size_bytes: int
-    appended_at_ms: int
-    oldest_ms: int
+from kafka_on_spark.log.merged_segment import LogPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +37,14 @@ class Dirt:
 
 
 def dirt_of(
-    ranges: Iterable[AppendedRange],
+    parts: Iterable[LogPart],
     *,
     log_start_offset: Offset,
     compacted_below: Offset,
     stable_below: Offset,
     appended_before_ms: int,
 ) -> Dirt:
-    """Return what may be compacted of a log, its `ranges` in order.
+    """Return what may be compacted of a log, its `parts` in order.
 
     It ends at or below `stable_below`, the last stable offset, and before the first batch that was
     not appended before `appended_before_ms`. Retention may have passed `compacted_below`.
@@ -70,7 +52,7 @@ def dirt_of(
     first_dirty = max(log_start_offset, compacted_below)
     cleanable_below, clean_bytes, dirty_bytes = first_dirty, 0, 0
     oldest: int | None = None
-    for each in ranges:
+    for each in parts:
         if each.end_offset <= first_dirty:
             clean_bytes += each.size_bytes
             continue

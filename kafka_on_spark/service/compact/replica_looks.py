@@ -11,9 +11,8 @@ from kafka_on_spark.controller.partitions.compaction import CompactionReport, Re
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.compaction.dirt import AppendedRange, Dirt, dirt_of
+from kafka_on_spark.log.compaction.dirt import Dirt, dirt_of
 from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -105,34 +104,12 @@ def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
     return ReplicaProgress(address.replica_uuid, state.log_end_offset, state.compaction)
 
 
-def appended_ranges(state: ReplicaState) -> list[AppendedRange]:
-    """Return what a log is made of, as ranges that were appended."""
-    return [
-        AppendedRange(
-            each.base_offset,
-            each.end_offset,
-            each.size_bytes,
-            each.appended_at_ms,
-            _oldest_ms(each),
-        )
-        for each in state.batches
-    ]
-
-
-def _oldest_ms(part: LogPart) -> int:
-    """Return when the first record of a part was appended, or before: a merged part knows when its
-    last one was, and the smallest timestamp, which Kafka goes by."""
-    if isinstance(part, MergedSegment):
-        return min(part.segment.timestamp_min_us // 1000, part.appended_at_ms)
-    return part.appended_at_ms
-
-
 def leader_dirt(
     leader: ReplicaState, partition: PartitionRegistration, *, min_lag_ms: int, now_ms: int
 ) -> Dirt:
     """Return the dirty part of a leader's log. `min_lag_ms`: min.compaction.lag.ms."""
     return dirt_of(
-        appended_ranges(leader),
+        leader.batches,
         log_start_offset=partition.log_start_offset,
         compacted_below=partition.compaction.compacted_below,
         stable_below=partition.high_watermark,

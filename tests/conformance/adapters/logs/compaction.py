@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from kafka_on_spark.controller.partitions.compaction import (
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
+from kafka_on_spark.log.compaction.dirt import dirt_of
 from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -60,6 +61,16 @@ def root():
     folder = TemporaryDirectory(prefix="vectors")
     found = prepare_root(f"{folder.name}/1", "a-cluster", BrokerId(1), OPTIONS)
     return folder, found.directory_id
+
+
+class _Part(NamedTuple):
+    """What the vectors say of a part of a log."""
+
+    base_offset: Offset
+    end_offset: Offset
+    size_bytes: int
+    appended_at_ms: int
+    oldest_ms: int = 0
 
 
 class Replica:
@@ -198,7 +209,7 @@ class Compaction(Adapter):
         self.has_tombstones |= bool(nulls)
         self.replica.append(keys, nulls, self.epoch)
         self.end = base + len(keys)
-        self.ranges.append(AppendedRange(Offset(base), Offset(self.end), len(keys), 0, 0))
+        self.ranges.append(_Part(Offset(base), Offset(self.end), len(keys), 0))
 
     def op_append_tombstone(self, key, timestamp):
         self.op_append_batch({"keys": [key], "null_values": [0]})
@@ -322,8 +333,7 @@ class CleanableRange(Adapter):
         self.end = end = log_end_offset or 80
         times = [1000] * 80 if isinstance(segments, int) else [1000] * 40 + [LARGE // 2] * 40
         self.ranges = [
-            AppendedRange(Offset(at), Offset(at + 1), 1, times[at], times[at])
-            for at in range(log_start_offset, end)
+            _Part(Offset(at), Offset(at + 1), 1, times[at]) for at in range(log_start_offset, end)
         ]
         self.stable = high_watermark if isinstance(high_watermark, int) else end
         self.newer = next(

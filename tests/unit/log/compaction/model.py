@@ -14,7 +14,6 @@ from kafka_on_spark.controller.partitions.compaction import (
 from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log.compaction import dirt, groups
 from kafka_on_spark.log.compaction import progress as progresses
-from kafka_on_spark.log.compaction.dirt import AppendedRange
 from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -42,6 +41,8 @@ class Extent:
     leader_epoch: int
     has_append_time: bool = False
     segments: tuple[None, ...] = (None,)
+    appended_at_ms: int = 0
+    oldest_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -263,12 +264,8 @@ class Log:
 
     def decide(self, sees_others: bool = True) -> bool:
         leader, registration = self.leader, self.partition
-        ranges = [
-            AppendedRange(each.base_offset, each.end_offset, each.size_bytes, 0, 0)
-            for each in leader.extents
-        ]
         found = dirt.dirt_of(
-            ranges,
+            leader.extents,
             log_start_offset=Offset(0),
             compacted_below=registration.compaction.compacted_below,
             stable_below=registration.high_watermark,

@@ -2,13 +2,16 @@
 
 import pytest
 
-from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
+from kafka_on_spark.log.compaction.dirt import dirt_of
 from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, next_group
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
 from tests.unit.log.compaction.model import Extent
 
-FIVE = [AppendedRange(at, at + 10, 100, 1000 + at, 1000 + at) for at in range(0, 50, 10)]
+FIVE = [
+    Extent(at, at + 10, 100, 10, 0, appended_at_ms=1000 + at, oldest_ms=1000 + at)
+    for at in range(0, 50, 10)
+]
 
 
 def extents(text: str) -> list[Extent]:

@@ -10,7 +10,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.compact.replica_looks import (
-    appended_ranges,
     plan_compaction_look,
     run_compaction_look,
 )
@@ -89,11 +88,9 @@ def test_what_was_merged_is_as_old_as_its_oldest_record():
         segment=replace(whole.segment, timestamp_min_us=1000 * plain.batches[0].appended_at_ms),
     )
 
-    of_plain = appended_ranges(plain)
-    [of_whole] = appended_ranges(replace(plain, batches=(whole,)))
-
-    assert of_whole.oldest_ms == of_plain[0].oldest_ms == of_plain[0].appended_at_ms
-    assert of_whole.appended_at_ms == of_plain[-1].appended_at_ms
+    first, last = plain.batches[0], plain.batches[-1]
+    assert whole.oldest_ms == first.oldest_ms == first.appended_at_ms
+    assert whole.appended_at_ms == last.appended_at_ms
 
 
 def test_a_root_of_a_follower_that_is_away_is_left_out():
