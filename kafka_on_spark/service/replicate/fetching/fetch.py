@@ -9,6 +9,7 @@ step that meets an error knows whose replica it is, and says so by `LeaderRefuse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from typing import Final
 
@@ -20,7 +21,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
@@ -148,12 +149,18 @@ def fetch(
     segments: SegmentStore,
     clock: Clock,
     leader_state: ReplicaState | None = None,
+    *,
+    open_uncached: Callable[[ReplicaAddress], ReplicaLog] | None = None,
 ) -> FetchResult:
     """Bring `order.follower` up to its leader; return what was seen of both.
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
+    `open_uncached`: instead of the store's, for an order that is uncached.
     """
-    fetcher = _Fetcher(order, replicas, segments, clock)
+    opened: Callable[[ReplicaAddress], ReplicaLog] = replicas.open
+    if order.is_uncached:
+        opened = open_uncached or replicas.open_uncached
+    fetcher = _Fetcher(order, opened, segments, clock)
     leader, follower = fetcher.run(leader_state)
     return FetchResult(
         report=report_of(
@@ -172,9 +179,12 @@ class _Fetcher:
     """The steps of one fetch, and what they moved."""
 
     def __init__(
-        self, order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+        self,
+        order: FetchOrder,
+        opened: Callable[[ReplicaAddress], ReplicaLog],
+        segments: SegmentStore,
+        clock: Clock,
     ) -> None:
-        opened = replicas.open_uncached if order.is_uncached else replicas.open
         self._order = order
         self._partition = order.partition
         self._epoch = order.partition.leader_epoch
@@ -523,36 +533,16 @@ def loss_of(
     return None
 
 
-class _OpenedOnce:
-    """A ReplicaStore that opens a replica uncached once, and returns the same log from then on.
-
-    Opening a table takes most of an inspection's time, and of three replicas the leader's would be
-    opened twice. Each `load` brings the log up to date, so no follower is compared with an older
-    leader.
-    """
-
-    def __init__(self, replicas: ReplicaStore) -> None:
-        self._replicas = replicas
-        self._opened: dict[ReplicaAddress, ReplicaLog] = {}
-
-    def open(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address`; nothing is read yet."""
-        return self._replicas.open(address)
-
-    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address`, opened by this inspection."""
-        if address not in self._opened:
-            self._opened[address] = self._replicas.open_uncached(address)
-        return self._opened[address]
-
-    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Create an empty table fenced at `leader_epoch`."""
-        self._replicas.create(address, leader_epoch=leader_epoch)
-
-
 def inspect_partition(
     orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
 ) -> list[FetchResult]:
-    """Run the fetches of a partition's replicas, one after the other."""
-    opened_once = _OpenedOnce(replicas)
-    return [fetch(order, opened_once, segments, clock) for order in orders]
+    """Run the fetches of a partition's replicas, one after the other.
+
+    Each replica is opened uncached once: opening a table takes most of an inspection's time, and of
+    three replicas the leader's would be opened twice. Each `load` brings the log up to date, so no
+    follower is compared with an older leader.
+    """
+    open_uncached = cache(replicas.open_uncached)
+    return [
+        fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
+    ]
