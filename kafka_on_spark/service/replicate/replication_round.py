@@ -52,8 +52,9 @@ from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     keys_with_work,
     lacks_leader_table,
     plan_fetches,
+    refusal_of,
+    refusals,
 )
-from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport

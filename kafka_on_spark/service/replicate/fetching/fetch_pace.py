@@ -29,7 +29,7 @@ from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_code
+from kafka_on_spark.service.replicate.fetching.fetch_plan import refusal_code
 
 
 class _Fetcher(NamedTuple):

@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of
+from kafka_on_spark.service.replicate.fetching.fetch_plan import refusal_of
 from tests.builders import image_of, partition
 from tests.unit.service.replicate.fetching.two_replicas import FOLLOWER, LEADER, ORDER, Two
 
