@@ -5,13 +5,9 @@ Each group is one commit: another process can go on after any. Source: Cleaner.g
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.log.merged_segment import LogPart
-
-OFFSETS_MAX: Final = 2**31
-"""A segment covers fewer offsets, since the file counts them from its first as an int."""
+from kafka_on_spark.log.merged_segment import OFFSETS_MAX, LogPart
 
 
 def next_group(
@@ -47,7 +43,7 @@ def next_group(
             or each.base_offset >= progress.round_below
             or each.leader_epoch != begin.leader_epoch
             or each.has_append_time != begin.has_append_time
-            or each.end_offset - begin.base_offset >= OFFSETS_MAX
+            or each.end_offset - begin.base_offset > OFFSETS_MAX
         ):
             break
         end += 1

@@ -3,8 +3,9 @@
 import pytest
 
 from kafka_on_spark.log.compaction.dirt import dirt_of
-from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, next_group
+from kafka_on_spark.log.compaction.groups import next_group
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.merged_segment import OFFSETS_MAX
 from kafka_on_spark.metadata.compaction import Compaction
 from tests.unit.log.compaction.model import Extent
 
@@ -58,7 +59,7 @@ def test_groups(text, target, done, places):
 
 
 def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
-    ends = ((0, 10), (10, OFFSETS_MAX))
+    ends = ((0, 10), (10, OFFSETS_MAX + 1))
     long = [Extent(base, end, 1, 9, 0) for base, end in ends]
 
     assert list(next_group(long, TO_20, bytes_max=9, records_max=99, files_max=9)) == [0]
