@@ -7,7 +7,6 @@ is decided in `leadership`.
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
 
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,
@@ -78,10 +77,6 @@ class FetchAction(Enum):
     WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
 
 
-_RESET_CODES: Final = frozenset({OffsetOutOfRangeError.code})
-_FENCED_CODES: Final = frozenset({FencedLeaderEpochError.code})
-
-
 def after_refusal(
     error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
 ) -> FetchAction:
@@ -91,9 +86,9 @@ def after_refusal(
     newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
     and another one leads. Source: AbstractFetcherThread.processFetchRequest.
     """
-    if error_code in _RESET_CODES:
+    if error_code == OffsetOutOfRangeError.code:
         return FetchAction.RESET
-    if error_code in _FENCED_CODES and asked_epoch == current_epoch:
+    if error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch:
         return FetchAction.WAIT_FOR_METADATA
     return FetchAction.RETRY
 
