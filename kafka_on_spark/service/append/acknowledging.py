@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore, SegmentStore
-from kafka_on_spark.service.append.stages import AcknowledgedPart, AppendedPart, StagedPart
+from kafka_on_spark.service.append.stages import AnsweredPart, AppendedPart, StagedPart
 from kafka_on_spark.service.replica.replica_operations import (
     ReadBorders,
     no_borders,
@@ -91,13 +91,13 @@ def acknowledge(
     *,
     acks: str,
     read_borders: ReadBorders = no_borders,
-) -> AcknowledgedPart | None:
+) -> AnsweredPart | None:
     """Return the part acknowledged, if it is under `partition`, which is the registered one now."""
     log, batch = appended.placed.log, appended.batch
     if acks == "all" and not is_acknowledged(partition, appended.state, batch, log, read_borders):
         return None
     stands = batch or appended.last
-    return AcknowledgedPart(
+    return AnsweredPart(
         key=appended.placed.part.key,
         base_offset=None if stands is None else stands.base_offset,
         record_count=appended.placed.part.batch.record_count,

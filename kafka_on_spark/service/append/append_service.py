@@ -45,7 +45,6 @@ from kafka_on_spark.service.append.produce.producers import (
 from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     StagedPart,
-    UnacknowledgedPart,
 )
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.describe.counts import Counts
@@ -72,7 +71,7 @@ def count_appends(
     for part, answer in zip(parts, answers, strict=True):
         topic = image.topics.get(part.key.topic_id)
         name = "" if topic is None else topic.name
-        if isinstance(answer, UnacknowledgedPart):
+        if answer.error is not None:
             recorder.count(FAILED_APPENDS, topic=name)
             continue
         recorder.count(FAILED_APPENDS, 0, topic=name)  # so that the first failure is a rise

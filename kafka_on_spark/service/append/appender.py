@@ -65,7 +65,6 @@ from kafka_on_spark.service.append.stages import (
     AppendedPart,
     PlacedPart,
     StagedPart,
-    UnacknowledgedPart,
 )
 from kafka_on_spark.service.append.waiting.append_watch import (
     METADATA_AWAY,
@@ -525,7 +524,7 @@ class Appender:
             words = f"{error.message}; an earlier try of this append may be committed"
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]
-        answers.put(UnacknowledgedPart(key=each.part.key, error=error))
+        answers.put(AnsweredPart(key=each.part.key, error=error))
 
     def _refuse(self, pending: _Pendings, answers: _Answers, watch: AppendWatch) -> None:
         """Answer for what can't be written, or committed, before people make room."""
@@ -537,7 +536,7 @@ class Appender:
             )
             if error is not None:
                 del pending[key]
-                answers.put(UnacknowledgedPart(key=key, error=error))
+                answers.put(AnsweredPart(key=key, error=error))
 
     def _acknowledge(
         self, each: _Pending, acks: str, pending: _Pendings, answers: _Answers
@@ -558,5 +557,5 @@ class Appender:
             why = None if watch is None else watch.why(key)
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
             error = not_acknowledged(each.part, why, is_timed_out=watch is not None)
-            answers.put(UnacknowledgedPart(key=key, error=error))
+            answers.put(AnsweredPart(key=key, error=error))
         pending.clear()

@@ -1,12 +1,12 @@
-"""The stages of one partition's part of an append: staged → placed → appended → acknowledged.
+"""The stages of one partition's part of an append: staged → placed → appended → answered.
 
 Each is a frozen value. One function leads from each to the next: `place` (placing.py),
 `append_placed` (placing.py too) and `acknowledge` (acknowledging.py). What stages is in
-storage/staging, and runs in tasks. A part that gets no further ends as an `UnacknowledgedPart`.
+storage/staging, and runs in tasks. A part that gets no further is answered
+with an error.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
@@ -76,8 +76,8 @@ class AppendedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgedPart:
-    """It is as safe as `acks` asks.
+class AnsweredPart:
+    """It is as safe as `acks` asks, or has an error: it was refused, or its outcome is unknown.
 
     Attributes:
         key: The partition.
@@ -87,27 +87,12 @@ class AcknowledgedPart:
         is_duplicate: They stood in the log before.
         append_time_ms: Their timestamp, if the time of their append counts (LogAppendTime) and
             retention has not removed them.
+        error: Why it is not acknowledged. A RequestTimedOutError means unknown.
     """
 
     key: PartitionKey
-    base_offset: Offset | None
-    record_count: int
+    base_offset: Offset | None = None
+    record_count: int = 0
     is_duplicate: bool = False
     append_time_ms: int | None = None
-    error: ClassVar[None] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnacknowledgedPart:
-    """It is not acknowledged: refused, or of unknown outcome.
-
-    Attributes:
-        key: The partition.
-        error: Why. A RequestTimedOutError means unknown.
-    """
-
-    key: PartitionKey
-    error: KafkaOnSparkError
-
-
-AnsweredPart = AcknowledgedPart | UnacknowledgedPart
+    error: KafkaOnSparkError | None = None

@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
-from kafka_on_spark.service.append.stages import AnsweredPart, UnacknowledgedPart
+from kafka_on_spark.service.append.stages import AnsweredPart
 
 _RANGES_MAX: Final = 16
 """Partitions whose offsets a line of text has."""
@@ -91,7 +91,11 @@ def append_results(
         AppendResult(
             topic=name,
             partitions={
-                each.key.partition: _result(each)
+                each.key.partition: PartitionAppend(
+                    base_offset=each.base_offset,
+                    record_count=each.record_count,
+                    is_duplicate=each.is_duplicate,
+                )
                 for each in answers
                 if each.key.topic_id == topic_id
             },
@@ -99,16 +103,6 @@ def append_results(
         )
         for topic_id, name in topics.items()
     ]
-
-
-def _result(answer: AnsweredPart) -> PartitionAppend:
-    if isinstance(answer, UnacknowledgedPart):
-        return PartitionAppend(base_offset=None, record_count=0, is_duplicate=False)
-    return PartitionAppend(
-        base_offset=answer.base_offset,
-        record_count=answer.record_count,
-        is_duplicate=answer.is_duplicate,
-    )
 
 
 def _with_partitions(

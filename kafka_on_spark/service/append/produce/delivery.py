@@ -24,7 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.append.produce.accumulator import expired_count
 from kafka_on_spark.service.append.produce.sent_record import SentRecord, TopicLimits, refused
-from kafka_on_spark.service.append.stages import AcknowledgedPart, AnsweredPart
+from kafka_on_spark.service.append.stages import AnsweredPart
 
 TRY_MS_MIN: Final = 1_000
 """A try that is cut off says less than one that ends."""
@@ -228,7 +228,7 @@ class Delivery:
         outcomes = []
         for each in answers:
             part = self._parts[each.key]
-            if isinstance(each, AcknowledgedPart):
+            if each.error is None:
                 outcomes.append(_stands(part, each))
                 del self._parts[each.key]
             else:
@@ -286,7 +286,7 @@ def _failed(part: PendingPart, error: Exception) -> Outcome:
     )
 
 
-def _stands(part: PendingPart, answer: AcknowledgedPart) -> Outcome:
+def _stands(part: PendingPart, answer: AnsweredPart) -> Outcome:
     base = answer.base_offset
     return Outcome(
         topic=part.topic,

@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError, RequestTimedOutError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.service.append.plan.append_results import append_results
-from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
+from kafka_on_spark.service.append.stages import AnsweredPart
 from tests.builders import TOPIC, TOPIC_ID
 
 AWAY, LATE = KafkaStorageError("the root is away"), RequestTimedOutError("too late")
@@ -15,8 +15,8 @@ TOPICS = {TOPIC_ID: TOPIC}
 def outcome(number, error=None, *, is_duplicate=False):
     key = PartitionKey(TOPIC_ID, number)
     if error is not None:
-        return UnacknowledgedPart(key=key, error=error)
-    return AcknowledgedPart(
+        return AnsweredPart(key=key, error=error)
+    return AnsweredPart(
         key=key,
         base_offset=Offset(10 * number),
         record_count=number,

@@ -6,7 +6,7 @@ from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.append.produce.delivery import AppendNumber, PendingPart
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
 from kafka_on_spark.service.append.produce.settings import producer_settings
-from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
+from kafka_on_spark.service.append.stages import AnsweredPart
 
 TOPIC_ID = TopicId("t1")
 RUN = "a-run"
@@ -42,7 +42,7 @@ def part(*records, partition=0, sequence=7):
 
 
 def stands(partition=0, base_offset=0, record_count=1, append_time_ms=None):
-    return AcknowledgedPart(
+    return AnsweredPart(
         key=key(partition),
         base_offset=base_offset,
         record_count=record_count,
@@ -51,4 +51,4 @@ def stands(partition=0, base_offset=0, record_count=1, append_time_ms=None):
 
 
 def failed(error, partition=0):
-    return UnacknowledgedPart(key=key(partition), error=error)
+    return AnsweredPart(key=key(partition), error=error)
