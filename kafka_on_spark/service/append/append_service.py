@@ -7,11 +7,18 @@ writer, or of this process.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
-from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
+from kafka_on_spark.controller.pace.back_off import pauses_ms
+from kafka_on_spark.errors import (
+    ClusterClosedError,
+    KafkaOnSparkError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import Segment, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -21,6 +28,7 @@ from kafka_on_spark.ports.counting import (
     REQUEST_MS,
 )
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
 from kafka_on_spark.service.append.plan.multi_topic import split_differently
@@ -46,7 +54,6 @@ from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     StagedPart,
 )
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
@@ -57,6 +64,12 @@ Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
 PRODUCE: Final = "Produce"
 """The request of an append, in Kafka's words: from staged records to the answer."""
+
+
+IN_SYNC_PAUSE_MS_MIN: Final = 100.0
+IN_SYNC_PAUSE_MS_MAX: Final = 1000.0
+
+T = TypeVar("T")
 
 
 def count_appends(
@@ -428,3 +441,33 @@ def _other_ends(
         for number, offset in plan.expected_offsets.items()
     }
     return {key: offset for key, offset in expected.items() if key not in with_records}
+
+
+def append_when_in_sync(
+    append: Callable[[], T], catch_up: Callable[[], object], clock: Clock, *, timeout_ms: int
+) -> T:
+    """Return what `append` returns; call it again while too few replicas are in sync, for
+    `timeout_ms` at most. `catch_up` is called before each further try.
+
+    For a stream's batches: nobody is there to append again, and under its number a batch stands
+    once, however many tries it takes. What was staged stays good.
+
+    Raises: as both. In the end it is the first refusal, or the last one after a write: what
+    may stand is never called not written.
+    """
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    pauses = pauses_ms(IN_SYNC_PAUSE_MS_MIN, IN_SYNC_PAUSE_MS_MAX)
+    failure: KafkaOnSparkError | None = None
+    while True:
+        pause_ms = next(pauses)
+        try:
+            return append()
+        except (NotEnoughReplicasError, NotEnoughReplicasAfterAppendError) as error:
+            if failure is None:
+                log.warning("waits for replicas in sync (%d ms at most): %s", timeout_ms, error)
+            if failure is None or isinstance(error, NotEnoughReplicasAfterAppendError):
+                failure = error
+            if clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise failure from None
+        clock.sleep_ms(pause_ms)
+        catch_up()

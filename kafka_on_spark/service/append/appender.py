@@ -44,6 +44,12 @@ from kafka_on_spark.service.append.acknowledging import (
     not_acknowledged,
     report_leader,
 )
+from kafka_on_spark.service.append.append_watch import (
+    METADATA_AWAY,
+    AppendWatch,
+    Wait,
+    wait_of,
+)
 from kafka_on_spark.service.append.placing import (
     LeaderFailure,
     append_placed,
@@ -65,12 +71,6 @@ from kafka_on_spark.service.append.stages import (
     AppendedPart,
     PlacedPart,
     StagedPart,
-)
-from kafka_on_spark.service.append.waiting.append_watch import (
-    METADATA_AWAY,
-    AppendWatch,
-    Wait,
-    wait_of,
 )
 from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider

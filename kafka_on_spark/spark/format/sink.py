@@ -33,6 +33,7 @@ from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.options.columns import check_columns
 from kafka_on_spark.query.options.sink_options import SinkOptions, parse_sink
+from kafka_on_spark.service.append.append_service import append_when_in_sync
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.plan.multi_topic import (
     MultiTopicOrder,
@@ -48,7 +49,6 @@ from kafka_on_spark.service.append.produce.producers import (
     check_producer,
     producer_of,
 )
-from kafka_on_spark.service.append.waiting.in_sync_waiting import append_when_in_sync
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.format.shared_runs import SharedRuns

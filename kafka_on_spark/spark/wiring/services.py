@@ -189,8 +189,8 @@ class Services:
     def appends(self) -> "AppendService":
         """Plans appends, and commits what was staged."""
         from kafka_on_spark.service.append.append_service import AppendService
+        from kafka_on_spark.service.append.append_watch import WatchPorts
         from kafka_on_spark.service.append.appender import Appender
-        from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
         from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 
         segments = FileSegmentStore(self.options)

@@ -6,8 +6,8 @@ from kafka_on_spark.controller.brokers import broker_changes, silence
 from kafka_on_spark.controller.brokers.broker_changes import GoneOn, fence_broker, leave_isrs
 from kafka_on_spark.controller.brokers.silence import Silence
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append.waiting import append_watch
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
+from kafka_on_spark.service.append import append_watch
+from kafka_on_spark.service.append.append_watch import AppendWatch
 from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing import probes

@@ -11,10 +11,10 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.service.append.append_watch import WatchPorts
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
-from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.chores import Chores, Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner

@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append.waiting.append_watch import wait_of
+from kafka_on_spark.service.append.append_watch import wait_of
 from tests.builders import KEY, image_of, partition, report, seen
 from tests.unit.service.append.waiting_appends import AWAY, ENOUGH_MS, World
 

@@ -10,10 +10,16 @@ from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait
+from kafka_on_spark.service.append.append_watch import AppendWatch, Wait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, brokers, partition
-from tests.unit.service.append.waiting_appends import AWAY, DENIED, ENOUGH_MS, SESSION_MS, World
+from tests.unit.service.append.waiting_appends import (
+    AWAY,
+    DENIED,
+    ENOUGH_MS,
+    SESSION_MS,
+    World,
+)
 
 
 def test_a_partition_without_a_leader_waits_for_no_session():

@@ -18,9 +18,9 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.stages import StagedPart
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.probing.probes import ProbeResult
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections

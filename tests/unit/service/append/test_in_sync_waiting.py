@@ -8,7 +8,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.service.append.waiting.in_sync_waiting import append_when_in_sync
+from kafka_on_spark.service.append.append_service import append_when_in_sync
 from tests.fakes import FakeClock
 
 BEFORE = NotEnoughReplicasError("refused")

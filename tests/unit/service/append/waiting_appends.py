@@ -6,7 +6,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait, WatchPorts
+from kafka_on_spark.service.append.append_watch import AppendWatch, Wait, WatchPorts
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, image_of, partition
