@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.storage.identity.root_identity import prepare_root
@@ -14,7 +14,7 @@ from kafka_on_spark.storage.replicas import reader
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, put_merged
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.builders import address, partition
+from tests.builders import address, batch, partition
 
 OPTIONS = StorageOptions()
 EPOCH = LeaderEpoch(4)
@@ -49,15 +49,8 @@ def log(tmp_path):
     ]
     records = pa.RecordBatch.from_arrays(columns, schema=SEGMENT_SCHEMA)
     file = encode_merged([records], Offset(10))
-    made = MergedSegment(
-        base_offset=Offset(10),
-        end_offset=Offset(19),
-        leader_epoch=EPOCH,
-        appended_at_ms=5,
-        segment=file.segment(EPOCH, empty_us=(0, 0)),
-        content_digest=file.content.digest,
-        chain_digest=CHAIN,
-    )
+    whole = replace(batch("a", 10, "9"), leader_epoch=EPOCH)
+    made = file.header([whole], Offset(10), Border(Offset(19), CHAIN), EPOCH)
     put_merged(place, made, file, OPTIONS)
     state = ReplicaState(
         identity=place.identity,
