@@ -22,6 +22,7 @@ POSITION = SweepPosition(
     at_ms=1_700_000_000_000,
     begins_at=key(7),
     owed=1.5,
+    ring=12,
     again=(key(3), key(4)),
     inspection_ms=2.25,
 )
@@ -29,6 +30,7 @@ LARGEST = SweepPosition(
     at_ms=2**53,
     begins_at=key(999_999),
     owed=1_000_000.123456789,
+    ring=2**53,
     again=tuple(key(100_000 + each) for each in range(AGAIN_MAX)),
     inspection_ms=1.123456789e-300,
 )
@@ -47,7 +49,7 @@ def test_where_nothing_was_left_there_is_no_hint(hints):
 
 @pytest.mark.parametrize("position", [POSITION, LARGEST], ids=["a position", "the largest"])
 def test_the_hint_that_was_left_last_is_read(hints, position):
-    hints.write("a-cluster", SweepPosition(at_ms=1, begins_at=key(1), owed=0.0))
+    hints.write("a-cluster", SweepPosition(at_ms=1, begins_at=key(1), owed=0.0, ring=2))
     hints.write("a-cluster", position)
 
     assert hints.read("a-cluster") == position

@@ -7,9 +7,10 @@ same one at each run of a cron job.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from kafka_on_spark.ids import PartitionKey, TopicId
@@ -52,6 +53,21 @@ class Ring:
         """How many partitions there are."""
         return self.starts[-1]
 
+    def changed_count(self, then: "Ring | int") -> int:
+        """Return how many partitions came or went since `then`, of which less may be known: only
+        how many there were."""
+        if isinstance(then, int):
+            return abs(self.count - then)
+        if self == then:
+            return 0
+        now, before = Counter(self._counts()), Counter(then._counts())
+        now.subtract(before)
+        return sum(map(abs, now.values()))
+
+    def _counts(self) -> dict[TopicId, int]:
+        ends = zip(self.topic_ids, pairwise(self.starts), strict=True)
+        return {topic_id: end - start for topic_id, (start, end) in ends}
+
     def place(self, key: PartitionKey) -> int:
         """Return the place of `key`, or the one that it would have."""
         number = bisect_left(self.topic_ids, key.topic_id)
@@ -93,7 +109,9 @@ class SweepPosition:
         begins_at: Where the next slice begins.
         owed: How many partitions should have been inspected by `at_ms`, and were not. No more than
             these were not inspected within the interval, but for those of `again`: within it as
-            many fall due as there are, and they are inspected in the order of the ring.
+            many fall due as there are, and they are inspected in the order of the ring. One that
+            is new lets those behind it wait, and one that is gone slows the pace: each is owed.
+        ring: What the ring was then; a hint knows only how many partitions it had.
         again: Partitions whose last inspection failed, those first that failed longest ago.
         inspection_ms: How long the inspection of a partition takes; None: not known.
     """
@@ -101,6 +119,7 @@ class SweepPosition:
     at_ms: int
     begins_at: PartitionKey
     owed: float
+    ring: Ring | int
     again: tuple[PartitionKey, ...] = ()
     inspection_ms: float | None = None
 
@@ -120,13 +139,16 @@ def begin_round(
     """
     if position is None or not 0 <= now_ms - position.at_ms <= interval_ms:
         place = random_below(ring.count) if ring.count else 0
-        return SweepPosition(at_ms=now_ms, begins_at=ring.key_at(place), owed=ring.count)
+        begins_at = ring.key_at(place)
+        return SweepPosition(at_ms=now_ms, begins_at=begins_at, owed=ring.count, ring=ring)
     lap_ms = interval_ms - interval_ms / _SPARE_PART
     owed = position.owed + ring.count * (now_ms - position.at_ms) / lap_ms
+    owed += ring.changed_count(position.ring)
     return replace(
         position,
         at_ms=now_ms,
         owed=min(owed, ring.count),
+        ring=ring,
         again=tuple(each for each in position.again if each in ring),
     )
 

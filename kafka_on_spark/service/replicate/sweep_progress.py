@@ -137,7 +137,8 @@ class SweepProgress:
             log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
             return None
         if found is None and self._pace.begins_idle:
-            return SweepPosition(at_ms=self._clock.monotonic_ms(), begins_at=FIRST, owed=0.0)
+            now_ms, ring = self._clock.monotonic_ms(), Ring.of(image)
+            return SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=0.0, ring=ring)
         return None if found is None else replace(found, at_ms=found.at_ms - self._wall_ms())
 
     def _wall_ms(self) -> int:

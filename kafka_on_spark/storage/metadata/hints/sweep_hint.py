@@ -44,6 +44,7 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "at_ms": position.at_ms,
         "begins_at": position.begins_at,
         "owed": position.owed,
+        "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
         "look_ms": position.inspection_ms,
         "again": position.again,
     }
@@ -69,6 +70,7 @@ def _position(fields: dict[str, Any]) -> SweepPosition:
         at_ms=_checked_int(fields["at_ms"]),
         begins_at=_checked_key(fields["begins_at"]),
         owed=_checked_float(fields["owed"]),
+        ring=_checked_int(fields["partitions"]),
         again=tuple(map(_checked_key, again)),
         inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
     )
