@@ -1,7 +1,7 @@
 """Whatever the sequence of rounds, each partition is inspected within the interval."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.controller.pace.sweep import (
@@ -64,6 +64,14 @@ rings = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 20), min_size=1)
 
 
 @settings(max_examples=many(200))
+@example(
+    [
+        (545_282, {"a": 1, "b": 19, "c": 6}),
+        (45_450, None),
+        (341_962, None),
+        (296_464, {"a": 4, "b": 11, "c": 10, "d": 13}),
+    ]
+)
 @given(st.lists(st.tuples(pauses, st.none() | rings), min_size=1, max_size=40))
 def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(turns):
     """So do cron jobs: what a process remembers is what the hint tells the next one. Topics come
