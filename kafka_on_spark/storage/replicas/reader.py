@@ -115,6 +115,7 @@ def count_records(
     replicas: ReplicaStore,
     options: StorageOptions,
     *,
+    note: NoteFailure = lambda address, segment, error: None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
 ) -> int:
@@ -143,6 +144,7 @@ def count_records(
             order,
             replicas,
             counts_of,
+            note,
             on_deleted=on_deleted,
             finish_compaction=finish_compaction,
         )

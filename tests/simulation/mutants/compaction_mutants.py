@@ -181,7 +181,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a decision is applied by a log that proves to be the one that it is of",
         ((compacting_replicas, "proves_complete", _yes),),
-        seed=585,
+        seed=57,
         invariant=I22,
     ),
     Mutant(
