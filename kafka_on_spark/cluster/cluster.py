@@ -1018,7 +1018,12 @@ class Cluster:
             from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
             from kafka_on_spark.spark.run.tasks import inspect_task
 
-            orders = plan_inspections(self._now.metadata.catch_up(), keys)
+            suspects = self._now.suspects()  # of this process: the controller's are others
+            orders = [
+                each
+                for each in plan_inspections(self._now.metadata.catch_up(), keys)
+                if each.address.replica_uuid not in suspects
+            ]
             looks = [each for each in self._now.tasks.of(inspect_task)(orders) if each is not None]
             moved = self._run(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)

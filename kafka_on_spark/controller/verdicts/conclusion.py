@@ -16,7 +16,7 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport, Replic
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.lost_replica_restore import release_former
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
-from kafka_on_spark.ids import KEEP
+from kafka_on_spark.ids import KEEP, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
@@ -82,16 +82,16 @@ def _without_diverged(
     )
 
 
-def _without_suspects(image: MetadataImage, report: PartitionReport) -> PartitionReport:
+def without_suspects(report: PartitionReport, suspects: frozenset[ReplicaUuid]) -> PartitionReport:
     """Return the report in which no suspect counts, whatever was seen of it."""
 
     def counted(seen: ReplicaReport) -> ReplicaReport:
-        if seen.replica_uuid not in image.suspects or seen.error_code != NO_ERROR:
+        if seen.replica_uuid not in suspects or seen.error_code != NO_ERROR:
             return seen
         error = "it was found bad, and is to be inspected again"
         return replace(seen, error_code=KafkaStorageError.code, error=error)
 
-    if not image.suspects:
+    if not suspects:
         return report
     followers = tuple(map(counted, report.followers))
     return replace(report, leader=counted(report.leader), followers=followers)
@@ -105,7 +105,7 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
     """
     records: list[Record] = []
     for seen in reports:
-        report = _without_suspects(image, seen)
+        report = without_suspects(seen, image.suspects)
         watermark = advance_high_watermark(image, report)
         if watermark is not None:
             records.append(watermark)

@@ -168,6 +168,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         try:
             self.run(scope_of(self._metadata.image, topics))
         except KafkaOnSparkError as error:
+            self._totals.count(self.kind, 0, 0, failed=True)
             log.warning("%s is left to the next round: %s", self.kind, error)
 
     def run_all(

@@ -121,6 +121,7 @@ class ReplicaUpkeep:
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
+            self._totals.count("round", 0, 0, failed=True)
             log.warning("upkeep is left to the next round: %s", error)
             return UpkeepReport()
         finally:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafka_on_spark.controller.pace.back_off import pauses_ms
@@ -318,7 +317,7 @@ class MetadataService:
         Raises: as `submit`.
         """
         # In the function: a query waits for the process that plans it, which concludes nothing.
-        from kafka_on_spark.controller.verdicts.conclusion import conclude
+        from kafka_on_spark.controller.verdicts.conclusion import conclude, without_suspects
         from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
 
         mine = {report.key for report in reports}
@@ -332,7 +331,11 @@ class MetadataService:
                 log.warning("queued reports are left to their processes", exc_info=True)
                 return own
 
-        return self._submit(decide, timeout_ms, None, partial(encode_reports, reports))
+        def encoded() -> bytes:
+            suspects = self.suspects()  # another process's are others
+            return encode_reports([without_suspects(each, suspects) for each in reports])
+
+        return self._submit(decide, timeout_ms, None, encoded)
 
     def _submit(
         self,

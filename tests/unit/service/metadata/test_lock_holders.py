@@ -90,3 +90,23 @@ def test_one_commit_concludes_the_queued_reports_too_and_says_so(open_service, p
     assert len(log.batches) == before + 1
     assert high_watermarks(open_service(), partitions) == [3, 5, 7]
     assert lock.is_done
+
+
+def test_whoever_commits_counts_no_replica_that_the_process_which_queued_found_bad(
+    open_service, partitions
+):
+    first, second, _ = partitions
+    queued = []
+
+    def queue(encoded_reports):
+        queued.append(encoded_reports())
+        return nullcontext(HeldLock())
+
+    waiting = open_service(acquire_lock=queue)
+    waiting.suspects = lambda: frozenset({IN_SYNC.uuid_of(3)})
+    conclude(waiting, all_at(second, 5))
+    holder = open_service(acquire_lock=lambda _: nullcontext(HeldLock(*queued)))
+
+    conclude(holder, all_at(first, 3))
+
+    assert high_watermarks(open_service(), [first, second]) == [3, 0]
