@@ -9,7 +9,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -41,6 +41,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
 )
+from kafka_on_spark.ids import whole_number
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
@@ -73,6 +74,9 @@ PAUSE_MS_MAX = 1_000
 """Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
 
 STANDARD_INPUT: Final = "standard input"
+
+PROPERTIES: Final = ("acks", "batch.size", "linger.ms")
+"""Kafka's settings of a producer that are obeyed."""
 
 Topic = Annotated[str, typer.Option(metavar="NAME", help="The topic to append to.")]
 Files = Annotated[
@@ -119,6 +123,13 @@ Acks = Annotated[
         help="What acknowledges a record: all replicas in sync, or the leader alone.",
     ),
 ]
+ProducerProperty = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME=VALUE",
+        help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}.",
+    ),
+]
 
 
 @alone()
@@ -130,6 +141,7 @@ def produce(
     reader_property: ReaderProperty | None = None,
     partition: Partition | None = None,
     acks: Acks | None = None,
+    producer_property: ProducerProperty | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Append lines of standard input or of files to a topic, each as one record.
@@ -141,7 +153,8 @@ def produce(
     reader = properties_of(reader_property, "--property", READER_PROPERTIES)
     if reader and json:
         raise InvalidRequestError("--property is for lines, and not with --json: leave one out")
-    acks = check_acks(acks or "all")
+    client = properties_of(producer_property, "--producer-property", PROPERTIES)
+    acks = check_acks(acks or client.get("acks", "all"))
     if acks == "0":
         raise InvalidRequiredAcksError(
             "acks can't be 0, which waits for no answer, and produce says what was acknowledged:"
@@ -161,7 +174,13 @@ def produce(
         bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
         ending: BaseException | None = None
         try:
-            for chunk in Input(interrupts, bytes_max).lines(files or ["-"]):
+            source = Input(
+                interrupts,
+                bytes_max,
+                linger_ms=_number(client, "linger.ms", LINGER_MS),
+                chunk_bytes=_number(client, "batch.size", CHUNK_BYTES),
+            )
+            for chunk in source.lines(files or ["-"]):
                 appends.append_chunk(chunk)
         except (KafkaOnSparkError, KeyboardInterrupt) as error:
             ending = error
@@ -191,6 +210,19 @@ def _conclude(
         raise kind(f"{ending}; {before}")
 
 
+def _number(client: Mapping[str, str], name: str, default: int) -> int:
+    """Return a property that is a number.
+
+    Raises:
+        InvalidRequestError: It is none that is allowed.
+    """
+    given = client.get(name, str(default))
+    with suppress(ValueError):
+        if 0 <= (number := whole_number(given)) <= INT_MAX:
+            return number
+    raise InvalidRequestError(f"{name} can't be {given!r}: give a number from 0 to {INT_MAX}")
+
+
 # Input
 
 
@@ -212,10 +244,14 @@ class Input(NamedTuple):
     Attributes:
         interrupts: Interrupt the wait for more.
         bytes_max: What is longer can be no record, and is not read to its end.
+        linger_ms: A chunk ends so long after its first byte, if no more is there.
+        chunk_bytes: It ends at so many bytes.
     """
 
     interrupts: Interrupts
     bytes_max: int
+    linger_ms: int
+    chunk_bytes: int
 
     def lines(self, paths: Sequence[str]) -> Iterator[Chunk]:
         r"""Yield the lines of files, one file after the other; "-" is standard input. Lines end in
@@ -264,7 +300,7 @@ class Input(NamedTuple):
         more.register(descriptor, select.POLLIN)
         read_bytes = 0
         first_at_ms = None
-        while read_bytes < CHUNK_BYTES:
+        while read_bytes < max(self.chunk_bytes, 1):
             part = os.read(descriptor, READ_BYTES)
             if not part:
                 return True
@@ -273,9 +309,9 @@ class Input(NamedTuple):
             rest += part
             read_bytes += len(part)
             waited_ms = now_ms - first_at_ms
-            if waited_ms >= GATHER_MS_MAX:
+            if waited_ms >= max(GATHER_MS_MAX, self.linger_ms):
                 break
-            if not more.poll(max(LINGER_MS - waited_ms, 0)):
+            if not more.poll(max(self.linger_ms - waited_ms, 0)):
                 break
         return False
 

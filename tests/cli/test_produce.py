@@ -132,6 +132,10 @@ REFUSED = [
     (("--json", "--property", "parse.key=true"), "--property is for lines, and not with --json"),
     (("--property", "parse.keys=true"), "did you mean 'parse.key'"),
     (("--acks", "0"), "waits for no answer"),
+    (("--producer-property", "acks=0"), "waits for no answer"),
+    (("--producer-property", "retries=3"), "unknown property 'retries'"),
+    (("--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
+    (("--producer-property", "linger.ms=3000000000"), "linger.ms can't be '3000000000'"),
     (("--compression-codec", "gzip"), "No such option: --compression-codec"),
     (("-p", "3000000000"), "--partition"),
     (("/nowhere",), "/nowhere can't be read: No such file or directory"),
@@ -199,9 +203,9 @@ def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
     monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
     monkeypatch.setattr("kafka_on_spark.cli.produce.READ_BYTES", 2)
 
-    monkeypatch.setattr("kafka_on_spark.cli.produce.CHUNK_BYTES", 1)
+    small = ("--producer-property", "batch.size=1")
 
-    call("produce", "--topic", topic, file(b"a\nb\n"))
+    call("produce", "--topic", topic, *small, file(b"a\nb\n"))
     failing.clear()
 
     assert _values(cluster, topic) == [b"a", b"b"]

@@ -248,7 +248,10 @@ def _without(
         suspects=image.suspects,
     )
     if change is None or partition.merge(change).leader is None:
-        return f"none of brokers {sorted(left)} may lead: let one lead again that drains"
+        return (
+            f"none of brokers {sorted(left)} may lead: let one lead again that drains, or inspect"
+            " again what was found bad"
+        )
     return change
 
 
