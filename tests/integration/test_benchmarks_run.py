@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from math import isfinite
 
 import pytest
 
@@ -81,5 +82,5 @@ def test_a_measurement_runs_to_its_end_and_gives_its_rows(bench, monkeypatch, na
     rows = (DEFAULT | LONGER)[name](bench)
 
     assert rows
-    assert all(each.value >= 0 for each in rows)
+    assert all(isfinite(each.value) for each in rows)  # of so little, a difference may be noise
     assert all(each.peer_value is None or each.peer_value > 0 for each in rows)

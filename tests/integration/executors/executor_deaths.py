@@ -4,7 +4,6 @@ A task whose executor is killed goes on as a process without anybody that takes 
 while Spark runs its task again elsewhere.
 """
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -30,23 +29,6 @@ def die_once(mark: str, whom: str) -> None:
     except FileExistsError:
         return
     os.kill(pid, signal.SIGKILL)
-
-
-def die_and_tell(mark: str, deaths: int | None) -> None:
-    """Kill -9 this task's executor and then this worker, as if their machine stopped: the first
-    so many executors, or all. Which, they write down."""
-    pid = str(_executor_pid())
-    with open(mark, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        killed = file.read().split()
-        # Tasks that an executor does at once die together.
-        if pid not in killed:
-            if deaths is not None and len(killed) >= deaths:
-                return
-            file.write(f"{pid}\n")
-    for each in (int(pid), os.getpid()):
-        os.kill(each, signal.SIGKILL)
 
 
 def _executor_pid() -> int:
@@ -92,19 +74,9 @@ def fetch_and_die(order, *, options, mark: str, point: str):
     return result
 
 
-def command_and_die(order, options, *, mark: str, point: str, deaths: int | None):
-    """Do a command; the executor dies before it is done, or after."""
-    if point == "before":
-        die_and_tell(mark, deaths)
-    result = fetch_task(order, options)
-    if point == "after":
-        die_and_tell(mark, deaths)
-    return result
-
-
 def _copy_and_die(copy, mark):
-    def copy_and_die(store, source, target, segments, names=None):
-        copy(store, source, target, segments, names)
+    def copy_and_die(store, source, target, segments, names=None, **named):
+        copy(store, source, target, segments, names, **named)
         if segments:
             die_once(mark, EXECUTOR)
 

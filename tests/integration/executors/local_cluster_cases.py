@@ -16,18 +16,13 @@ import pytest
 from jobs import append, controller, replicate
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.spark.run import frames
-from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.spark.wiring import keeping
-from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
-from tests.cluster.disks import isr_of, new_disks, partition_of, values_of
+from tests.cluster.disks import isr_of, new_disks, values_of
 from tests.integration.executors.executor_deaths import (
-    command_and_die,
     fetch_and_die,
     rows_until_death,
     stage_and_die,
@@ -167,54 +162,6 @@ def test_the_jobs_run_there(spark, disks, tmp_path):
 
     assert (code, line[-17:]) == (0, "all are caught up")
     check_all(disks, range(200))
-
-
-def fenced_at(disks, number):
-    """Return the leadership that the table of a partition's leader knows, without asking it."""
-    image, partition = disks.cluster.image, partition_of(disks.cluster, "orders", number)
-    key = PartitionKey(image.topic("orders").topic_id, number)
-    address = address_of(image, key, partition, partition.leader)
-    replica_store.cache_clear()
-    return replica_store(StorageOptions()).open(address).load().leader_epoch
-
-
-@pytest.mark.parametrize(
-    "point, deaths",
-    [
-        pytest.param("before", 1, id="before it is done", marks=pytest.mark.long),
-        pytest.param("after", 1, id="when it is done", marks=pytest.mark.long),
-        pytest.param("before", None, id="each time", marks=pytest.mark.long),
-    ],
-)
-def test_a_command_to_new_leaders_whose_executor_is_killed_harms_nothing(
-    spark, disks, tmp_path, monkeypatch, point, deaths
-):
-    """Spark sends a command again; where it gives up, the command is lost, and no more than that."""
-    cluster, frame = disks.cluster, numbered(spark, COUNT, slices=TASKS)
-    cluster.append("orders", frame)
-    of_one = [n for n in range(PARTITIONS) if partition_of(cluster, "orders", n).leader == 1]
-    before = {n: partition_of(cluster, "orders", n).leader_epoch for n in of_one}
-    assert of_one, "each of three brokers leads one of four partitions at least"
-    mark = tmp_path / "mark"
-    dying = partial(command_and_die, mark=str(mark), point=point, deaths=deaths)
-    monkeypatch.setattr(keeping, "fetch_task", dying)
-
-    disks.take_away(1)
-    fenced = disks.fenced_in_time()
-
-    killed = mark.read_text().split()
-    assert fenced == (1,)
-    assert len(killed) == deaths if deaths else len(killed) > 1
-    for number in of_one:
-        epoch = partition_of(cluster, "orders", number).leader_epoch
-        assert epoch > before[number]
-        assert fenced_at(disks, number) == (epoch if deaths else before[number])
-    monkeypatch.undo()
-    cluster.append("orders", frame)
-    disks.give_back(1)
-    cluster.run_controller()
-    cluster.replicate()
-    check_all(disks, range(COUNT), range(COUNT))
 
 
 @pytest.mark.long
