@@ -10,6 +10,7 @@ from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     named,
+    named_partitions,
     named_topics,
     read_offsets,
 )
@@ -17,7 +18,7 @@ from kafka_on_spark.cli.options import Include, micros, numbers
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -41,6 +42,11 @@ def get_offsets(
     include: Include = None,
     partitions: Annotated[str, typer.Option(metavar="0,1", help="Only these partitions.")]
     | None = None,
+    topic_partitions: Annotated[
+        str,
+        typer.Option(metavar="A:0,B:1-3,C:2-", help="Partitions; a range excludes its end."),
+    ]
+    | None = None,
     exclude_internal_topics: Annotated[
         bool, typer.Option(help="Leave out internal topics.")
     ] = False,
@@ -56,7 +62,12 @@ def get_offsets(
 ) -> None:
     """Show log start, high watermark and log end of partitions, or the offsets of a time."""
     image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
-    names = _of_topics(image, topic, include, partitions)
+    if topic_partitions is None:
+        names = _of_topics(image, topic, include, partitions)
+    elif topic is None and include is None and partitions is None:
+        names = named_partitions(image, topic_partitions)
+    else:
+        raise InvalidRequestError("--topic-partitions names topics, too: give it alone")
     if exclude_internal_topics:
         names = [name for name in names if name.topic not in INTERNAL_TOPICS]
     if when not in (None, "earliest", "latest"):

@@ -63,6 +63,7 @@ REFUSALS = [
     (("leader-election", "--election-type", "preferred", "--topic", "nobody"), "there is no topic 'nobody'"),
     (("get-offsets", "--time", "yesterday"), "--time can't be 'yesterday'"),
     (("get-offsets", "--time", "2026-01-31T12:00:00"), "a time with its zone"),
+    (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "names topics, too: give it alone"),
     (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
     (("get-offsets", "--partitions", "77"), "none of the topics has a partition 77"),
     (("consumer-groups",), "choose one of --list, --describe, --delete, --delete-offsets, --remove-members, --reset-offsets"),
