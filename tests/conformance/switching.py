@@ -12,6 +12,17 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaOnSparkError
 
 
+def production_functions(package: str) -> set[str]:
+    """Return the places ("module:name") of the product's functions that modules of `package` use."""
+    return {
+        f"{each.__module__.removeprefix('kafka_on_spark.')}:{each.__qualname__}"
+        for name, module in list(sys.modules.items())
+        if name.startswith(package)
+        for each in vars(module).values()
+        if inspect.isfunction(each) and each.__module__.startswith("kafka_on_spark.")
+    }
+
+
 def switched_off(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` without its effect: no records, nothing found, no refusal, the opposite."""
 

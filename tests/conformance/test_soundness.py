@@ -17,7 +17,7 @@ from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
 from tests.conformance.loading import load_vectors
 from tests.conformance.runner import MismatchError, argument_names, run
-from tests.conformance.switching import nonsense_in
+from tests.conformance.switching import nonsense_in, production_functions
 
 RULES = read_rules()
 ROOT = Path(__file__).parents[2]
@@ -155,6 +155,28 @@ def test_nonsense_where_the_product_answers_is_noticed(kind, place):
     with nonsense_in(place):
         assert right
         assert not all(holds(vector) for vector in right)
+
+
+# The others that adapters use, found in what they import.
+OTHERS = production_functions("tests.conformance.") - {
+    place for places in ANSWERS.values() for place in places
+}
+
+# Of these no vector that is here tells whether their answer is right: their own tests do.
+UNHEARD = {
+    "controller.verdicts.conclusion:conclude",
+    "service.append.preconditions:check_min_isr",
+    "service.maintain.compaction:compact_replica",
+    "storage.identity.root_identity:prepare_root",
+}
+
+
+@pytest.mark.parametrize("place", sorted(OTHERS))
+def test_nonsense_of_each_other_function_that_adapters_use_is_noticed(place):
+    right = [vector for kind in SEEN for vector in right_of(kind)]
+
+    with nonsense_in(place):
+        assert all(holds(vector) for vector in right) == (place in UNHEARD)
 
 
 @pytest.mark.parametrize("kind", SEEN)
