@@ -44,8 +44,8 @@ class Setting:
     is_topic_setting: bool = False
 
 
-_NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
-_NOT_PREALLOCATED: Final = one_of("false", reason="segments are written whole, never grown")
+_NO_INDEX: Final = "there are no index files, since the Delta log knows each segment's offsets"
+_NOT_PREALLOCATED: Final = "segments are written whole, never grown"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _HOUR_MS: Final = 60 * 60 * 1000
 
@@ -107,7 +107,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "message.timestamp.before.max.ms": Setting(str(LONG_MAX), integer(0), True),
     "min.cleanable.dirty.ratio": Setting("0.5", ratio, True),
     "min.compaction.lag.ms": Setting("0", integer(0), True),
-    "preallocate": Setting("false", lambda text: _NOT_PREALLOCATED(text.strip().lower()), True),
+    "preallocate": Setting("false", one_of("false", reason=_NOT_PREALLOCATED), True),
     "segment.index.bytes": Setting("10485760", one_of("10485760", reason=_NO_INDEX), True),
     "segment.jitter.ms": Setting(
         "0",

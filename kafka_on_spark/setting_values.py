@@ -65,13 +65,15 @@ def list_of(*allowed: str) -> Callable[[str], str]:
 
 def one_of(*allowed: str, reason: str = "") -> Callable[[str], str]:
     """Return the parser of one of `allowed`. Source: ConfigDef.ValidString. `reason`: why another
-    value of Kafka's can't be obeyed."""
+    value of Kafka's can't be obeyed. Such a one is a number, a flag or a codec: blanks around it
+    and its case say nothing."""
     words = " or ".join(allowed) + (reason and f": {reason}")
 
     def parse(text: str) -> str:
-        if text not in allowed:
+        given = text.strip().lower() if reason else text
+        if given not in allowed:
             raise ValueError(words)
-        return text
+        return given
 
     return parse
 
