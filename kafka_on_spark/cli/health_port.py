@@ -44,7 +44,7 @@ def answer_probes(host: str, port: int, served: ServedCluster) -> str:
         exception_handlers={Exception: _failed},
     )
     taken = listening(host, port, what="the health port", options="--health-port or --health-host")
-    # What a client sends that is no HTTP is no line of the log.
+    # The log is not for clients that send something else than HTTP.
     server = HttpServer(app, log_level="critical")
     run = partial(server.run, sockets=[taken])
     threading.Thread(target=run, name="health", daemon=True).start()

@@ -83,7 +83,8 @@ def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
     A range excludes its end. Source: kafka-get-offsets --topic-partitions.
 
     Raises:
-        InvalidRequestError, UnknownTopicOrPartitionError: It is no such list, or names others.
+        InvalidRequestError: `text` is no such list.
+        UnknownTopicOrPartitionError: A topic or partition does not exist.
     """
     found: list[TopicPartition] = []
     for part in text.split(","):

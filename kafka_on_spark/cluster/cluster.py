@@ -673,8 +673,8 @@ class Cluster:
         of range, at `auto_offset_reset`: "earliest", "latest", or "none", which fails. Partitions
         that are added while it reads are read from their beginning. With `enable_auto_commit` it
         commits what was processed, at most each `auto_commit_interval_ms`, and when it is closed.
-        With it a member commits where it begins, too, as it takes a partition of which the group
-        has no offset.
+        A member then also commits where it begins, at each partition it takes that has no offset
+        of the group.
 
         A consumer of topics or a pattern with a `group` is a member of it from its first poll on:
         the members share out the partitions. It is told of those that come and go by `on_assigned`,
