@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.options import pairs
+from kafka_on_spark.log.view_table import hadoop_url
+from kafka_on_spark.spark.hadoop import reader_settings
 from kafka_on_spark.spark.session import build_session, register_data_source
-from kafka_on_spark.spark.view.hadoop import reader_settings
-from kafka_on_spark.storage.access.store_clients import PACKAGES
-from kafka_on_spark.storage.replicas.view_table import hadoop_url
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.store.roots import StorageOptions, normalize
+from kafka_on_spark.store.store_clients import PACKAGES
 
 Work = Callable[[SparkSession, Cluster], int]
 Round = Callable[[float], tuple[str, int]]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from kafka_on_spark import Cluster, KafkaOnSparkError, Record
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.pictures import grid_picture, timeline_picture
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.observe.pictures import grid_picture, timeline_picture
 
 COMMAND = "./spark-submit.sh jobs/failures.py"
 RACKS = {1: "north", 2: "north", 3: "south", 4: "south", 5: "west"}

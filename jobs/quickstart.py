@@ -33,9 +33,9 @@ from jobs.quickstart_run.steps import (
     wait_for_stream,
 )
 from kafka_on_spark import KafkaOnSparkError
-from kafka_on_spark.errors import InvalidRootError
+from kafka_on_spark.base.errors import InvalidRootError
 from kafka_on_spark.spark.session import build_session, register_data_source
-from kafka_on_spark.storage.roots.roots import is_local, normalize
+from kafka_on_spark.store.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000

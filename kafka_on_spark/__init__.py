@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 # another Python without this package. A notebook then needs no launcher.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-from kafka_on_spark.version import __version__
+from kafka_on_spark.base.version import __version__
 
 if TYPE_CHECKING:
-    from kafka_on_spark.cluster.cluster import Cluster
-    from kafka_on_spark.errors import KafkaOnSparkError
-    from kafka_on_spark.spark.format.query_lag import LagListener, lag
-    from kafka_on_spark.storage.staging.records import Record
+    from kafka_on_spark.base.errors import KafkaOnSparkError
+    from kafka_on_spark.cluster import Cluster
+    from kafka_on_spark.produce.records import Record
+    from kafka_on_spark.spark.query_lag import LagListener, lag
 
 __all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "__version__", "lag"]
 
 _PLACES: Final = {
-    "Cluster": "cluster.cluster",
-    "KafkaOnSparkError": "errors",
-    "LagListener": "spark.format.query_lag",
-    "Record": "storage.staging.records",
-    "lag": "spark.format.query_lag",
+    "Cluster": "cluster",
+    "KafkaOnSparkError": "base.errors",
+    "LagListener": "spark.query_lag",
+    "Record": "produce.records",
+    "lag": "spark.query_lag",
 }
 """Imported when first asked for: Spark starts a process for each run of a streaming query, which
 imports this package for its reader, while the query waits."""

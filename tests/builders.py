@@ -11,14 +11,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from kafka_on_spark.controller.partitions.election import Election, elect_leader, furthest_replica
-from kafka_on_spark.controller.partitions.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
-from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.ids import (
     LOST,
     NO_CHAIN,
     BrokerEpoch,
@@ -33,15 +26,22 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.controller.election import Election, elect_leader, furthest_replica
+from kafka_on_spark.controller.lost_replica_restore import WholeReplica
+from kafka_on_spark.log import replacing
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.producers import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
-from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
 
 TOPIC = "orders"
 TOPIC_ID = TopicId("11111111111111111111111111111111")

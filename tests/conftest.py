@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -127,12 +127,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = ordered(items)
 
 
+UNITS: Final = {
+    Path(__file__).parent / folder
+    for folder in (
+        "base",
+        "metadata",
+        "groups",
+        "log",
+        "node",
+        "controller",
+        "produce",
+        "consume",
+        "observe",
+    )
+}
+"""Folders of unit tests, whose folders within have tests of tables."""
+
+
 def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests in an order in which all processors have something to do, and nobody waits at the
     end.
 
     All that share the Spark session are one piece of work, the longest, and begin as soon as may be:
-    its last part, the other engines, opens the tables of tests/storage/delta, which go before it. What
+    its last part, the other engines, opens the tables of tests/store/delta, which go before it. What
     needs a processor all the time is spread evenly among what waits for most of its time, and so is
     what starts Spark for itself, the torture after the others: beside a session that begins, it would
     starve it. The unit tests, in short files, are last.
@@ -147,13 +164,13 @@ def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
         return taken
 
     placed: set[Path] = set()
-    delta = take(lambda path: "tests/storage/delta/" in path.as_posix())
+    delta = take(lambda path: "tests/store/delta/" in path.as_posix())
     engines = take(lambda path: path.name == "test_other_engines.py")
     sharing = take(shares_session)
     sessions = sorted(take(lambda path: "integration" in path.parts), key=_seconds, reverse=True)
     torture = sorted(take(lambda path: "torture" in path.parts), key=_seconds, reverse=True)
     computing = sorted(take(_computes), key=_seconds, reverse=True)
-    units = take(lambda path: "unit" in path.parts)
+    units = take(lambda path: path.parent in UNITS)
     waiting = take(lambda _: True)
     rest = _spread(waiting, computing, [*sessions, *torture])
     order = [*delta, *sharing, *engines, *rest, *units]

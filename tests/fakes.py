@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from uuid import uuid4
 
-from kafka_on_spark.controller.pace.sweep import SweepPosition
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
@@ -23,9 +22,11 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     ensure,
 )
-from kafka_on_spark.ids import DirectoryId, LeaderEpoch, MemberId, Offset
+from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset
+from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, is_segment_name
+from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producers import (
     ProducerEntries,
@@ -33,7 +34,6 @@ from kafka_on_spark.log.producers import (
     producers_file_number,
 )
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
-from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.merged_files import Borders, rewritten
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
 
 BEGINNING = "0" * 32
 _HEADER = (

@@ -1,8 +1,8 @@
 """Metadata roots for tests of hints: a cluster's voters are where a test says."""
 
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
-from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
+from kafka_on_spark.metadata.hint_file import HintRoots
+from kafka_on_spark.store.root_identity import META_PROPERTIES
+from kafka_on_spark.store.storage_options import StorageOptions
 
 
 def hint_roots(*roots):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 

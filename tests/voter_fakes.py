@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
@@ -18,7 +18,14 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.quorum.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.lookups import has_write
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.settings import QuorumSettings
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ConfigRecord,
@@ -27,13 +34,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     log_end_at,
 )
-from kafka_on_spark.raft.log.lookups import has_write
-from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
-from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
-from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.service.quorum.quorum_log import QuorumLog
-from kafka_on_spark.service.quorum.settings import QuorumSettings
 from tests.fakes import FakeClock
 
 STAMP = Stamp(time_ms=1_700_000_000_123)

@@ -6,12 +6,12 @@ import time
 from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Budget, Row, row
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
+from kafka_on_spark.controller.broker_changes import fence_broker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.opening import open_metadata
+from kafka_on_spark.store.roots import StorageOptions
 
 PARTITIONS = 10_000
 TIMEOUT_MS = 600_000

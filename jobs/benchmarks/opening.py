@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Budget, Row, row
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.ids import (
     BrokerId,
     DirectoryId,
     LeaderEpoch,
@@ -17,10 +17,10 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.storage.identity.root_identity import prepare_root
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.roots import StorageOptions
 
 COMMITS = 10_000
 RETAINED = 10

@@ -17,8 +17,8 @@ from jobs.benchmarks.report import Budget, Row, row
 from jobs.benchmarks.scale import work_in_process
 from jobs.benchmarks.small_append import VALUE
 from kafka_on_spark import Cluster
-from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.node.opening import open_metadata
+from kafka_on_spark.store.roots import StorageOptions
 
 VOTERS = 3
 APPENDS = 200
@@ -149,7 +149,7 @@ def _on_a_store() -> Row:
 
 @contextmanager
 def _on_slow_store(voters: int) -> Iterator[Cluster]:
-    from tests.storage.s3.faulty_s3 import faulty_s3  # no other measurement needs a store
+    from tests.store.s3.faulty_s3 import faulty_s3  # no other measurement needs a store
 
     with faulty_s3(bucket=f"voters-{voters}") as store:
         base = f"s3://{store.bucket}"

@@ -17,28 +17,28 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, register_broker
-from kafka_on_spark.controller.brokers.draining import drain_broker
-from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
-from kafka_on_spark.controller.result import ControllerResult, IdSource
-from kafka_on_spark.controller.topics.topics import create_topic
-from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey
+from kafka_on_spark.base.errors import NO_ERROR
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset, PartitionKey
+from kafka_on_spark.controller import lease
+from kafka_on_spark.controller.broker_changes import fence_broker, register_broker
+from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.draining import drain_broker
+from kafka_on_spark.controller.preferred_leaders import elect_preferred
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
-from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.probes import ProbeResult
-from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.node.opening import open_metadata
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.roots import StorageOptions
 
 BROKERS = 100
 TOPIC_PARTITIONS = 100_000

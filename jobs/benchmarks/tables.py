@@ -10,13 +10,13 @@ from uuid import uuid4
 
 from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Row, row
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import segment_name
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
-from kafka_on_spark.storage.replicas.replica_headers import HEADER_SCHEMA, TABLE_SCHEMA
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.replica_headers import HEADER_SCHEMA, TABLE_SCHEMA
+from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.roots import StorageOptions
 
 VERSIONS = (10, 1_000, 100_000)
 FILES = (10, 100, 1_000, 10_000)

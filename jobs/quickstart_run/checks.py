@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from jobs.quickstart_run.flights import IDENTITY
-from kafka_on_spark.raft.quorum.description import QuorumDescription
+from kafka_on_spark.metadata.quorum.description import QuorumDescription
 
 Places = npt.NDArray[np.int64]
 

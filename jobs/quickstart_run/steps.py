@@ -15,14 +15,14 @@ from jobs.quickstart_run.flights import appends_of, flight_records, read_flights
 from jobs.quickstart_run.run_folder import QuickstartError, RunFolder
 from jobs.quickstart_run.stream import Stream, seen_count, seen_records
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import ClusterNotFoundError
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.pictures import timeline_picture
+from kafka_on_spark.base.errors import ClusterNotFoundError
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.raft.quorum.description import QuorumDescription
-from kafka_on_spark.service.describe.descriptions import PartitionDescription
-from kafka_on_spark.service.describe.partition_history import HistoryEntry
-from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
+from kafka_on_spark.metadata.quorum.description import QuorumDescription
+from kafka_on_spark.observe.descriptions import PartitionDescription
+from kafka_on_spark.observe.partition_history import HistoryEntry
+from kafka_on_spark.observe.pictures import timeline_picture
+from kafka_on_spark.observe.replica_inspection import compare_replicas
 
 TOPIC: Final = "flights"
 PRODUCER_ID: Final = "quickstart"

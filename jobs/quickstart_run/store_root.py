@@ -6,8 +6,8 @@ takes a half-moved root for a disk that has lost its tables.
 
 from typing import Any, Final
 
-from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
-from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from kafka_on_spark.store.root_identity import META_PROPERTIES
+from kafka_on_spark.store.roots import StorageOptions, filesystem
 
 AWAY: Final = ".away"
 

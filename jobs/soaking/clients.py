@@ -22,8 +22,8 @@ from typing import Any, Final
 from jobs.soaking.folder import BROKERS, EVENTS, PARTITIONS, TABLE, TOPICS, SoakFolder
 from jobs.soaking.notes import SENT, NoteWriter, is_tombstone, key_of, runs_of, value_of
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.producing.producer import Producer
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.produce.producer import Producer
 
 log = logging.getLogger("kafka_on_spark.soak")
 

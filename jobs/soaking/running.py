@@ -26,7 +26,7 @@ from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, tenths_of
 from jobs.soaking.watching import look, running
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
 
 log = logging.getLogger("kafka_on_spark.soak")
 

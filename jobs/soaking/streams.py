@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.soaking.folder import COPIES, EVENTS, TABLE
 from jobs.soaking.notes import number_of, seen_in
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
+from kafka_on_spark.base.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.spark.session import build_session, register_data_source
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.options import AsOf, ClusterUrl, DryRun, Format, StorageOption, Yes
 from kafka_on_spark.cli.output import Output
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.errors import InvalidRequestError
 
 CHANGING: Final = ("dry_run", "yes")
 SHARED: Final[Mapping[str, Any]] = {"dry_run": DryRun, "yes": Yes, "as_of": AsOf}

@@ -4,15 +4,15 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.brokers.draining import registered_broker
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.service.describe.descriptions import describe_brokers
-from kafka_on_spark.storage.identity.root_identity import ROOT_MODE, check_reachable
-from kafka_on_spark.storage.roots.roots import normalize
+from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.observe.descriptions import describe_brokers
+from kafka_on_spark.store.root_identity import ROOT_MODE, check_reachable
+from kafka_on_spark.store.roots import normalize
 
 Broker = Annotated[int, typer.Option("--broker", "--id", help="The broker's id.")]
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import RootMode, pairs
 from kafka_on_spark.cli.output import Output, plural, say, write_answer, write_json, write_rows
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.store.root_identity import ROOT_MODE
 
 
 def create(

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.config import SETTINGS
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, pairs
 from kafka_on_spark.cli.output import write_rows
 from kafka_on_spark.cli.session import Change, Session
-from kafka_on_spark.config import SETTINGS
-from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
 _BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets

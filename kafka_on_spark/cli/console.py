@@ -11,8 +11,8 @@ from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.options import ClusterUrl, StorageOption
 from kafka_on_spark.cli.output import say
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.store.daemon_threads import DaemonThreads
 
 CLOSE_S: Final = 5.0
 """The cluster is closed within that time of the end, or the process ends without."""

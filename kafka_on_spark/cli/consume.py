@@ -14,6 +14,9 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import TopicPartition
+from kafka_on_spark.base.visible import visible
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     FLAGS,
@@ -28,15 +31,12 @@ from kafka_on_spark.cli.lines import (
 from kafka_on_spark.cli.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
 from kafka_on_spark.cli.output import note, plural
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.cluster.consuming.consumed import records_of
-from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
-from kafka_on_spark.query.subscription import Subscribe, SubscribePattern, partitions_of
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.visible import visible
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.consume.consumed import records_of
+from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.settings import EARLIEST, LATEST
+from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern, partitions_of
+from kafka_on_spark.store.clock import SystemClock
 
 SLICE_MS: Final = 500
 """So often a wait sees that the reader of the output has gone away."""

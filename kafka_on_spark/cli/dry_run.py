@@ -9,23 +9,23 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import NoReturn, TypeVar
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.cli.options import DryRunEnd
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.controller.commands import commands
-from kafka_on_spark.controller.commands.commands import Command
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.controller import commands
+from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.preparing_roots import found_at
+from kafka_on_spark.controller.preparing_voters import checked_voter
+from kafka_on_spark.metadata.quorum.voter_changing import voters_record
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
-from kafka_on_spark.service.quorum.voter_changing import voters_record
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
-from kafka_on_spark.spark.run.opening import metadata_log_of
-from kafka_on_spark.spark.wiring.accounts import COMMAND, DESCRIBE
-from kafka_on_spark.spark.wiring.preparing_roots import found_at
-from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
-from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
-from kafka_on_spark.storage.identity.root_identity import check_mode
-from kafka_on_spark.storage.roots.root_urls import one_root
-from kafka_on_spark.storage.roots.roots import normalize
+from kafka_on_spark.node.opening import metadata_log_of
+from kafka_on_spark.observe.dry_run import DryRunMetadata
+from kafka_on_spark.store.accounts import COMMAND, DESCRIBE
+from kafka_on_spark.store.random_ids import ID_SOURCE, new_uuid
+from kafka_on_spark.store.root_identity import check_mode
+from kafka_on_spark.store.root_urls import one_root
+from kafka_on_spark.store.roots import normalize
 
 T = TypeVar("T")
 

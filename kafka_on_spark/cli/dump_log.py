@@ -11,26 +11,26 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.visible import quoted, visible_json
 from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.lines import Content, content_as_json
 from kafka_on_spark.cli.options import FAILED, FOUND
 from kafka_on_spark.cli.output import Output, Shown, note, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.consuming.consumed import header_pairs
-from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.consume.consumed import header_pairs
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.storage.replicas.replica_inspection import (
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.observe.replica_inspection import (
     batch_flaw,
     batch_records,
     load_replica,
 )
-from kafka_on_spark.visible import quoted, visible_json
 
 COLUMNS: Final = (
     "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"

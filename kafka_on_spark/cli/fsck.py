@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.options import FOUND
 from kafka_on_spark.cli.output import Output, say, write_json, write_table
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.fsck.findings import FsckReport
+from kafka_on_spark.fsck.fsck_services import check_cluster
 
 
 @alone(is_open=False)

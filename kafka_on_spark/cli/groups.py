@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     named_partitions_of,
@@ -26,27 +28,25 @@ from kafka_on_spark.cli.output import (
     write_table,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.controller.commands.groups import deletable_partitions, saved_partitions
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.offsets.group_offsets import (
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.consume.group_offsets import (
     describe_group,
     describe_members,
     groups_of,
     state_of,
 )
-from kafka_on_spark.query.offsets.group_resets import (
+from kafka_on_spark.consume.group_resets import (
     Reset,
     Target,
     parse_datetime,
     parse_duration,
     plan_reset,
 )
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.replicas.replica_inspection import find_offset
+from kafka_on_spark.groups.groups import deletable_partitions, saved_partitions
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.observe.replica_inspection import find_offset
+from kafka_on_spark.store.clock import SystemClock
 
 STATE: Final = {"state": "Show the states of groups."}
 VIEWS: Final = {

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics
-from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.console.http_server import HttpServer, listening, shown
+from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.observe.openmetrics import OPENMETRICS, openmetrics
 
 log = logging.getLogger(__name__)
 

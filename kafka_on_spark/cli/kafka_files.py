@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
+from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import TopicPartition, whole_number
+from kafka_on_spark.base.stored_json import without_doubles
+from kafka_on_spark.base.visible import visible
 from kafka_on_spark.cli.options import numbers
-from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
-from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import TopicPartition, whole_number
+from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.stored_json import without_doubles
-from kafka_on_spark.visible import visible
+from kafka_on_spark.metadata.partition_names import partition_key
 
 V = TypeVar("V")
 

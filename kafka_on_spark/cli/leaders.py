@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import all_partitions, read_partitions
 from kafka_on_spark.cli.output import plural
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.partitions.recovery import leaderless
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.metadata.partition_names import partition_key
 
 
 @alone(*CHANGING)

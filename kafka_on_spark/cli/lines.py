@@ -18,15 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafka_on_spark.base.config import unknown_name
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.moments import EPOCH
+from kafka_on_spark.base.stored_json import without_doubles
+from kafka_on_spark.base.visible import quoted, visible_json
 from kafka_on_spark.cli.options import micros
-from kafka_on_spark.config import unknown_name
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.query.moments import EPOCH
-from kafka_on_spark.stored_json import without_doubles
-from kafka_on_spark.visible import quoted, visible_json
 
 if TYPE_CHECKING:
-    from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
+    from kafka_on_spark.consume.consumed import ConsumerRecord
 
 # Properties, and the escapes in them
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.visible import visible, visible_json, visible_lines
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.visible import visible, visible_json, visible_lines
 
 LEVEL_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_LEVEL"
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.options import DryRun
 from kafka_on_spark.cli.output import Output, write_answer, write_json, write_rows
@@ -18,11 +19,10 @@ from kafka_on_spark.cli.record_rows import (
     decided_rows,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.commands import expiry
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.controller import expiry
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.node.services import Services
 
 FILTERS: Final[Mapping[str, Any]] = {
     "topic": Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")],

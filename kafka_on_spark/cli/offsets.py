@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import INTERNAL_TOPICS, TopicPartition
 from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
@@ -18,13 +20,11 @@ from kafka_on_spark.cli.options import Include, micros, numbers
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import INTERNAL_TOPICS, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.service.describe.descriptions import offsets_of
-from kafka_on_spark.storage.replicas.replica_inspection import find_offset
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.observe.descriptions import offsets_of
+from kafka_on_spark.observe.replica_inspection import find_offset
 
 COLUMNS: Final = "topic partition log_start_offset high_watermark log_end_offset"
 AT_TIME_COLUMNS: Final = "topic partition offset"

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.moments import micros_of
 from kafka_on_spark.cli.output import Output
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.query.moments import micros_of
 
 ClusterUrl = Annotated[
     str,

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from kafka_on_spark.visible import visible, visible_json
+from kafka_on_spark.base.visible import visible, visible_json
 
 Row = Mapping[str, Any]
 Columns = str

@@ -16,6 +16,21 @@ from typing import Annotated, Any, Final, NamedTuple
 import pyarrow as pa
 import typer
 
+from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.config import check_acks
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    CommitOutcomeUnknownError,
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    InvalidTimestampError,
+    KafkaOnSparkError,
+    MessageTooLargeError,
+)
+from kafka_on_spark.base.ids import whole_number
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.setting_values import INT_MAX
 from kafka_on_spark.cli.actions import alone
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
@@ -28,35 +43,20 @@ from kafka_on_spark.cli.lines import (
 from kafka_on_spark.cli.options import INTERRUPTED, Quiet
 from kafka_on_spark.cli.output import Output, note, plural, say, write_json
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.config import check_acks
-from kafka_on_spark.controller.pace.back_off import pauses_ms
-from kafka_on_spark.errors import (
-    ClusterClosedError,
-    CommitOutcomeUnknownError,
-    InvalidRecordError,
-    InvalidRequestError,
-    InvalidRequiredAcksError,
-    InvalidTimestampError,
-    KafkaOnSparkError,
-    MessageTooLargeError,
-)
-from kafka_on_spark.ids import whole_number
+from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.append.produce.delivery import (
+from kafka_on_spark.produce.append_results import AppendResult
+from kafka_on_spark.produce.delivery import (
     TRY_MS_MIN,
     SlowWord,
     is_passing,
     may_stand,
 )
-from kafka_on_spark.service.append.produce.settings import LINGER_MS
-from kafka_on_spark.setting_values import INT_MAX
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.random_ids import new_uuid
-from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
+from kafka_on_spark.produce.settings import LINGER_MS
+from kafka_on_spark.produce.staging import INPUT_SCHEMA
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.random_ids import new_uuid
 
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,

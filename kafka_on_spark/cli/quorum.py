@@ -5,16 +5,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
 from kafka_on_spark.cli.output import write_answer, write_rows
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.raft.voter_set import Voter, majority_of
-from kafka_on_spark.spark.wiring.forcing import check_forcing
-from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
-from kafka_on_spark.storage.roots.root_urls import cluster_url
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.controller.forced_generation import check_forcing
+from kafka_on_spark.metadata.quorum.voter_set import Voter, majority_of
+from kafka_on_spark.store.root_identity import ROOT_MODE
+from kafka_on_spark.store.root_urls import cluster_url
 
 NEXT: Final = (
     "force again once an unreached broker is back, where processes of the old generation may go on,"

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     Assignment,
@@ -24,9 +25,8 @@ from kafka_on_spark.cli.output import (
     write_rows,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, list_reassignments
-from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
-from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.controller.reassignment import ReassignmentStatus, list_reassignments
+from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage
 
 LIST_COLUMNS: Final = (

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.cli.output import text_of
 from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.query.moments import time_of
 
 RECORD_COLUMNS: Final = "record_type cause fields"
 BATCH_COLUMNS: Final = f"metadata_offset batch_base_offset time {RECORD_COLUMNS}"

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import BrokerId, TopicPartition
 from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
 from kafka_on_spark.cli.options import FOUND, Include, Topics, numbers
@@ -18,12 +20,10 @@ from kafka_on_spark.cli.output import (
     write_rows,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.brokers.draining import registered_broker
-from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import BrokerId, TopicPartition
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.service.describe.sizes import replica_sizes
-from kafka_on_spark.storage.replicas.replica_inspection import compare_partition, load_replicas
+from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.observe.replica_inspection import compare_partition, load_replicas
+from kafka_on_spark.observe.sizes import replica_sizes
 
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"

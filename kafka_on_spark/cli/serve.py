@@ -12,9 +12,9 @@ from kafka_on_spark.cli import log_lines
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.log_lines import LogFormat
 from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
-from kafka_on_spark.cluster.serving import ServedCluster, ServingFailedError
-from kafka_on_spark.storage.roots.root_urls import cluster_url
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.roots import StorageOptions
 
 log = logging.getLogger(__name__)
 

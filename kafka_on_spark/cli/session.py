@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.visible import visible
 from kafka_on_spark.cli.options import DryRunEnd, moment, pairs
 from kafka_on_spark.cli.output import (
     Output,
@@ -17,10 +19,8 @@ from kafka_on_spark.cli.output import (
     write_json,
     write_table,
 )
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.storage.roots.roots import StorageOptions
-from kafka_on_spark.visible import visible
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.store.roots import StorageOptions
 
 if TYPE_CHECKING:
     from kafka_on_spark.cli.dry_run import DryRun

@@ -7,6 +7,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import (
+    InvalidRequestError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, numbers, pairs
@@ -20,20 +26,14 @@ from kafka_on_spark.cli.output import (
     write_rows,
 )
 from kafka_on_spark.cli.session import Change, Session
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.controller.partitions.partition_states import (
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.controller.partition_states import (
     PartitionState,
     stalled_on,
     states_of,
 )
-from kafka_on_spark.errors import (
-    InvalidRequestError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-)
-from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.service.describe.descriptions import PartitionOffsets
+from kafka_on_spark.observe.descriptions import PartitionOffsets
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 LOG_COLUMNS: Final = (

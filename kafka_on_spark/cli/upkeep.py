@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.actions import Action, alone, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FOUND, Include, Topics
@@ -19,7 +20,6 @@ from kafka_on_spark.cli.output import (
 )
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.console.cluster import group_view, groups_view, topic_view
+from kafka_on_spark.console.foresight import forecast_view
+from kafka_on_spark.console.grid import LiveGrid, grid_view
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
-from kafka_on_spark.console.views.cluster import group_view, groups_view, topic_view
-from kafka_on_spark.console.views.foresight import forecast_view
-from kafka_on_spark.console.views.grid import LiveGrid, grid_view
-from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.console.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.what_if.metadata_as_of import image_as_of
-from kafka_on_spark.service.what_if.what_if import forecast, who_dies
-from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.node.services import Services
+from kafka_on_spark.observe.metadata_as_of import image_as_of
+from kafka_on_spark.observe.what_if import forecast, who_dies
 
 COUNT: Final = 50
 IMAGES_MAX: Final = 16

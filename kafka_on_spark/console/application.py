@@ -17,15 +17,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kafka_on_spark.console.answers import Answer, Answers, Asked
-from kafka_on_spark.console.following import Follower
-from kafka_on_spark.console.streaming import Subscribers
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     GroupIdNotFoundError,
     InvalidRequestError,
     KafkaOnSparkError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.console.answers import Answer, Answers, Asked
+from kafka_on_spark.console.following import Follower
+from kafka_on_spark.console.streaming import Subscribers
 
 log = logging.getLogger(__name__)
 

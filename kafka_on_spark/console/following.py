@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.console.grid import LiveGrid, concerns, figures_view, grid_view
 from kafka_on_spark.console.streaming import SILENCE_MS, encode_event
-from kafka_on_spark.console.views.grid import LiveGrid, concerns, figures_view, grid_view
-from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
+from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.metadata.commit_wait import CommitWait
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.base.errors import InvalidRequestError
 
 GRACE_S: Final = 1
 """Answers under way have so long when a server ends."""

@@ -9,19 +9,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.cluster.consuming.consumed import header_pairs
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.consume.consumed import header_pairs
+from kafka_on_spark.consume.positions import TimeQuestion
+from kafka_on_spark.consume.time_lookup import time_lookup
+from kafka_on_spark.log.cuts import check_cut
+from kafka_on_spark.log.hashing import partitions_of_keys
+from kafka_on_spark.log.read_order import plan_read
+from kafka_on_spark.log.reader import read_rows
+from kafka_on_spark.log.reading import pass_deleted
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.offsets.positions import TimeQuestion
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.query.reads.cuts import check_cut
-from kafka_on_spark.query.reads.read_order import plan_read
-from kafka_on_spark.service.read.reading import pass_deleted
-from kafka_on_spark.spark.run.time_lookup import time_lookup
-from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.hashing import partitions_of_keys
-from kafka_on_spark.storage.replicas.reader import read_rows
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.node.services import Services
 
 COUNT_MAX: Final = 500
 SHOWN_BYTES_MAX: Final = 64 * 1024

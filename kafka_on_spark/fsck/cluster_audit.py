@@ -8,7 +8,17 @@ changed.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kafka_on_spark.audit.findings import (
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.fsck.compaction_checks import register_flaws
+from kafka_on_spark.fsck.contents import borders_of, compare_contents
+from kafka_on_spark.fsck.findings import (
     Coverage,
     Finding,
     FindingList,
@@ -16,34 +26,24 @@ from kafka_on_spark.audit.findings import (
     Place,
     in_order,
 )
-from kafka_on_spark.audit.history import FileEntry
-from kafka_on_spark.audit.metadata.metadata_checks import (
+from kafka_on_spark.fsck.metadata_archive import MetadataArchive, metadata_archives
+from kafka_on_spark.fsck.metadata_checks import (
     MetadataReplay,
     MetadataRows,
     is_expired,
     snapshot_flaw,
 )
-from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
-from kafka_on_spark.audit.metadata.registers import Register
-from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
-from kafka_on_spark.audit.replicas.contents import borders_of, compare_contents
-from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
-from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.errors import (
-    CorruptLogError,
-    InvalidRootError,
-    KafkaOnSparkError,
-    KafkaStorageError,
-)
+from kafka_on_spark.fsck.partition_checks import PartitionHistory, audit_partition
+from kafka_on_spark.fsck.partition_timeline import PartitionTimeline
+from kafka_on_spark.fsck.registers import Register
 from kafka_on_spark.fsck.replica_audit import AuditOrder
+from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.raft.voter_set import Voter
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.identity.root_identity import check_directory
-from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive, metadata_archives
+from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.root_identity import check_directory
+from kafka_on_spark.store.storage_options import StorageOptions
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
 

@@ -12,21 +12,21 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from kafka_on_spark.audit.findings import Finding, FindingList
-from kafka_on_spark.audit.history import FileEntry, TableCommit, TableDamage, TableStep
-from kafka_on_spark.audit.replicas.replica import PRODUCER_STATE, ReplicaReplay
-from kafka_on_spark.audit.trace import CheckedSegment, ContentSum, ReplicaTrace
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.fsck.archive import ReplicaArchive
+from kafka_on_spark.fsck.findings import Finding, FindingList
+from kafka_on_spark.fsck.replica import PRODUCER_STATE, ReplicaReplay
+from kafka_on_spark.fsck.trace import CheckedSegment, ContentSum, ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
-from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
-from kafka_on_spark.storage.replicas.replica_log import configuration_of
+from kafka_on_spark.log.replica_log import configuration_of
+from kafka_on_spark.store.delta.history import FileEntry, TableCommit, TableDamage, TableStep
 
 READS_MAX: Final = 20
 """How often the log is read on for files that are gone, at most: they stay there for

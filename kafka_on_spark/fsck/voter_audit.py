@@ -10,24 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 
-from kafka_on_spark.audit.findings import Coverage, Finding, FindingList, Place
-from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
-from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows, is_expired
-from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
-from kafka_on_spark.audit.metadata.voter_checks import (
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ProtocolError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, Place
+from kafka_on_spark.fsck.metadata_archive import MetadataArchive
+from kafka_on_spark.fsck.metadata_checks import MetadataRows, is_expired
+from kafka_on_spark.fsck.metadata_table import MetadataTableReplay
+from kafka_on_spark.fsck.voter_checks import (
     VoterFlaw,
     committed_flaws,
     content_flaws,
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.audit.metadata.voter_trace import VoterTrace
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ProtocolError
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.raft.quorum.leader_view import LeaderView
-from kafka_on_spark.raft.voter_set import Voter
-from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive
+from kafka_on_spark.fsck.voter_trace import VoterTrace
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView
+from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.store.delta.history import FileEntry, TableDamage, TableStep
 
 
 class VoterReader:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.state import ReplicaIdentity
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

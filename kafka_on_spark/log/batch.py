@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 
 SEGMENTS_A_BATCH_MAX: Final = 2**15
 """Segments of one batch. A batch is added by one commit, so it can't be spread over several as a

@@ -13,8 +13,8 @@ from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as as_json
 from typing import Final
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import NO_CHAIN, ChainDigest, TopicId
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import NO_CHAIN, ChainDigest, TopicId
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import LogPart
 

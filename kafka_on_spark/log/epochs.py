@@ -8,8 +8,8 @@ ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache)
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 

@@ -4,13 +4,13 @@ The order of the checks is part of the protocol: a request with a wrong epoch is
 before anything else, because its sender must refresh first. Source: Partition.getLocalLog.
 """
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import TIME_MS_END, Batch, Segment
 
 OFFSETS_MAX: Final = 2**31 - 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import ReplicaState
 

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
     KafkaStorageError,
@@ -18,10 +18,9 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
     ensure,
 )
-from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment, StagedBatch, with_offsets
 from kafka_on_spark.log.chain import check_chain
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producer_state import (
@@ -36,6 +35,7 @@ from kafka_on_spark.log.producers import (
     not_above,
     united,
 )
+from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CorruptLogError,
     DuplicateSequenceError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     UnknownProducerIdError,
 )
-from kafka_on_spark.ids import LeaderEpoch, ProducerEpoch
+from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.log.batch import (
     Batch,
     ProducerStamp,

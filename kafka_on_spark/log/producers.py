@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import Offset, ProducerEpoch
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import LogPart
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
     ChainDigest,
@@ -23,9 +23,9 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.log.batch import Batch, uuid_in_name
 from kafka_on_spark.log.chain import chained, check_chain
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
 
 FILES_A_CHANGE_MAX: Final = 2**14
 """Files that a change adds or drops, where the rest can follow in another one: each takes 700 bytes

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId
+from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, DirectoryId
 
 
 class BrokerState(Enum):

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.metadata.records import (
     OffsetCommitRecord,

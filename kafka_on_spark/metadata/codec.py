@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.group_records import (
     GroupAssignmentRecord,

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import groupby, repeat
 from typing import Any, Final
 
-from kafka_on_spark.ids import KEEP
+from kafka_on_spark.base.ids import KEEP
 from kafka_on_spark.metadata.codec import decode
 from kafka_on_spark.metadata.columns import Memo, construct_many
 from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction

@@ -6,8 +6,8 @@ Apart from the registration, since most partitions are not compacted and share o
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Compaction:
     """The offsets of one compaction decision. None falls, but by an unclean election.
 
     What a replica keeps is a function of its log, `compacted_below` and `tombstones_below`: see
-    `log.compaction.flaws`. They only rise, so it does not matter which decisions a replica applies
+    `log.flaws`. They only rise, so it does not matter which decisions a replica applies
     on the way to the newest.
 
     Attributes:

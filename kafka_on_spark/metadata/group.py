@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_on_spark.ids import AWAY, NO_EPOCH, GroupEpoch, MemberId, PartitionKey
+from kafka_on_spark.base.ids import AWAY, NO_EPOCH, GroupEpoch, MemberId, PartitionKey
 from kafka_on_spark.metadata.group_records import (
     GroupAssignmentRecord,
     GroupMemberRecord,

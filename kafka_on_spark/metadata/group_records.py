@@ -6,7 +6,7 @@ A heartbeat is no record. A group exists while it has members; its offsets outli
 
 from dataclasses import dataclass
 
-from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey
+from kafka_on_spark.base.ids import GroupEpoch, MemberId, PartitionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

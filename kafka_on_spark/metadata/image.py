@@ -9,14 +9,14 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from kafka_on_spark.config import Settings
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import (
     HistoryExpiredError,
     InvalidTopicError,
     UnknownTopicOrPartitionError,
     ensure,
 )
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.ids import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter, le
 from typing import Any, Final, Self
 
-from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import (
     KEEP,
     LOST,
     NO_CHAIN,

@@ -9,7 +9,7 @@ in any of them or have a replica of any, so that a search skips the other chunks
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Final
 
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 CHUNK_BITS: Final = 10

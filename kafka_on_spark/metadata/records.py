@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.ids import (
     BrokerEpoch,
     BrokerId,
     ChainDigest,

@@ -6,7 +6,7 @@ The inverse of replay: what is folded in here must come out of replay as it was.
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
-from kafka_on_spark.ids import ProducerEpoch, TopicId
+from kafka_on_spark.base.ids import ProducerEpoch, TopicId
 from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.group import rebuilding_records
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage

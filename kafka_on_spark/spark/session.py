@@ -104,7 +104,7 @@ def register_data_source(session: SparkSession) -> None:
     source that Spark has found itself stays as it is.
     """
     # In the function: it brings Arrow and deltalake, which a session does not need.
-    from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
+    from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
 
     try:
         session.dataSource.register(KafkaOnSparkDataSource)

@@ -7,7 +7,7 @@ Delta of another line fails in Java.
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.base.errors import InvalidRequestError
 
 SUPPORTED: Final = {"4.2": "4.4"}
 """Lines of pyspark, each with the line of delta-spark whose jars are published for it."""

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     BrokerIdNotRegisteredError,
     DuplicateBrokerRegistrationError,
     InvalidConfigError,
@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import INTERNAL_TOPICS
+from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.records import TopicRecord
 from tests.bad_input.refusals import refused as refused_by
 from tests.cluster.disks import new_disks

@@ -8,15 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidRecordError,
     InvalidRequestError,
     InvalidRequiredAcksError,
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.storage.replicas.segments import HEADERS
-from kafka_on_spark.storage.staging.records import Record
+from kafka_on_spark.log.segments import HEADERS
+from kafka_on_spark.produce.records import Record
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRootError
+from kafka_on_spark.base.errors import InvalidRootError
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
 

@@ -7,9 +7,9 @@ import traceback
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.query.options.sink_options import parse_sink
-from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.consume.sink_options import parse_sink
+from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
 

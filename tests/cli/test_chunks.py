@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_on_spark.base.errors import MessageTooLargeError
 from kafka_on_spark.cli import produce
 from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.produce import Input
-from kafka_on_spark.errors import MessageTooLargeError
-from kafka_on_spark.service.append.produce.settings import LINGER_MS
+from kafka_on_spark.produce.settings import LINGER_MS
 
 
 def _lines(descriptor, bytes_max=1000):

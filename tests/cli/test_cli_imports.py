@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
+from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
 from tests.cli.conftest import ROOT, CommandLine
 from tests.cluster.disks import new_disks
 
@@ -31,12 +31,12 @@ FOREIGN = {
     "uvicorn",
 }
 KEEPING = {
-    "kafka_on_spark.spark.wiring.keeping",
-    "kafka_on_spark.spark.run.keeping_tasks",
-    "kafka_on_spark.service.control.controller_loop",
+    "kafka_on_spark.controller.keeping",
+    "kafka_on_spark.controller.keeping_tasks",
+    "kafka_on_spark.controller.controller_loop",
     "kafka_on_spark.fsck.cluster_audit",
-    "kafka_on_spark.service.replicate.replication_round",
-    "kafka_on_spark.storage.compaction.compactor",
+    "kafka_on_spark.controller.replication_round",
+    "kafka_on_spark.log.compactor",
 }
 OTHER_VERBS = {
     "kafka_on_spark.cli.dry_run",
@@ -44,8 +44,8 @@ OTHER_VERBS = {
     "kafka_on_spark.cli.serve",
     "kafka_on_spark.cli.reassignment",
 }
-APPENDING = {"kafka_on_spark.storage.staging.staging"}
-CONSUMING = {"kafka_on_spark.cluster.consuming.consumer", "kafka_on_spark.service.read.reading"}
+APPENDING = {"kafka_on_spark.produce.staging"}
+CONSUMING = {"kafka_on_spark.consume.consumer", "kafka_on_spark.log.reading"}
 NOT_NEEDED = FOREIGN | KEEPING | OTHER_VERBS
 
 
@@ -98,7 +98,7 @@ def test_nor_does_a_verb_that_opens_a_checkpoint_of_the_metadata():
 
         modules = imported(CommandLine(str(disks.metadata_root)), "brokers", "--list")
 
-    assert "kafka_on_spark.storage.delta.checkpoints" in modules
+    assert "kafka_on_spark.store.delta.checkpoints" in modules
     assert "pyarrow.compute" not in modules
 
 
@@ -111,9 +111,7 @@ def test_the_version_is_said_without_any_verb():
     )
 
     assert done.stdout.startswith(b"kafka-on-spark ")
-    assert {"kafka_on_spark.cluster.cluster", *NOT_NEEDED} & set(done.stderr.decode().split()) == (
-        set()
-    )
+    assert {"kafka_on_spark.cluster", *NOT_NEEDED} & set(done.stderr.decode().split()) == (set())
 
 
 def test_importing_the_package_imports_little_else():
@@ -126,4 +124,4 @@ def test_importing_the_package_imports_little_else():
     )
 
     ours = {each for each in done.stdout.decode().split() if each.startswith("kafka_on_spark.")}
-    assert ours == {"kafka_on_spark.version"}
+    assert ours == {"kafka_on_spark.base.version"}

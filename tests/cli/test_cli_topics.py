@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.cluster import Cluster
 
 
 def rows(text):

@@ -7,8 +7,8 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.cli import consume
-from kafka_on_spark.cluster.consuming import consumer as consumers
-from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.consume import consumer as consumers
+from kafka_on_spark.consume.consumer import Consumer
 from tests.cluster.disks import records
 
 

@@ -20,7 +20,7 @@ from tests.pages import blocks
 TELLING = """
 import os
 from kafka_on_spark.cli.application import main
-from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.consume.consumer import Consumer
 
 def telling(consumer, timeout_ms, poll=Consumer.poll):
     rows = poll(consumer, timeout_ms)

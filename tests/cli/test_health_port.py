@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from kafka_on_spark.cli.health_port import answer_probes
-from kafka_on_spark.service.describe.metric import Metric
+from kafka_on_spark.observe.metric import Metric
 
 WAIT_S = 60
 

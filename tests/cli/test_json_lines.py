@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.cli.lines import json_form, parsed_json
-from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
+from kafka_on_spark.consume.consumed import ConsumerRecord
 from tests.examples import many
 
 # fmt: off

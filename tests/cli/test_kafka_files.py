@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     assignment_text,
     read_assignment,
@@ -12,9 +14,7 @@ from kafka_on_spark.cli.kafka_files import (
     read_partitions,
     read_topics,
 )
-from kafka_on_spark.controller.moves.reassignment_plan import assignment_as_dict
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
 
 ASSIGNMENT = {TopicPartition("flights", 1): [2, 3], TopicPartition("flights", 0): [1, 2]}
 

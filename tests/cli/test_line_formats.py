@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.lines import READER_PROPERTIES, line_parser, properties_of, unescaped
-from kafka_on_spark.errors import InvalidRequestError
 
 # fmt: off
 CASES = [

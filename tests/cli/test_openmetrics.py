@@ -2,10 +2,9 @@
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
-from kafka_on_spark.cluster.openmetrics import openmetrics
-from kafka_on_spark.ports.counting import COMMITS, PROBE_MS
-from kafka_on_spark.service.describe.counts import Counts
-from kafka_on_spark.service.describe.metric import (
+from kafka_on_spark.base.counting import COMMITS, PROBE_MS
+from kafka_on_spark.observe.counts import Counts
+from kafka_on_spark.observe.metric import (
     COUNTERS,
     DOMAINS,
     GAUGES,
@@ -14,6 +13,7 @@ from kafka_on_spark.service.describe.metric import (
     Metric,
     exported_name,
 )
+from kafka_on_spark.observe.openmetrics import openmetrics
 from tests.fakes import FakeClock
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="é\u202e'

@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli.consume import start_offset
 from kafka_on_spark.cli.lines import FLAGS, form_of, properties_of
-from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.consume.consumed import ConsumerRecord
 
 HEADERS = [("h", b"1"), ("i", None)]
 RECORD = ConsumerRecord("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS, 58)

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.cli.lines import line_parser
-from kafka_on_spark.cli.produce import Appends, Chunk
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterClosedError,
     InvalidRequestError,
     KafkaStorageError,
@@ -15,8 +13,10 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     RootFullError,
 )
-from kafka_on_spark.service.append.produce.delivery import SILENT_MS
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.cli.lines import line_parser
+from kafka_on_spark.cli.produce import Appends, Chunk
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.produce.delivery import SILENT_MS
 from tests.fakes import FakeClock
 
 LED = SimpleNamespace(leader=1)

@@ -13,17 +13,16 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.brokers import silence
-from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.errors import ClusterClosedError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller import preparing_voters, silence
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.spark.wiring import preparing_voters
-from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.access.storage_options import is_local
-from kafka_on_spark.storage.identity import root_identity
-from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.node.services import Services
+from kafka_on_spark.store import root_identity
+from kafka_on_spark.store.root_identity import META_PROPERTIES
+from kafka_on_spark.store.storage_options import is_local
 from tests.cluster.folders import quick_folder
 
 FAST = {
@@ -56,7 +55,7 @@ def one_race_a_device() -> Iterator[None]:
     """Have this process race once on a file system, and not for each root of each cluster.
 
     The races take three quarters of a creation. That they are run, and what they find, is tested in
-    tests/storage.
+    tests/store.
     """
     race = root_identity.test_conditional_puts
 

@@ -22,7 +22,7 @@ from tests.cluster.folders import quick_folder
 
 SECONDS = 300
 
-PRELOADED = ["tests.cluster.disks", "tests.storage.committers"]
+PRELOADED = ["tests.cluster.disks", "tests.store.committers"]
 """What any process runs that a test starts so. A process of tests has one server, which has imported
 what the first test asked for: all else, each process that it starts would import anew."""
 

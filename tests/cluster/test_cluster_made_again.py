@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CorruptLogError,
     InvalidRootError,
 )
+from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
-from kafka_on_spark.spark.format.source import StreamReader
-from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
-from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.node.opening import Awaits
+from kafka_on_spark.produce.multi_topic import MultiTopicOrder
+from kafka_on_spark.spark.multi_topic_tasks import TopicOrders
+from kafka_on_spark.spark.source import StreamReader
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
 from tests.cluster.folders import quick_folder
 

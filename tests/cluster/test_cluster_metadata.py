@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateBrokerRegistrationError,
     InconsistentClusterError,
     InconsistentClusterIdError,
@@ -11,8 +11,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, Disks, files_below, records, values_of
 from tests.cluster.folders import quick_folder
 

@@ -8,11 +8,11 @@ from threading import Barrier
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.base.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.cli.options import mode_of
-from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.identity import metadata_root
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
+from kafka_on_spark.metadata import metadata_root
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log, create_voter
+from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
 

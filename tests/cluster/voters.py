@@ -5,8 +5,8 @@ they bring up the other voters, and may come to one late on a busy machine.
 """
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.service.quorum.voter_tables import follow
-from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.metadata.quorum.voter_tables import follow
+from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.serving.processes import wait_for
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from tests.builders import KEY
 from tests.conformance.world import World
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore, folder

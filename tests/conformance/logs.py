@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.epochs import EpochEntry, EpochHistory
 from kafka_on_spark.log.state import ReplicaState

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CorruptLogError,
     DuplicateSequenceError,
     InvalidTopicError,

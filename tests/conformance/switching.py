@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.metadata.result import ControllerResult
 
 
 def production_functions(package: str) -> set[str]:

@@ -3,21 +3,21 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafka_on_spark.controller.partitions.high_watermark import advance_high_watermark
-from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import ConfigRecord, Record
-from kafka_on_spark.service.replicate.fetching.fetch_reports import (
+from kafka_on_spark.log.fetch_reports import (
     ends_alike,
     missing_batches,
     partition_report,
     state_report,
 )
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.high_watermark import advance_high_watermark
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import ConfigRecord, Record
 from tests.builders import KEY, address, disk, identity, image_of, partition
 from tests.committing import committed
 from tests.conformance.logs import batch_of, in_chain

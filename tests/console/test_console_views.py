@@ -6,28 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.console.views import timeline
-from kafka_on_spark.console.views.cluster import (
+from kafka_on_spark.base.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.console import timeline
+from kafka_on_spark.console.cluster import (
     group_view,
     groups_view,
     topic_view,
 )
-from kafka_on_spark.console.views.foresight import forecast_view
-from kafka_on_spark.console.views.timeline import (
+from kafka_on_spark.console.foresight import forecast_view
+from kafka_on_spark.console.timeline import (
     History,
     moments_view,
     timeline_view,
 )
-from kafka_on_spark.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
-from kafka_on_spark.service.describe.partition_history import BrokerEvent
-from kafka_on_spark.service.what_if.what_if import forecast
+from kafka_on_spark.observe.partition_history import BrokerEvent
+from kafka_on_spark.observe.what_if import forecast
 from tests.builders import KEY, TOPIC_ID, image_of, partition
-from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
+from tests.observe.histories import LOSS_AND_RETURN, at, entry
 
 NOW_MS = round(at(30).timestamp() * 1000)
 ADDED = PartitionKey(TOPIC_ID, 1)

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.streaming import (
     QUEUE_MAX,
     Subscribers,
 )
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset
 from tests.builders import image_of, partition
 
 

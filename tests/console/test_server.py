@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.console.console import Console
-from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import new_disks, records
 from tests.console.browsers import console_of
 
@@ -183,8 +183,9 @@ HANGS = """
 import threading
 from kafka_on_spark.cli.application import main
 from kafka_on_spark.cli import console
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.console import answers, following
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.console import answers
+from kafka_on_spark.console import following
 
 def hang(*_, **__):
     print("hangs", flush=True)

@@ -9,29 +9,29 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.identity.root_identity import prepare_root
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
-from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.replicas.segments import (
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.log.folder_cleaning import FileReplicaFolders
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.replica_store import DeltaReplicaStore
+from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     begin_puts,
     ended,
     new_segment,
 )
-from kafka_on_spark.storage.roots.root_urls import cluster_url
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests import builders, fakes, forging
 from tests.cluster.folders import quick_folder
-from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
+from tests.store.s3.faulty_s3 import BUCKET, faulty_s3
 
 OPTIONS = StorageOptions()
 

@@ -1,9 +1,8 @@
 """Logs of real files, for suites that merge and clean them: each side of a contract makes them."""
 
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations, replacing
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.log.upkeep import replacing
 from tests.builders import NOW_MS
 
 EPOCH = LeaderEpoch(0)

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.service.replica.replica_operations import commit_decided
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.replica_log import TABLE_SCHEMA
+from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 
 OPTIONS = StorageOptions()

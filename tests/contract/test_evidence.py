@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
     KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.files import commit_files
-from kafka_on_spark.storage.delta.opening import LISTINGS_MAX
-from kafka_on_spark.storage.replicas import segments
-from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.replicas.segments import read_segment
-from kafka_on_spark.storage.roots.roots import RootFiles
+from kafka_on_spark.log import segments
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.segments import read_segment
+from kafka_on_spark.store.delta import commit_files, conditional_commit
+from kafka_on_spark.store.delta.opening import LISTINGS_MAX
+from kafka_on_spark.store.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write
 

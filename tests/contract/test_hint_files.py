@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
+from kafka_on_spark.store.roots import StorageOptions
 from tests.hints import hint_roots
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.log.merged_segment import Border
 from tests.contract.logs import EPOCH, append, created, merge, names_of, rewrite
-from tests.storage.s3.faulty_s3 import Kind
+from tests.store.s3.faulty_s3 import Kind
 
 
 @pytest.fixture

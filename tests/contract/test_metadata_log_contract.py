@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, InconsistentClusterError
-from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.base.errors import CommitConflictError, InconsistentClusterError
+from kafka_on_spark.base.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ConfigRecord,

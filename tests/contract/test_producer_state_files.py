@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import Offset, ReplicaUuid
-from kafka_on_spark.log import operations
+from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.ids import Offset, ReplicaUuid
+from kafka_on_spark.log import operations, producer_files
+from kafka_on_spark.log.producer_files import decode_producers, write_producers
 from kafka_on_spark.log.producers import ProducersFile, producers_file_name
-from kafka_on_spark.storage.replicas import producer_files
-from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
-from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.replica_log import PRODUCER_DIGEST, PRODUCER_STATE
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.replica_log import PRODUCER_DIGEST, PRODUCER_STATE
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.log import operations
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.log import merged_files, operations
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.storage.replicas.merging import merged_files
 from tests.builders import disk, stamp
 from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
 from tests.fakes import MemoryReplicaFolders
-from tests.storage.s3.faulty_s3 import Kind
+from tests.store.s3.faulty_s3 import Kind
 
 ORPHAN = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
 

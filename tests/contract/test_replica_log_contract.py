@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
-from kafka_on_spark.log import operations, producer_state
-from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.base.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import DirectoryId, Offset, PartitionKey
+from kafka_on_spark.log import operations, producer_state, replacing
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.upkeep import replacing
+from kafka_on_spark.log.progress import CompactionProgress
 from tests.builders import NOW_MS, batch, disk, entry, log, merged, staged, stamp, text_of, uuid_on
 
 CHAIN = log("0:xyz").chain_digest

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from tests.builders import disk
 
 

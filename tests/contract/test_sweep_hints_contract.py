@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, SweepPosition
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import PartitionKey, TopicId
+from kafka_on_spark.controller.sweep import AGAIN_MAX, SweepPosition
+from kafka_on_spark.controller.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
 from tests.fakes import MemorySweepHints
 from tests.hints import hint_roots
 

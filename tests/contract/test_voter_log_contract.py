@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -10,12 +10,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.metadata.quorum.appending import append
+from kafka_on_spark.metadata.quorum.following import adopt, fetch
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.voter_table import TableChange
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.tables.appending import append
-from kafka_on_spark.raft.tables.following import adopt, fetch
-from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.roots import StorageOptions
 from tests.contract.voter_roots import (
     create_roots,
     created_roots,
@@ -23,7 +23,7 @@ from tests.contract.voter_roots import (
     lose_tail,
     memory_roots,
 )
-from tests.storage.s3.faulty_s3 import BUCKET
+from tests.store.s3.faulty_s3 import BUCKET
 from tests.voter_fakes import STAMP, VoterFault, key_of, settings_of
 
 

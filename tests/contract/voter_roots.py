@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.metadata.metadata_creation import create_voter
+from kafka_on_spark.metadata.metadata_root import identity_of
+from kafka_on_spark.metadata.quorum.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.following import adopt, fetch
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import TableChange
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
-from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
-from kafka_on_spark.raft.tables.following import adopt, fetch
-from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.raft.voter_set import Voter, VoterSet
-from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.identity.metadata_root import identity_of
-from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
-from kafka_on_spark.storage.metadata.metadata_creation import create_voter
-from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
-from kafka_on_spark.storage.roots.roots import RootFiles
+from kafka_on_spark.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.root_identity import META_PROPERTIES
+from kafka_on_spark.store.roots import RootFiles
 from tests.voter_fakes import STAMP, MemoryQuorum, MemoryVoterLog, VoterFault, bootstrap, voter_of
 
 

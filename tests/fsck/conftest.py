@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.store.delta import conditional_commit
 from tests.cluster.disks import Disks, patient_passes
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live

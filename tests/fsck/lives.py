@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.fsck.fsck_services import check_cluster
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.replica.replica_operations import commit_decided
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records
 
 TOPIC = "orders"

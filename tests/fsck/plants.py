@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
+from kafka_on_spark.log.replica_headers import added_files, removed_files
+from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
-from kafka_on_spark.storage.delta.files.actions import encode_commit
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replicas.replica_headers import added_files, removed_files
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.delta.actions import encode_commit
+from kafka_on_spark.store.roots import StorageOptions
 from tests.fsck.lives import TOPIC, Life, key_of, replica
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

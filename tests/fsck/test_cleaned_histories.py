@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.delta import log_cleaning
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_version
-from kafka_on_spark.storage.delta.log_cleaning import clean_log
-from kafka_on_spark.storage.delta.table_history import table_steps
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.store.delta import log_cleaning
+from kafka_on_spark.store.delta.delta_files import checkpoint_version, commit_version
+from kafka_on_spark.store.delta.log_cleaning import clean_log
+from kafka_on_spark.store.delta.table_history import table_steps
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.fsck.plants import found
 
 OPTIONS = StorageOptions()

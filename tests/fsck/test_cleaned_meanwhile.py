@@ -6,20 +6,20 @@ from unittest.mock import patch
 
 import pytest
 
-from kafka_on_spark.audit.findings import FindingList, Place
-from kafka_on_spark.audit.replicas.contents import compare_contents
-from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
-from kafka_on_spark.log.merging import merge_plan
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.fsck.archive import ReplicaArchive
+from kafka_on_spark.fsck.contents import compare_contents
+from kafka_on_spark.fsck.findings import FindingList, Place
+from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.metadata_archive import MetadataArchive
+from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.spark.run.opening import metadata_log_of
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import voter_upkeep
-from kafka_on_spark.storage.metadata.metadata_archive import MetadataArchive
-from kafka_on_spark.storage.replicas.archives.archive import ReplicaArchive
+from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import FAN_IN, PRICES, append_prices

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.errors import ClusterNotFoundError
+from kafka_on_spark.base.errors import ClusterNotFoundError
+from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
 from tests.fsck.plants import Plant, commit_records, flip_a_bit, found

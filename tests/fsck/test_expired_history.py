@@ -3,12 +3,11 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import HistoryExpiredError
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.metadata import metadata_service
-from kafka_on_spark.spark.run.opening import metadata_log_of
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.metadata import voter_upkeep
+from kafka_on_spark.base.errors import HistoryExpiredError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.metadata import metadata_service, voter_upkeep
+from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
-from kafka_on_spark.audit.metadata.registers import Register
-from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
-from kafka_on_spark.ids import PartitionKey, TopicPartition
-from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.storage.replicas.archives import audited_files
+from kafka_on_spark.base.ids import PartitionKey, TopicPartition
+from kafka_on_spark.fsck import audited_files
+from kafka_on_spark.fsck.compaction_checks import register_flaws
+from kafka_on_spark.fsck.partition_timeline import PartitionTimeline
+from kafka_on_spark.fsck.registers import Register
+from kafka_on_spark.log.progress import CompactionProgress
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import PRICES, counters_of, rewritten
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.storage.replicas.producer_files import write_producers
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.log.producer_files import write_producers
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import (
     APPENDS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.commands.expiry import reset_time
+from kafka_on_spark.controller.expiry import reset_time
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage

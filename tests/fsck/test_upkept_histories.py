@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
-from kafka_on_spark.storage.delta.log_cleaning import clean_log
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta.log_cleaning import clean_log
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import FAN_IN, PRICES, append_prices, live_with_upkeep

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.audit.metadata.voter_checks import (
+from kafka_on_spark.fsck.voter_checks import (
     committed_flaws,
     content_flaws,
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.audit.metadata.voter_trace import VoterCommit, VoterTrace
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 
 KEYS = [VoterKey(node, f"d{node}") for node in (1, 2, 3)]
 VOTERS = VoterSet.of(Voter(key, f"/m{key.node_id}") for key in KEYS)

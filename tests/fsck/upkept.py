@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.ids import ChainDigest, Offset
+from kafka_on_spark.base.ids import ChainDigest, Offset
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.log.borders import BORDERS, unpack_borders
+from kafka_on_spark.log.merged_files import encode_merged
 from kafka_on_spark.log.merged_segment import Border
-from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.storage.replicas.merging.borders import BORDERS, unpack_borders
-from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
-from kafka_on_spark.storage.replicas.segments import digest_of
+from kafka_on_spark.log.segments import digest_of
 from tests.cluster.disks import Disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.plants import Plant, edit_commit

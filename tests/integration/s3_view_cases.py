@@ -17,16 +17,16 @@ import pytest
 
 from jobs import append
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.cluster.format.test_sink_killed import Life
 from tests.integration.format.frames import bytes_of
 from tests.integration.test_append_job import DiedError, mortal
 from tests.pages import page
-from tests.storage.s3.faulty_s3 import faulty_s3
-from tests.storage.s3.object_stores import SECRET, two_stores
+from tests.store.s3.faulty_s3 import faulty_s3
+from tests.store.s3.object_stores import SECRET, two_stores
 
 ROOT = Path(__file__).parents[2]
 MASTER = os.environ.get("S3_VIEW_MASTER", "local[2]")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from jobs import append as job
-from kafka_on_spark.errors import DuplicateSequenceError
+from kafka_on_spark.base.errors import DuplicateSequenceError
 from tests.cluster.disks import new_disks
 from tests.cluster.format.test_sink_killed import Life, make_mortal
 from tests.cluster.mortal import KilledError

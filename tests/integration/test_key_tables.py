@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.base.errors import InvalidRequestError
 from tests.cluster.disks import new_disks
 
 pytestmark = pytest.mark.integration

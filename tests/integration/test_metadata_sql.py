@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.inspect import queries
+from kafka_on_spark.observe import queries
 from tests.cluster.disks import new_disks, records
 
 pytestmark = pytest.mark.integration

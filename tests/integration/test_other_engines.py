@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from tests.cluster.disks import new_disks, records
-from tests.storage.engines import (
+from tests.store.engines import (
     DRAWN_MAX,
     KeptTable,
     check_rules,
@@ -24,15 +24,15 @@ from tests.storage.engines import (
     check_with_delta_spark,
     check_with_polars,
 )
-from tests.storage.left_tables import LeftTables, distinct
-from tests.storage.tables import OPTIONS
+from tests.store.left_tables import LeftTables, distinct
+from tests.store.tables import OPTIONS
 
 pytestmark = pytest.mark.integration
 
 SEED = 15
 SPARK_DRAWN = 3
 POLARS_DRAWN = 2
-FOLDER = "tests/storage/delta/"
+FOLDER = "tests/store/delta/"
 
 AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 

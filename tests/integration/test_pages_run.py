@@ -6,7 +6,7 @@ import os
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.controller.brokers import silence
+from kafka_on_spark.controller import silence
 from tests.cluster.disks import JUDGED_MS_MAX
 from tests.pages import blocks, pages
 

@@ -12,12 +12,12 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_on_spark import KafkaOnSparkError
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
-from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.observe.replica_inspection import compare_replicas
+from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.integration.format.frames import bytes_of, numbered, sentence_of
-from tests.storage.s3.faulty_s3 import Kind
-from tests.storage.s3.object_stores import SECRET, lose, two_stores
+from tests.store.s3.faulty_s3 import Kind
+from tests.store.s3.object_stores import SECRET, lose, two_stores
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
-from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.integration.format.frames import source
 

@@ -9,16 +9,16 @@ disk's loss.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.controller.brokers.broker_changes import (
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.controller.broker_changes import (
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import RemoveProducerRecord
+from kafka_on_spark.metadata.result import ControllerResult
 from tests.search.replaying import Numbers
 from tests.search.world import NO_DISK, PARTITION_EPOCH, Disk, World
 

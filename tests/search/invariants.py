@@ -7,7 +7,7 @@ decides with: a rule of the product that is switched off must not take its check
 from dataclasses import dataclass
 from itertools import combinations
 
-from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep import checks

@@ -18,20 +18,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka_on_spark.controller.partitions import isr, recovery, reports
-from kafka_on_spark.controller.verdicts import conclusion
-from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.base.errors import NO_ERROR
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.controller import conclusion, isr, recovery
+from kafka_on_spark.controller.replication_round import ReplicationRound
+from kafka_on_spark.log import fetch as fetching
+from kafka_on_spark.log import fetch_reports, operations, truncation
 from kafka_on_spark.log.epochs import end_offset_for
-from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as image_module
+from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.append import appender, placing
-from kafka_on_spark.service.replicate.fetching import fetch as fetching
-from kafka_on_spark.service.replicate.fetching import fetch_reports
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.produce import appender, placing
 from tests.search import slots
 from tests.search.scope import Scope
 from tests.simulation.mutants import protocol_mutants as simulated

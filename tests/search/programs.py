@@ -11,18 +11,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.controller.creating_replicas import create_replica
+from kafka_on_spark.controller.inspecting_leaderless import inspect_replica, plan_inspections
+from kafka_on_spark.controller.recovery import elect_where_none, recover
+from kafka_on_spark.controller.replication_round import ReplicationRound
+from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.sweep_progress import SweepProgress
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Answers, _Pending
-from kafka_on_spark.service.append.preconditions import check_replicas
-from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
-from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
-from kafka_on_spark.service.replica.creating_replicas import create_replica
-from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondInspections
-from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.log.fetch import FetchResult, fetch
+from kafka_on_spark.produce.appender import Appender, AppendThreads, _Answers, _Pending
+from kafka_on_spark.produce.preconditions import check_replicas
+from kafka_on_spark.produce.stages import AnsweredPart, StagedPart
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.log.batch import ProducerStamp
 from tests.builders import brokers, stamp
 from tests.search.programs import Appending, Program, Recovering, Replicating

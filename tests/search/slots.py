@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.base.errors import CommitConflictError
 from tests.search.programs import LATE_MS, Appending, Program, Replicating, Retaining
 from tests.search.replaying import (
     MAIN,

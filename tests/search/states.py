@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.log.state import ReplicaState
 from tests.search.environment import Environment
 from tests.search.invariants import View, check

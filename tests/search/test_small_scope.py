@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_on_spark.ids import NO_CHAIN
+from kafka_on_spark.base.ids import NO_CHAIN
 from tests.search.late_reads import ENDED
 from tests.search.scope import Scope
 from tests.search.search import Search, search

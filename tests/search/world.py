@@ -7,13 +7,13 @@ process, what was committed so far, and what the environment may still do.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.errors import ImpossibleValueError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import ImpossibleValueError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.log.upkeep.cleaning import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (

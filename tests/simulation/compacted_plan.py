@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.service.maintain import compaction
+from kafka_on_spark.log import compaction
 from tests.simulation.plan import Compacting, Plan
 
 

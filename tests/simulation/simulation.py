@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kafka_on_spark.controller.commands import expiry
-from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.service.metadata import metadata_service
+from kafka_on_spark.controller import expiry
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.orphans import orphans_go
 from tests.simulation.checks.passes import Passes, append_without_a_disk

@@ -5,7 +5,7 @@ An effect is put on the disks by hand, as no correct protocol would put it.
 
 import pytest
 
-from kafka_on_spark.ids import LOST
+from kafka_on_spark.base.ids import LOST
 from tests.simulation.checks import invariants
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.partitions.log_start import LeaderLook, retain
-from kafka_on_spark.ids import NO_CHAIN
-from kafka_on_spark.log.upkeep.retention import limits_of
-from kafka_on_spark.log.upkeep.retention import retained as kept_of
+from kafka_on_spark.base.ids import NO_CHAIN
+from kafka_on_spark.controller.log_start import LeaderLook, retain
+from kafka_on_spark.log.retention import limits_of
+from kafka_on_spark.log.retention import retained as kept_of
 from kafka_on_spark.metadata.records import ConfigRecord
 from tests.simulation.mutants.retention_mutants import OTHER_LEADER
 from tests.simulation.mutants.stage import KEY, Stage

@@ -12,17 +12,15 @@ from unittest.mock import patch
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log import operations
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.log import fetch_reports, operations, read_order
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.query.reads import read_order
-from kafka_on_spark.query.reads.read_order import plan_reads
-from kafka_on_spark.service.append import acknowledging
-from kafka_on_spark.service.replicate.fetching import fetch_reports
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.read_order import plan_reads
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.produce import acknowledging
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
 from tests.torture.harness.checks.anomalies import find_anomalies
 from tests.torture.harness.checks.facts import facts_of

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from kafka_on_spark.audit.findings import Finding, Place
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
     KafkaStorageError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.append.plan.append_results import AppendResult, PartitionAppend
+from kafka_on_spark.base.ids import TopicPartition
+from kafka_on_spark.fsck.findings import Finding, Place
+from kafka_on_spark.produce.append_results import AppendResult, PartitionAppend
 from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.facts import outcomes_of
 from tests.torture.harness.clients.appending import AppendingClient, last_work

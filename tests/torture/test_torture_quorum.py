@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kafka_on_spark.errors import RequestTimedOutError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.errors import RequestTimedOutError
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,

@@ -3,10 +3,10 @@
 import json
 from datetime import UTC, datetime
 
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli import dump_log, replicas
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.storage.replicas.replica_inspection import batch_flaw
+from kafka_on_spark.observe.replica_inspection import batch_flaw
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

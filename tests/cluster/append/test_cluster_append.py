@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.cluster.consuming.consumed import header_pairs
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.storage.staging.records import Record
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.consume.consumed import header_pairs
+from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 
 MOMENT = datetime(2013, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)

@@ -3,16 +3,16 @@
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidPartitionsError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.storage.hashing import partitions_of_keys
-from kafka_on_spark.storage.staging.records import input_batches, table_of
-from kafka_on_spark.storage.staging.staging import stage_records
+from kafka_on_spark.log.hashing import partitions_of_keys
+from kafka_on_spark.produce.records import input_batches, table_of
+from kafka_on_spark.produce.staging import stage_records
 from tests.cluster.disks import die_after_one, isr_of, partition_of, values_of
 
 KEYS = [b"key-%d" % number for number in range(60)]

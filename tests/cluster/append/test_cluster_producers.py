@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.storage.staging.records import Record
+from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import die_after_one, records, values_of
 
 ROOT = Path(__file__).parents[3]

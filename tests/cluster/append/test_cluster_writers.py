@@ -6,8 +6,8 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from kafka_on_spark.errors import ProducerFencedError, UnexpectedOffsetError
-from kafka_on_spark.storage.staging.records import Record
+from kafka_on_spark.base.errors import ProducerFencedError, UnexpectedOffsetError
+from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 
 NAME = {"transactional_id": "etl"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.errors import InvalidRecordError
+from kafka_on_spark.base.errors import InvalidRecordError
 
 MIXED = [("k", "kept", 0), (None, "refused", 1)]
 

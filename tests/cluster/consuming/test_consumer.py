@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from tests.cluster.consuming.polled import SOON, values
 from tests.cluster.disks import records
 

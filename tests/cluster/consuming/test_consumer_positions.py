@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.cluster.consuming.consumer import Consumer, Handouts, OneCaller
-from kafka_on_spark.errors import OffsetOutOfRangeError
-from kafka_on_spark.service.consume.consuming import Consuming, Turn
+from kafka_on_spark.base.errors import OffsetOutOfRangeError
+from kafka_on_spark.consume.consumer import Consumer, Handouts, OneCaller
+from kafka_on_spark.consume.consuming import Consuming, Turn
 from tests.cluster.consuming.polled import SOON, drained, values
 from tests.cluster.disks import records
 

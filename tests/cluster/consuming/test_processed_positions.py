@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.errors import WakeupError
+from kafka_on_spark.base.errors import WakeupError
 from tests.cluster.consuming.polled import SOON
 from tests.cluster.disks import records
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.consuming.consumer import Handouts, OneCaller
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterClosedError,
     ConsumerClosedError,
     InvalidGroupIdError,
@@ -15,6 +14,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
+from kafka_on_spark.consume.consumer import Handouts, OneCaller
 
 
 def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic, monkeypatch):

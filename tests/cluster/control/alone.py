@@ -4,7 +4,7 @@ import json
 import os
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
 
 
 def _live(root: str, topic: str, number: int) -> None:

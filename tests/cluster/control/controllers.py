@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError, RequestTimedOutError
+from kafka_on_spark.base.errors import KafkaOnSparkError, NotControllerError, RequestTimedOutError
 from tests.cluster.scripts import Started
 
 TERM_S = 1.5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.errors import UnknownProducerIdError
+from kafka_on_spark.base.errors import UnknownProducerIdError
 from tests.cluster.disks import records, values_of
 
 

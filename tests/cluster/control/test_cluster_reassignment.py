@@ -5,12 +5,12 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.controller.reassignment import ReassignmentStatus
 from tests.cluster.disks import (
     isr_of,
     kept_disks,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidRequestError,
@@ -13,6 +12,7 @@ from kafka_on_spark.errors import (
     ReassignmentInProgressError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.controller.reassignment import ReassignmentStatus
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark import Cluster, Record
-from kafka_on_spark.errors import InvalidTimestampError
-from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.base.errors import InvalidTimestampError
+from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import new_disks, partition_of, values_of
 
 HOUR_MS = 3_600_000

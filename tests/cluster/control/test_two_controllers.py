@@ -10,17 +10,17 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.commands.commands import COMMANDS
-from kafka_on_spark.errors import TopicAlreadyExistsError
+from kafka_on_spark.base.errors import TopicAlreadyExistsError
+from kafka_on_spark.controller.commands import COMMANDS
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     ControllerRecord,
     TopicRecord,
 )
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.conftest import CONTROLLERS_SECONDS
 from tests.cluster.control.controllers import others
 from tests.cluster.disks import new_disks

@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from kafka_on_spark.errors import RequestTimedOutError
+from kafka_on_spark.base.errors import RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.spark.run import tasks
-from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.node import tasks
+from kafka_on_spark.store.deadlines import within
 from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.cluster.scripts import Started

@@ -6,15 +6,15 @@ Each is stopped right before a call to a real table, leadership moves on, and it
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.errors import FencedLeaderEpochError, NotControllerError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.errors import FencedLeaderEpochError, NotControllerError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.fetch_plan import plan_fetches
+from kafka_on_spark.log.fetch import fetch
+from kafka_on_spark.log.replica_store import DeltaReplicaStore
+from kafka_on_spark.log.segment_store import FileSegmentStore
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.replicate.fetching.fetch import fetch
-from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
-from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.control.frozen import (
     WAIT_S,
     Frost,

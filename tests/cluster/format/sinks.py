@@ -9,9 +9,8 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from kafka_on_spark.spark.format import sink
-from kafka_on_spark.spark.format.sink import BatchWriter, StreamWriter
-from kafka_on_spark.spark.run import multi_topic_tasks
+from kafka_on_spark.spark import multi_topic_tasks, sink
+from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from tests.cluster.disks import new_disks
 
 TYPES = {

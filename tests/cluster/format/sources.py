@@ -4,8 +4,8 @@ import pickle
 
 from pyspark import cloudpickle
 
-from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.spark.format.source import BatchReader, StreamReader
+from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.spark.source import BatchReader, StreamReader
 
 
 def options(disks, *, is_stream, **given):

@@ -5,7 +5,7 @@ import sys
 
 from pyspark import cloudpickle
 
-from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
+from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
 
 # Spark starts `python_streaming_source_runner`, which unpickles the source and asks its reader so.
 PLAN = """
@@ -26,13 +26,13 @@ SLOW = {
     "pyarrow.compute",
     "pyarrow.dataset",
     "deltalake",
-    "kafka_on_spark.cluster.cluster",
-    "kafka_on_spark.controller.verdicts.conclusion",
-    "kafka_on_spark.controller.pace.sweep",
+    "kafka_on_spark.cluster",
+    "kafka_on_spark.controller.conclusion",
+    "kafka_on_spark.controller.sweep",
     "kafka_on_spark.log.operations",
-    "kafka_on_spark.spark.wiring.services",
-    "kafka_on_spark.spark.format.sink",
-    "kafka_on_spark.storage.replicas.segments",
+    "kafka_on_spark.node.services",
+    "kafka_on_spark.spark.sink",
+    "kafka_on_spark.log.segments",
 }
 
 
@@ -46,7 +46,7 @@ def test_process_that_plans_a_stream_imports_only_what_plans_it(disks):
     tasks, modules = planned(source)
 
     assert tasks == 2
-    assert "kafka_on_spark.spark.format.source" in modules
+    assert "kafka_on_spark.spark.source" in modules
     assert SLOW & modules == set()
 
 

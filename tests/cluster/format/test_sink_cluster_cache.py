@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from kafka_on_spark.spark.format import cluster_cache, sink
-from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.node.services import Services
+from kafka_on_spark.spark import cluster_cache, sink
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
 

@@ -2,9 +2,9 @@
 
 from socket import gethostname
 
-from kafka_on_spark.service.append.plan.multi_topic import StagedTopic, encode_topic
-from kafka_on_spark.service.append.plan.stage_plan import StagedSegment
-from kafka_on_spark.spark.format.sink import StagedMessage, _reached_elsewhere
+from kafka_on_spark.produce.multi_topic import StagedTopic, encode_topic
+from kafka_on_spark.produce.stage_plan import StagedSegment
+from kafka_on_spark.spark.sink import StagedMessage, _reached_elsewhere
 from tests.builders import segment
 
 

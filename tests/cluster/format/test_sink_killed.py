@@ -10,7 +10,7 @@ from threading import Lock
 
 import pytest
 
-from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks
 from tests.cluster.format.sinks import Query
 from tests.cluster.mortal import KilledError

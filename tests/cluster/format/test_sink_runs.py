@@ -2,13 +2,13 @@
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ProducerFencedError,
     UnknownProducerIdError,
 )
-from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.spark.format import sink
-from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.spark import sink
+from kafka_on_spark.spark.shared_runs import LOCAL_DIRS
 from tests.cluster.disks import values_of
 from tests.cluster.format.sinks import (
     Query,

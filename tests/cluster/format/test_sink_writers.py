@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidRecordError,
     UnexpectedOffsetError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.spark.format.sink import BatchWriter
-from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.spark.sink import BatchWriter
+from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import PATIENCE_MS, isr_of, values_of
 from tests.cluster.format.sinks import (
     TYPES,
@@ -181,7 +181,7 @@ def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, giv
 
 def test_a_write_says_what_it_has_appended_and_what_it_has_found(disks, monkeypatch, caplog):
     rows = [[{"partition": n % 2, "value": b"%d" % n} for n in range(5)]]
-    caplog.set_level("INFO", "kafka_on_spark.spark.format.sink")
+    caplog.set_level("INFO", "kafka_on_spark.spark.sink")
 
     for _ in range(2):
         write_batch(disks, rows, monkeypatch, topic="one", producer_id="p", sequence=0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidRequestError,
     LogTruncatedError,
     UnknownTopicOrPartitionError,

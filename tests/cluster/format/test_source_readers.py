@@ -8,16 +8,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidRequestError,
     KafkaStorageError,
     LogTruncatedError,
     OffsetOutOfRangeError,
 )
-from kafka_on_spark.query.offsets.group_offsets import describe_group
-from kafka_on_spark.spark.format import source
-from kafka_on_spark.spark.format.source import BatchReader
-from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.consume.group_offsets import describe_group
+from kafka_on_spark.spark import source
+from kafka_on_spark.spark.source import BatchReader
+from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, stream, values
 
@@ -119,9 +119,7 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
     reader = stream(disks, kafka__group__id="g")
     disks.cluster.append("t", records(b"0"))
     start = reader.initialOffset()
-    monkeypatch.setattr(
-        "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
-    )
+    monkeypatch.setattr("kafka_on_spark.metadata.metadata_service.MetadataService.submit", away)
 
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text

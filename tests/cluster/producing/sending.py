@@ -2,7 +2,7 @@
 
 import time
 
-from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.produce.append_service import AppendService
 
 ANSWER = AppendService.answer_staged_topics
 WAIT_S = 120

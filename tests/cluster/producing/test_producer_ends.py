@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.producing import sender
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterClosedError,
     ProducerClosedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.produce import sender
+from kafka_on_spark.produce.append_service import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import wait_until
 
@@ -213,11 +213,9 @@ def test_a_process_that_ends_sends_for_a_moment(disks):
 
     done = run(
         disks,
-        "import logging\n"
-        "from kafka_on_spark.cluster.producing import sender\n"
+        "from kafka_on_spark.produce import sender\n"
         # Where the process hardly runs, the moment is longer, and calls to roots take long.
         f"sender.EXIT_SECONDS = {WAIT_S}\n"
-        "logging.getLogger('kafka_on_spark.storage.calls.slow_calls').disabled = True\n"
         "p = cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000)\n"
         "for n in range(1000): p.send('orders', None, str(n))\n",
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
     NotEnoughReplicasError,
@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.produce.append_service import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     BufferExhaustedError,
     InvalidConfigError,
     InvalidRecordError,
@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.query.moments import EPOCH
+from kafka_on_spark.base.moments import EPOCH
 from tests.cluster.disks import values_of
 
 NAIVE = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN
-from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.delivery import TRY_MS_MIN
+from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, send
 

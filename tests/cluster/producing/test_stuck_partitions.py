@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_on_spark.cluster.producing import sender
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InvalidTimestampError,
     KafkaStorageError,
     MessageTooLargeError,
     ProducerClosedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.produce import sender
+from kafka_on_spark.produce.append_service import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 

@@ -7,20 +7,20 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     DuplicateBrokerRegistrationError,
     InvalidRootError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
-from kafka_on_spark.spark.format.source import StreamReader
-from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
-from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.identity.root_identity import read_identity, write_obeyed
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.node.opening import Awaits
+from kafka_on_spark.produce.multi_topic import MultiTopicOrder
+from kafka_on_spark.spark.multi_topic_tasks import TopicOrders
+from kafka_on_spark.spark.source import StreamReader
+from kafka_on_spark.store.root_identity import read_identity, write_obeyed
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, files_below, records, values_of
 from tests.cluster.voters import bring_up, end_calls
 
@@ -105,7 +105,7 @@ def test_a_cluster_whose_disks_were_moved_is_opened_by_a_link_in_their_place(fol
 def test_a_root_that_is_no_voter_as_yet_leads_to_the_voters_beside_others_only(folder, monkeypatch):
     [root], _ = prod_and_trial(folder, 1)
     with Cluster.open(root) as cluster, monkeypatch.context() as patched:
-        changes = "kafka_on_spark.service.quorum.voter_changing.VoterChanges"
+        changes = "kafka_on_spark.metadata.quorum.voter_changing.VoterChanges"
         patched.setattr(f"{changes}.add", lambda self, voter, stamp: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             cluster.add_controller(folder / "new")

@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.spark.run import opening
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.metadata.hints import sweep_hint
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.controller import sweep_hint
+from kafka_on_spark.node import opening
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for

@@ -7,12 +7,11 @@ from functools import partial
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.partitions import forcing, recovery
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller import forced_elections, forcing, recovery
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.control import forced_elections
+from kafka_on_spark.metadata.result import ControllerResult
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.voters import bring_up, end_calls

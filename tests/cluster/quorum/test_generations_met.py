@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InconsistentClusterError
+from kafka_on_spark.base.errors import InconsistentClusterError
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.voters import bring_up

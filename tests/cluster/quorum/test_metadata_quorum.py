@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     InconsistentClusterIdError,
     InvalidRequestError,
@@ -13,9 +13,9 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for

@@ -5,13 +5,13 @@ import shutil
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     InvalidRequestError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.storage.identity.root_identity import read_generation
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.root_identity import read_generation
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.voters import bring_up
@@ -122,7 +122,7 @@ def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        place = "kafka_on_spark.service.control.forced_elections.ForcedElections.run"
+        place = "kafka_on_spark.controller.forced_elections.ForcedElections.run"
         patched.setattr(place, cut_off)
         with pytest.raises(KeyboardInterrupt):
             Cluster.force_controller(folder / "m3", 3)

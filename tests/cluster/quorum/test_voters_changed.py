@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateVoterError,
     InconsistentClusterIdError,
     InvalidRequestError,
@@ -14,14 +14,14 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.service.quorum.voter_changing import VoterChanges
-from kafka_on_spark.spark.run.opening import metadata_log_of
-from kafka_on_spark.spark.wiring.preparing_voters import prepare_voter
-from kafka_on_spark.storage.calls.deadlines import RootHangsError
-from kafka_on_spark.storage.identity import roots_apart
-from kafka_on_spark.storage.identity.metadata_root import read_identity
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.controller.preparing_voters import prepare_voter
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_root import read_identity
+from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
+from kafka_on_spark.node.opening import metadata_log_of
+from kafka_on_spark.store import roots_apart
+from kafka_on_spark.store.deadlines import RootHangsError
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.voters import end_calls
 
@@ -167,7 +167,7 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        changes = "kafka_on_spark.service.quorum.voter_changing.VoterChanges"
+        changes = "kafka_on_spark.metadata.quorum.voter_changing.VoterChanges"
         patched.setattr(f"{changes}.add", cut_off)
         with pytest.raises(KeyboardInterrupt):
             cluster.add_controller(folder / "m2")

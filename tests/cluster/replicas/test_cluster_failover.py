@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     KafkaStorageError,
     NotEnoughReplicasError,
 )

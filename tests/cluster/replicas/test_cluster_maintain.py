@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.storage.roots import roots
+from kafka_on_spark.store import roots
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 

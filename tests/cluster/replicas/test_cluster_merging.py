@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 

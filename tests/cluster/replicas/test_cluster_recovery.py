@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafka_on_spark.controller.term import Term
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
-from kafka_on_spark.service.control.term import Term
-from kafka_on_spark.storage.calls.random_ids import ID_SOURCE
+from kafka_on_spark.store.random_ids import ID_SOURCE
 from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}

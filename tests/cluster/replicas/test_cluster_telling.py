@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.compaction.compactor import FileCompactor
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.log.compactor import FileCompactor
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.fsck.findings import FsckReport
 from tests import forging
 from tests.cluster.disks import (
     PATIENCE_MS,

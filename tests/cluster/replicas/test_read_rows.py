@@ -5,13 +5,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.query.reads.read_order import plan_reads
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.replicas import reader
-from kafka_on_spark.storage.replicas.reader import read_rows
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log import reader
+from kafka_on_spark.log.read_order import plan_reads
+from kafka_on_spark.log.reader import read_rows
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 
 OPTIONS = StorageOptions()

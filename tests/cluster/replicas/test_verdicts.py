@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from kafka_on_spark.ids import LOST
-from kafka_on_spark.query.reads.read_order import plan_reads
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
-from kafka_on_spark.storage.replicas.reader import read_rows
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.base.ids import LOST
+from kafka_on_spark.controller.second_inspections import TaskFindings
+from kafka_on_spark.log.read_order import plan_reads
+from kafka_on_spark.log.reader import read_rows
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import (
     PATIENCE_MS,
     new_disks,

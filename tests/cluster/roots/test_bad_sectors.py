@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.store.delta import conditional_commit
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 REPOSITORY = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ VALUES = [b"%d" % number for number in range(4)]
 WORKING = """
 import json, sys, time
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
 
 answered, failures = 0, 0
 with Cluster.open(sys.argv[1]) as cluster:

@@ -7,15 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.cli.application import app
-from kafka_on_spark.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.access.credentials import NAMES_VARIABLE
-from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
-from tests.storage.s3.faulty_s3 import Kind
-from tests.storage.s3.object_stores import SECRET, refuse_all, two_stores
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.observe.replica_inspection import compare_replicas
+from kafka_on_spark.store.credentials import NAMES_VARIABLE
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from tests.store.s3.faulty_s3 import Kind
+from tests.store.s3.object_stores import SECRET, refuse_all, two_stores
 
 PATIENCE = 30
 """Tries of an append; under a storm, one or two are needed."""

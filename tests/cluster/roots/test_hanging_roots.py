@@ -15,8 +15,8 @@ from tests.cluster.scripts import SECONDS, printed_by
 PRELUDE = """
 import os, sys, threading, time
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.store import deadlines
 
 base = sys.argv[1]
 roots = {number: f"{base}/b{number}" for number in (1, 2, 3)}
@@ -107,7 +107,7 @@ def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadline
     lines = lines_of_an_interpreter(
         base,
         f"""
-        from kafka_on_spark.storage.replicas import segments
+        from kafka_on_spark.log import segments
         cluster.create_topic("mine", replica_assignment={{0: [1, 2], 1: [1, 3], 2: [3, 1]}},
             configs={{"min.insync.replicas": 1}})
         cluster.create_topic("alone", replica_assignment={{0: [3]}},
@@ -149,7 +149,7 @@ def test_delta_rs_that_hangs_is_left_behind(base):
         base,
         """
         import deltalake
-        from kafka_on_spark.storage.delta import conditional_commit
+        from kafka_on_spark.store.delta import conditional_commit
         conditional_commit.CHECKPOINT_INTERVAL = 2
         hung = []
         whole = deltalake.DeltaTable
@@ -259,7 +259,7 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
     lines = lines_of(
         base,
         """
-        from kafka_on_spark.storage.metadata import voter_log
+        from kafka_on_spark.metadata import voter_log
         # It goes when the newest commit was seen, and before its file is read.
         whole = voter_log.decode_file
         def away(content, path, **offsets):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.errors import RootFullError
+from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
 

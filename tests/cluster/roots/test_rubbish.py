@@ -10,15 +10,15 @@ import shutil
 
 import pytest
 
-from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.delta import conditional_commit, opening
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.delta import conditional_commit, opening
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of
 from tests.cluster.folders import quick_folder
 

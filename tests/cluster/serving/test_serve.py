@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from kafka_on_spark.cluster import serving
-from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.spark.wiring.keeping import Keeping
-from kafka_on_spark.storage.roots import local_changes
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.console import serving
+from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.controller.keeping import Keeping
+from kafka_on_spark.store import local_changes
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 

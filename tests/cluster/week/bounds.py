@@ -16,20 +16,20 @@ import pyarrow as pa
 from kafka_on_spark import Cluster
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.merging.merge_plan import FAN_IN, tier_of
+from kafka_on_spark.log.merge_plan import FAN_IN, tier_of
+from kafka_on_spark.log.merged_files import encode_merged, typed
 from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.replica_store import DeltaReplicaStore
+from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commits_in
-from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
-from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS_KEPT
-from kafka_on_spark.storage.metadata.voter_upkeep import MERGED_FILES_MIN
-from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, typed
-from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS_KEPT
+from kafka_on_spark.metadata.voter_upkeep import MERGED_FILES_MIN
+from kafka_on_spark.store.delta.conditional_commit import CHECKPOINT_INTERVAL
+from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
+from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT
+from kafka_on_spark.store.delta.tombstones import read_tombstones
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, SimulatedTime
 
 OPTIONS = StorageOptions()

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_on_spark.storage import temporaries
-from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.metadata import voter_upkeep
-from kafka_on_spark.storage.roots import local_changes
+from kafka_on_spark.metadata import temporaries, voter_upkeep
+from kafka_on_spark.store import local_changes
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.delta import conditional_commit
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

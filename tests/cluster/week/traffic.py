@@ -7,10 +7,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.replicas.view_table import write_view_table
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.log.view_table import write_view_table
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, Killed, SimulatedTime
 

@@ -13,9 +13,9 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kafka_on_spark.spark.run.frames import _stage_task
-from kafka_on_spark.spark.run.tasks import fetch_task
-from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
+from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.node.tasks import fetch_task
+from kafka_on_spark.spark.frames import _stage_task
 
 EXECUTOR, WORKER = "executor", "worker"
 

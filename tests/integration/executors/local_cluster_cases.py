@@ -15,11 +15,11 @@ import pytest
 
 from jobs import append, controller, replicate
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.run import frames
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.version import __version__
+from kafka_on_spark.controller import keeping
+from kafka_on_spark.spark import frames
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.spark.wiring import keeping
-from kafka_on_spark.version import __version__
 from tests import jvms
 from tests.cluster.disks import isr_of, new_disks, values_of
 from tests.integration.executors.executor_deaths import (

@@ -4,7 +4,7 @@ import pytest
 from chispa import assert_df_equality
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
     InvalidRecordError,
     InvalidRequestError,

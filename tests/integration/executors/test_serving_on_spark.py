@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records
 from tests.cluster.serving.processes import wait_for
 from tests.cluster.serving.test_serve import QUICK

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_on_spark.spark.run.executors import ExecutorTask
-from kafka_on_spark.spark.run.task_runner import SparkTaskRunner
-from kafka_on_spark.storage.access.requests import count_request, operating, requests_sent
+from kafka_on_spark.node.task_runner import SparkTaskRunner
+from kafka_on_spark.spark.executors import ExecutorTask
+from kafka_on_spark.store.requests import count_request, operating, requests_sent
 
 pytestmark = pytest.mark.integration
 

@@ -121,5 +121,5 @@ class Batches:
 
 def sentence_of(error: BaseException) -> str:
     """Return the last line of our own error in what Spark shows of a failure."""
-    lines = [line for line in str(error).splitlines() if "kafka_on_spark.errors." in line]
-    return lines[-1].split("kafka_on_spark.errors.", 1)[1]
+    lines = [line for line in str(error).splitlines() if "kafka_on_spark.base.errors." in line]
+    return lines[-1].split("kafka_on_spark.base.errors.", 1)[1]

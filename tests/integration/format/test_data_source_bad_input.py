@@ -49,7 +49,7 @@ def at(**offsets):
     return json.dumps({"orders": {name.removeprefix("p"): each for name, each in offsets.items()}})
 
 
-# What options and columns may be are tables without Spark, in tests/unit/query.
+# What options and columns may be are tables without Spark, in tests/consume.
 # fmt: off
 READS = [
     pytest.param({"cluster": "/no/such/folder"},                      ["no cluster at /no/such/folder", "check the path"],                   id="a cluster that isn't there"),

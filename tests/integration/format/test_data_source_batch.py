@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_on_spark.storage.staging.records import Record
+from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import new_disks
 from tests.integration.format.frames import rows_in, rows_of, source
 
@@ -91,7 +91,7 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
     assert {row.timestampType for row in at_commit.collect()} == {1}
 
 
-# Which positions mean what is a table without Spark, in tests/unit/query/offsets.
+# Which positions mean what is a table without Spark, in tests/consume.
 # fmt: off
 RANGES = [
     pytest.param({},                                                              {0: (0, 3), 1: (0, 6)}, id="everything"),

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
-from kafka_on_spark.storage.access.credentials import NAMES_VARIABLE
-from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from kafka_on_spark.store.credentials import NAMES_VARIABLE
+from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.integration.quickstart.quickstart_runs import QuickstartProcess
-from tests.storage.s3.faulty_s3 import CANARY, Kind, faulty_s3
+from tests.store.s3.faulty_s3 import CANARY, Kind, faulty_s3
 
 pytestmark = pytest.mark.integration
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.delta import opening
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.delta import opening
 from tests.power.cuts.clients import PARTITIONS, TOPIC, create, create_topic, hurry
 
 RECHECK_S: Final = 0.05

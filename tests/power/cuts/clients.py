@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning, table_creation
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning, table_creation
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 4

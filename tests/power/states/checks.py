@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.storage_options import StorageOptions
 from tests.power.states.changes import Change, Promise
 from tests.power.states.crashes import Tree
 from tests.power.states.life import BROKERS, TOPIC, create, create_topic, metadata_root

@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning, table_creation
-from kafka_on_spark.storage.metadata import voter_upkeep
+from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning, table_creation
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record
 from tests.power.states.recording import Killed, Recording, recorded, tree_of

@@ -13,17 +13,13 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_on_spark.audit.history import FileEntry
-from kafka_on_spark.storage.calls import deadlines, side_by_side
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads, Job
-from kafka_on_spark.storage.delta import checkpoints, opening, table_history
-from kafka_on_spark.storage.metadata import (
-    metadata_archive,
-    metadata_snapshots,
-    voter_log,
-)
-from kafka_on_spark.storage.replicas import evidence, segments
-from kafka_on_spark.storage.replicas.archives import archive
+from kafka_on_spark.fsck import archive, metadata_archive
+from kafka_on_spark.log import evidence, segments
+from kafka_on_spark.metadata import metadata_snapshots, side_by_side, voter_log
+from kafka_on_spark.store import deadlines
+from kafka_on_spark.store.daemon_threads import DaemonThreads, Job
+from kafka_on_spark.store.delta import checkpoints, opening, table_history
+from kafka_on_spark.store.delta.history import FileEntry
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),

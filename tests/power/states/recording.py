@@ -16,8 +16,8 @@ from typing import Any
 import deltalake
 import pytest
 
-from kafka_on_spark.storage import commit_lock
-from kafka_on_spark.storage.roots import local_changes
+from kafka_on_spark.metadata import commit_lock
+from kafka_on_spark.store import local_changes
 from tests.power.states.changes import ROOT, Change, Disk, Entry, Flush, Promise, Write
 from tests.power.states.crashes import Record
 from tests.power.states.kinds import kind_of_flush

@@ -20,20 +20,20 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls import daemon_threads, deadlines
-from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
-from kafka_on_spark.storage.delta import (
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.store import daemon_threads, deadlines, parquet_files, roots
+from kafka_on_spark.store.delta import (
     checkpoints,
+    commit_files,
     commit_outcomes,
     conditional_commit,
     log_cleaning,
+    log_parsing,
     opening,
     table_creation,
 )
-from kafka_on_spark.storage.delta.files import commit_files, log_parsing
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path, hint_path, log_folder
-from kafka_on_spark.storage.roots import parquet_files, roots
+from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
+from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX
 
 LOCAL: Final = "/disk/table"
 STORE: Final = "s3://bucket/table"

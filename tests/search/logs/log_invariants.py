@@ -1,7 +1,7 @@
 """What must hold of a table's log: of its files after each change, and of what a process is told."""
 
-from kafka_on_spark.storage.delta import log_cleaning
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_version
+from kafka_on_spark.store.delta import log_cleaning
+from kafka_on_spark.store.delta.delta_files import checkpoint_version, commit_version
 from tests.search.logs.file_calls import checkpoint_bytes
 from tests.search.logs.log_processes import Told
 from tests.search.logs.log_world import DAMAGED, LogWorld, Table

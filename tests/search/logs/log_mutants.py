@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning, opening
-from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning, opening
+from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from tests.search.logs.log_scopes import (
     CREATORS,
     DAMAGED,

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import log_cleaning
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.table_state import TableState
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.delta import log_cleaning
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.table_state import TableState
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.search.logs.file_calls import Answers, Blocked, Call, Stamp
 
 OPTIONS: Final = StorageOptions()

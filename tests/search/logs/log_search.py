@@ -18,9 +18,9 @@ from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.service.metadata.gc_pause import gc_paused
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version
+from kafka_on_spark.metadata.gc_pause import gc_paused
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta.delta_files import checkpoint_version
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
 from tests.search.logs.log_invariants import check_files, check_opened, check_told
 from tests.search.logs.log_processes import Known, Process, Processes, Told

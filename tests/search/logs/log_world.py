@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kafka_on_spark.audit.history import TableCheckpoint, TableCommit
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.delta.files.actions import TableSettings, encode_commit
-from kafka_on_spark.storage.delta.files.delta_files import (
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.store.delta.actions import TableSettings, encode_commit
+from kafka_on_spark.store.delta.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
     commit_version,
     hint_path,
 )
-from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step, commit_step
+from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit
+from kafka_on_spark.store.delta.log_parsing import checkpoint_step, commit_step
 from tests.search.logs.file_calls import (
     Call,
     Failed,

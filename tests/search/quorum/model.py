@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from kafka_on_spark.errors import InconsistentClusterError
+from kafka_on_spark.base.errors import InconsistentClusterError
 
 
 class State(NamedTuple):

@@ -6,23 +6,23 @@ tuple of small numbers; a decision is looked up by the numbers that it is asked 
 
 from functools import cache
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
 )
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, view_of
-from kafka_on_spark.raft.tables.appending import append
-from kafka_on_spark.raft.tables.candidacy import (
+from kafka_on_spark.metadata.quorum.appending import append
+from kafka_on_spark.metadata.quorum.candidacy import (
     begin_leadership,
     decide_vote,
     has_majority,
     stand,
 )
-from kafka_on_spark.raft.tables.following import adopt, fetch
-from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.following import adopt, fetch
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView, view_of
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 
 
 class Numbers:

@@ -5,9 +5,9 @@ Stated over logs, the register and what was committed, by nothing that the produ
 
 from collections.abc import Mapping
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.log.upkeep.cleaning import files_of
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of

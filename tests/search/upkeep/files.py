@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
@@ -132,7 +132,7 @@ class KeyOffsets:
 
 
 class SearchedCompactor:
-    """A Compactor. Source: storage/compaction/compactor.py."""
+    """A Compactor. Source: log/compactor.py."""
 
     def __init__(self, segments: SearchedSegments) -> None:
         self._segments = segments

@@ -5,17 +5,17 @@ retention_mutants.py of the simulation: disks that go back (a follower finds its
 leader's segment), answers that are lost (a merge that may stand is put again only if its inputs
 do), time (a tombstone stays for delete.retention.ms), clocks, and what files hold (a merge keeps all
 records, the last value of each key stays). Readers, who select by offset and not by place, are in
-tests/storage/replicas/test_missing_records.py; that only a log is merged that has what is registered is
-in tests/unit/service/maintain/test_merging_replicas.py.
+tests/log/replicas/test_missing_records.py; that only a log is merged that has what is registered is
+in tests/log/test_merging_replicas.py.
 """
 
 from dataclasses import replace
 from typing import Any
 
+from kafka_on_spark.log import compaction as compacting
+from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations
-from kafka_on_spark.service.append import placing
-from kafka_on_spark.service.maintain import compaction as compacting
-from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.produce import placing
 from tests.search.mutants import Case
 from tests.search.scope import Scope
 from tests.search.upkeep import checks

@@ -9,17 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from kafka_on_spark.controller.compaction_passes import CompactionPasses
+from kafka_on_spark.controller.leader_looks import run_look
+from kafka_on_spark.controller.replica_looks import run_compaction_look
+from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.log import compaction, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.compact.replica_looks import run_compaction_look
-from kafka_on_spark.service.maintain import compaction
-from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
-from kafka_on_spark.service.maintain.upkeep_work import UpkeepPorts
-from kafka_on_spark.service.replica.log_starts import run_log_start
-from kafka_on_spark.service.retain.leader_looks import run_look
-from kafka_on_spark.service.retain.retention import Retention
+from kafka_on_spark.log.log_starts import run_log_start
+from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.log.upkeep_work import UpkeepPorts
 from tests.builders import KEY
 from tests.search.replaying import Process
 from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor, SearchedFolders

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
-from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.base.ids import LOST, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,

@@ -3,7 +3,7 @@ has finished a decision must have, and what one that is on the way may lack."""
 
 from collections.abc import Mapping
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

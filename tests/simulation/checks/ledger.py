@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage

@@ -4,7 +4,7 @@ A replica does so by itself, so nothing may follow from it for anybody: not for 
 what is asked of its log by offset, epoch and chain digest.
 """
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, require

@@ -4,7 +4,7 @@ Judged at each commit, by the commit alone: what is forgotten here may be append
 whichever retry comes next, perhaps never in this run.
 """
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.producers import ProducerEntries, ProducerEntry, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState

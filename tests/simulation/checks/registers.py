@@ -3,9 +3,9 @@
 As in invariants.py: one function an invariant, called with the commit that may break it.
 """
 
-from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, require
 

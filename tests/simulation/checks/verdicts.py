@@ -4,7 +4,7 @@ Checked as the record is committed: a sound replica is not lost for a moment. On
 rests may differ from its leader's log, and is created again; no verdict is a mistake there.
 """
 
-from kafka_on_spark.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, records_of, require
 from tests.simulation.world.disks import Table

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.base.ids import LOST, BrokerId
 from tests.simulation.checks.ledger import Ledger
 from tests.simulation.faults.forging import FORGED, WAYS
 from tests.simulation.plan import Plan

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
-from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.base.errors import KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.base.ids import LOST, PartitionKey
 from kafka_on_spark.log.producers import producers_file_name, producers_file_number
 from tests.simulation.checks.invariants import no_acked_record_lost
 from tests.simulation.faults.drawing import CLOCK_JUMPS, Drawing, Event

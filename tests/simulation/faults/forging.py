@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.state import ReplicaState
 

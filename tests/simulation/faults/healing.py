@@ -3,11 +3,11 @@
 Run in a process of the cluster, with the production's own commands: what an operator would do.
 """
 
-from kafka_on_spark.controller.commands.commands import REGISTER_BROKER
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import DirectoryId, PartitionKey
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import DirectoryId, PartitionKey
+from kafka_on_spark.controller.commands import REGISTER_BROKER
+from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.query.reads.read_order import plan_reads
 from tests.simulation.checks import invariants
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import nothing_silent_is_left

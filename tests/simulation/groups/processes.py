@@ -5,22 +5,22 @@ Anything may happen at each call of a port. What the process's threads do is tur
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     FencedInstanceIdError,
     KafkaOnSparkError,
     KafkaStorageError,
     UnreleasedInstanceIdError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.consume.consuming import Consuming
+from kafka_on_spark.consume.member import Listeners
+from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.subscription import Subscribe
+from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.metadata.commit_wait import CommitWait
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.subscription import Subscribe
-from kafka_on_spark.service.consume.consuming import Consuming
-from kafka_on_spark.service.consume.member import Listeners
-from kafka_on_spark.service.consume.witness import Witness
-from kafka_on_spark.service.metadata.commit_wait import CommitWait
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 if TYPE_CHECKING:
     from tests.simulation.groups.world import World

@@ -5,10 +5,9 @@ from collections import Counter
 
 import pytest
 
-from kafka_on_spark.controller.groups import heartbeats, sharing
-from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.query.offsets import following, group_offsets
-from kafka_on_spark.service.consume import consuming, member, witness
+from kafka_on_spark.consume import consuming, following, group_offsets, member
+from kafka_on_spark.controller import topics
+from kafka_on_spark.groups import heartbeats, sharing, witness
 from tests.simulation.groups.world import run_seed
 
 SEEDS = 16

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_on_spark.controller.topics.topics import create_topic
-from kafka_on_spark.ids import Offset, PartitionKey, TopicId
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId
+from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
     BrokerRecord,

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from kafka_on_spark.controller.brokers import broker_changes, silence
-from kafka_on_spark.controller.brokers.broker_changes import GoneOn, fence_broker, leave_isrs
-from kafka_on_spark.controller.brokers.silence import Silence
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append import append_watch
-from kafka_on_spark.service.append.append_watch import AppendWatch
-from kafka_on_spark.service.control import controller_loop
-from kafka_on_spark.service.control.lease_watch import LeaseWatch
-from kafka_on_spark.service.probing import probes
-from kafka_on_spark.service.probing.probes import ProbeResult
+from kafka_on_spark.controller import broker_changes, controller_loop, probes, silence
+from kafka_on_spark.controller.broker_changes import GoneOn, fence_broker, leave_isrs
+from kafka_on_spark.controller.lease_watch import LeaseWatch
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.silence import Silence
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.produce import append_watch
+from kafka_on_spark.produce.append_watch import AppendWatch
 from tests.simulation.checks.controllers import (
     ENOUGH_HAVE_MET,
     LAST_MEMBER_ANSWERS,

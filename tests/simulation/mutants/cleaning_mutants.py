@@ -2,18 +2,19 @@
 
 That a cleaner lists first, reads the table second, and again before it deletes, does no harm to be
 without: a path that an older state removed is never added again (I26), so what that state allows to
-go may go for ever. tests/unit/log/upkeep/test_cleaning_rules.py has all small cases.
+go may go for ever. tests/log/test_cleaning_rules.py has all small cases.
 """
 
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller import upkeep_round
+from kafka_on_spark.log import cleaner as cleaning
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.upkeep.cleaning import Fate, FoundFile, TableFiles, judge
-from kafka_on_spark.service.append import placing
-from kafka_on_spark.service.maintain import cleaning, upkeep_round
+from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, judge
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.produce import placing
 from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 

@@ -1,6 +1,6 @@
 """Rules of compaction, switched off one at a time: the simulation must see each.
 
-Those that it would see seldom have short lives in tests/unit/log/compaction/test_model.py: a follower or
+Those that it would see seldom have short lives in tests/log/test_model.py: a follower or
 a reader that has missed a tombstone or a value, a reader of what is not finished, an unclean leader that
 keeps its target.
 """
@@ -8,17 +8,19 @@ keeps its target.
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller.partitions import compaction, isr
-from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.log.follower import truncation
-from kafka_on_spark.log.upkeep import replacing
+from kafka_on_spark.controller import (
+    compaction,
+    inspecting_lost,
+    isr,
+    replica_looks,
+    replication_round,
+)
+from kafka_on_spark.log import compaction as compacting_replicas
+from kafka_on_spark.log import replacing, replica_operations, truncation
+from kafka_on_spark.log.progress import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.service.append import appender
-from kafka_on_spark.service.compact import replica_looks
-from kafka_on_spark.service.maintain import compaction as compacting_replicas
-from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replicate import inspecting_lost, replication_round
+from kafka_on_spark.produce import appender
 from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import (
     CONTENT,

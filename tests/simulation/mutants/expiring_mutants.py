@@ -4,19 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller.commands import producer_runs
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.consume import group_offsets
+from kafka_on_spark.controller import chores, producer_runs
+from kafka_on_spark.log import cleaning
+from kafka_on_spark.log.cleaning import Fate
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.log.upkeep import cleaning
-from kafka_on_spark.log.upkeep.cleaning import Fate
-from kafka_on_spark.metadata import clients, image
+from kafka_on_spark.metadata import clients, commit_clock, image
 from kafka_on_spark.metadata.records import RemoveProducerRecord
-from kafka_on_spark.query.offsets import group_offsets
-from kafka_on_spark.service.append import append_service, placing
-from kafka_on_spark.service.append.produce import producers as producers_of_a_process
-from kafka_on_spark.service.control import chores
-from kafka_on_spark.service.metadata import commit_clock
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.produce import append_service, placing
+from kafka_on_spark.produce import producers as producers_of_a_process
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
 from tests.simulation.checks.invariants import ONE_CLOCK

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-from kafka_on_spark.controller.partitions import high_watermark
-from kafka_on_spark.controller.verdicts import conclusion
-from kafka_on_spark.errors import ReplicaLostError
-from kafka_on_spark.log import operations, state
-from kafka_on_spark.log.follower import truncation
-from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replicate.fetching import fetch as fetching
-from kafka_on_spark.service.replicate.fetching import fetch_reports
+from kafka_on_spark.base.errors import ReplicaLostError
+from kafka_on_spark.controller import conclusion
+from kafka_on_spark.log import fetch as fetching
+from kafka_on_spark.log import fetch_reports, operations, replica_operations, state, truncation
+from kafka_on_spark.metadata import high_watermark
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 

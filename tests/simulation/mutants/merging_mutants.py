@@ -1,24 +1,27 @@
 """Rules of merging, switched off one at a time by patches that the simulation must see.
 
 That only a log is merged which has what is registered at the high watermark was found here, once in
-400 seeds; tests/unit/service/maintain/test_merging_replicas.py sees it missing. That an append which
-may have been compacted away is not put again is in tests/unit/log/test_open_puts.py.
+400 seeds; tests/log/test_merging_replicas.py sees it missing. That an append which
+may have been compacted away is not put again is in tests/log/test_open_puts.py.
 """
 
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from kafka_on_spark.log import operations
-from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.base.errors import CommitConflictError, CommitOutcomeUnknownError
+from kafka_on_spark.log import (
+    fetch,
+    fetch_reports,
+    merge_plan,
+    merging,
+    operations,
+    replacing,
+    replica_operations,
+    truncation,
+)
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.log.upkeep import replacing
-from kafka_on_spark.service.append import placing
-from kafka_on_spark.service.maintain import merging
-from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from kafka_on_spark.produce import placing
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered

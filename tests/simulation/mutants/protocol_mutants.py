@@ -10,21 +10,23 @@ from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
 
-from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.partitions import high_watermark, isr
-from kafka_on_spark.controller.partitions.unassigned_replicas import _Uuids
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.ids import KEEP, Offset
-from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import KEEP, Offset
+from kafka_on_spark.controller import (
+    inspecting_lost,
+    isr,
+    lease,
+    removing_replicas,
+    replication_round,
+)
+from kafka_on_spark.controller.sweep_progress import SweepRound
+from kafka_on_spark.controller.unassigned_replicas import _Uuids
+from kafka_on_spark.log import fetch as fetching
+from kafka_on_spark.log import fetch_reports, operations, producer_state, replica_operations
+from kafka_on_spark.metadata import high_watermark
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.service.append import acknowledging, appender, placing
-from kafka_on_spark.service.control import removing_replicas
-from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replicate import inspecting_lost, replication_round
-from kafka_on_spark.service.replicate.fetching import fetch as fetching
-from kafka_on_spark.service.replicate.fetching import fetch_reports
-from kafka_on_spark.service.replicate.sweep_progress import SweepRound
+from kafka_on_spark.produce import acknowledging, appender, placing
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
 from tests.simulation.plan import Plan
 from tests.simulation.world import commits, replica_log

@@ -3,13 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller.partitions import log_start
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations
-from kafka_on_spark.log.upkeep import retention
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller import leader_looks, log_start
+from kafka_on_spark.log import log_starts, operations, retention
 from kafka_on_spark.metadata import partition as registrations
-from kafka_on_spark.service.replica import log_starts
-from kafka_on_spark.service.retain import leader_looks
 from tests.simulation.checks import producers
 from tests.simulation.mutants.protocol_mutants import Mutant
 

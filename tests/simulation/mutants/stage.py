@@ -7,8 +7,7 @@ every effect is put on the disks as it is, and the checker is told.
 from collections import Counter
 from typing import Any
 
-from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
-from kafka_on_spark.ids import (
+from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
     ChainDigest,
@@ -18,6 +17,7 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.controller.cluster_creation import create_cluster
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
 from kafka_on_spark.log.state import LogChange

@@ -1,6 +1,7 @@
 """The program of a simulated cluster's administrator: disks, leaders, old records, topics."""
 
-from kafka_on_spark.controller.commands.commands import (
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
+from kafka_on_spark.controller.commands import (
     ADD_PARTITIONS,
     ALTER_TOPIC_CONFIGS,
     CREATE_TOPIC,
@@ -8,16 +9,15 @@ from kafka_on_spark.controller.commands.commands import (
     ELECT_PREFERRED,
     REGISTER_BROKER,
 )
-from kafka_on_spark.controller.partitions.compaction import is_compacted
-from kafka_on_spark.controller.partitions.log_start import delete_records
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
+from kafka_on_spark.controller.compaction import is_compacted
+from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.replica.replica_operations import commit_decided
+from kafka_on_spark.metadata.result import ControllerResult
 from tests.simulation.programs.cluster import PARTITIONS_MAX, TOPIC
 from tests.simulation.programs.program import Program
 from tests.simulation.world.processes import TIMEOUT_MS

@@ -5,7 +5,7 @@ once.
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     DuplicateSequenceError,
     InvalidRecordError,
@@ -16,11 +16,11 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     UnknownProducerIdError,
 )
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.log.read_order import plan_reads
+from kafka_on_spark.log.reading import read_pieces
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.reads.read_order import plan_reads
-from kafka_on_spark.service.read.reading import read_pieces
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require

@@ -5,7 +5,11 @@ It waits a moment after an error and goes on, as a job that is started again doe
 
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaOnSparkError
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+)
 from tests.simulation.checks.checker import Checker
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import KilledError, Violation

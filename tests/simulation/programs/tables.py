@@ -1,10 +1,10 @@
 """Readers of a compacted topic in a simulated cluster: each keeps the last value of each key."""
 
-from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.errors import LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.log.cuts import ranges_between
+from kafka_on_spark.log.read_order import ReadOrder, of_changes, of_values, plan_reads
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.reads.cuts import ranges_between
-from kafka_on_spark.query.reads.read_order import ReadOrder, of_changes, of_values, plan_reads
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.compaction import reader_has_last_values
 from tests.simulation.programs.clients import read_all

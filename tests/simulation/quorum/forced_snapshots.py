@@ -10,10 +10,10 @@ import random
 from collections import deque
 from itertools import count
 
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.metadata.quorum.forcing import force_voter
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.service.quorum.forcing import force_voter
 from tests.voter_fakes import (
     STAMP,
     MemoryQuorum,

@@ -2,9 +2,9 @@
 
 from itertools import pairwise, takewhile
 
-from kafka_on_spark.audit.metadata.voter_checks import following_flaws, voter_flaws
-from kafka_on_spark.audit.metadata.voter_trace import VoterCommit, VoterTrace
-from kafka_on_spark.raft.voter_set import Voter
+from kafka_on_spark.fsck.voter_checks import following_flaws, voter_flaws
+from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace
+from kafka_on_spark.metadata.quorum.voter_set import Voter
 
 
 def audit(world):

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from kafka_on_spark.raft.log.lookups import common_end
-from kafka_on_spark.raft.quorum import elections as rules
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
-from kafka_on_spark.raft.tables import candidacy
-from kafka_on_spark.raft.tables.candidacy import VoteDecision, decide_vote
-from kafka_on_spark.raft.tables.following import adopt
-from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.service.quorum import elections, leadership, voter_tables
-from kafka_on_spark.service.quorum.elections import Elections
-from kafka_on_spark.service.quorum.quorum_log import QuorumLog
-from kafka_on_spark.service.quorum.writer import Writer
+from kafka_on_spark.metadata.quorum import candidacy, leadership, voter_tables
+from kafka_on_spark.metadata.quorum import elections as rules
+from kafka_on_spark.metadata.quorum import elector as elections
+from kafka_on_spark.metadata.quorum.candidacy import VoteDecision, decide_vote
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.following import adopt
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView, majority_end
+from kafka_on_spark.metadata.quorum.lookups import common_end
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.writer import Writer
 from tests.simulation.quorum.quorum_plan import QuorumPlan
 from tests.simulation.quorum.quorum_world import SimulatedRoot, SimulatedVoterLog
 

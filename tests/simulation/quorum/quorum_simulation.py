@@ -8,7 +8,7 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -17,9 +17,9 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import Voter, VoterSet
-from kafka_on_spark.service.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.simulation.quorum.quorum_plan import CALL_FAULTS, PROCESS_EVENTS, QUICK, QuorumPlan
 from tests.simulation.quorum.quorum_world import Greenlets, SimulatedVoterLog, make_world
 from tests.simulation.world.scheduler import Clock, Node, Violation

@@ -7,16 +7,16 @@ fail. A put may land long after its process was told that nobody knows.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     KafkaOnSparkError,
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.raft.log.raft_log import RaftLog
-from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import VoterSet
+from kafka_on_spark.metadata.quorum.raft_log import RaftLog
+from kafka_on_spark.metadata.quorum.voter_set import VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from tests.simulation.quorum.quorum_checks import QuorumChecker
 from tests.simulation.world.scheduler import HANG_MS, Node, Scheduler
 from tests.voter_fakes import MemoryVoterLog, MemoryVoterRoot, bootstrap, voter_of

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.quorum import generations
-from kafka_on_spark.service.quorum import quorum_log
-from kafka_on_spark.service.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum import generations, quorum_log
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
 from tests.simulation.quorum.forced_snapshots import Forced
 
 SEEDS = 30

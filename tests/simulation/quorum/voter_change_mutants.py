@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import CommitOutcomeUnknownError
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError
+from kafka_on_spark.metadata.quorum import voter_changes, voter_changing
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView, majority_end
+from kafka_on_spark.metadata.quorum.leadership import Leadership, led_among
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.metadata.quorum.voter_changes import remove_voter, with_new_voter
+from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
+from kafka_on_spark.metadata.quorum.voter_table import TableChange
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.quorum import voter_changes
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
-from kafka_on_spark.raft.quorum.voter_changes import remove_voter, with_new_voter
-from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.service.quorum import voter_changing
-from kafka_on_spark.service.quorum.leadership import Leadership, led_among
-from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from tests.simulation.quorum.quorum_mutants import eager, emptied
 from tests.simulation.quorum.quorum_plan import QuorumPlan
 

@@ -1,12 +1,12 @@
 """Stop and delete in a simulated cluster: what lists the folders on a disk, and removes one.
 
-Source: storage/replicas/replica_folders.py.
+Source: log/replica_folders.py.
 """
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.log.addresses import FoundTable
-from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.disks import Root
 from tests.simulation.world.world import FAILED, World

@@ -1,24 +1,24 @@
 """Compaction as simulated processes do it: looks at replicas by executors, decisions by whoever runs,
 and a compactor whose every read and write is a step.
 
-Source: storage/compaction/compactor.py.
+Source: log/compactor.py.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.partitions.compaction import CompactionReport
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.compact.replica_looks import (
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.controller.compaction import CompactionReport
+from kafka_on_spark.controller.compaction_passes import CompactionPasses
+from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.replica_looks import (
     CompactionLookOrder,
     run_compaction_look,
 )
-from kafka_on_spark.service.maintain.looks import Look
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.controller.pace.sweep import SweepPosition
-from kafka_on_spark.errors import KafkaStorageError, RootFullError, RootReadOnlyError
-from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import KafkaStorageError, RootFullError, RootReadOnlyError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
-from kafka_on_spark.log.upkeep.cleaning import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.compaction.flaws import KeyedRecord
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log.flaws import KeyedRecord
 
 KEYS: Final = 5
 """In all partitions: few, so that most records are replaced soon."""

@@ -6,9 +6,13 @@ Each call stands before the scheduler, then takes effect. It answers as storage/
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from kafka_on_spark.controller.pace.sweep import SweepPosition
-from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    InconsistentClusterError,
+    KafkaStorageError,
+)
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.simulation.checks.invariants import time_is_bounded
 from tests.simulation.world.commits import Place, commit

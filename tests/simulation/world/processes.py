@@ -1,33 +1,33 @@
-"""The production services of one simulated process, wired as spark/wiring/services.py wires them."""
+"""The production services of one simulated process, wired as node/services.py wires them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafka_on_spark.controller.commands.commands import Command
-from kafka_on_spark.controller.result import IdSource
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.controller.chores import Chores, Expiry
+from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.creating_replicas import CreateReplicaOrder, CreateReplicaResult
+from kafka_on_spark.controller.fetch_pace import FetchPace
+from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.controller.one_shot_commands import CommandRunner
+from kafka_on_spark.controller.removing_replicas import Cleaner
+from kafka_on_spark.controller.replication_round import ReplicationRound
+from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.append_watch import WatchPorts
-from kafka_on_spark.service.append.appender import Appender
-from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
-from kafka_on_spark.service.append.produce.producers import ProducerRuns
-from kafka_on_spark.service.control.chores import Chores, Expiry
-from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.removing_replicas import Cleaner
-from kafka_on_spark.service.describe.counts import Counts
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
-from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
-from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondInspections
-from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
+from kafka_on_spark.log.read_order import ReadOrder
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.result import IdSource
+from kafka_on_spark.observe.counts import Counts
+from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.append_watch import WatchPorts
+from kafka_on_spark.produce.appender import Appender
+from kafka_on_spark.produce.producers import ProducerRuns
+from kafka_on_spark.produce.stage_plan import StagedSegment, StageOrder
 from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.keyed import has_keyless
@@ -207,7 +207,7 @@ class Driver:
     def stage(self, order: StageOrder, parts: dict[int, list[list[int]]]) -> list[StagedSegment]:
         """Write the segments of an append to the roots of `order`, as its tasks do.
 
-        `parts`: values of each segment, by partition. Source: storage/staging/staging.py.
+        `parts`: values of each segment, by partition. Source: produce/staging.py.
 
         Raises:
             KafkaStorageError: The records of a partition reached no root.

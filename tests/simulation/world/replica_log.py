@@ -9,7 +9,7 @@ the one it has seen.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries
 from kafka_on_spark.log.state import LogChange, ReplicaState
@@ -209,7 +209,7 @@ class SimulatedReplicaLog:
 def read_producers(files: Mapping[str, str], table: Table, number: int) -> ProducerEntries:
     """Return what is in a producers file; one that is missing or damaged is never an empty one.
 
-    Source: storage/replicas/producer_files.py.
+    Source: log/producer_files.py.
     """
     if not number:
         return {}

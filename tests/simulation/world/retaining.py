@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.partitions.log_start import LeaderLook
-from kafka_on_spark.service.maintain.looks import Look
-from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
-from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
-from kafka_on_spark.service.retain.retention import Retention
+from kafka_on_spark.controller.leader_looks import LookOrder, run_look
+from kafka_on_spark.controller.log_start import LeaderLook
+from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.log.log_starts import LogStartOrder, run_log_start
 
 if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import greenlet
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 
 STEP_MS: Final = 2
 """Virtual time that a port call takes."""

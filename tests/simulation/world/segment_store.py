@@ -7,8 +7,8 @@ Apart from the logs, whose commits name these files: a file is written before, a
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment

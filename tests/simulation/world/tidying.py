@@ -2,22 +2,22 @@
 is a step, at which a process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
-only the rules do. Source: storage/replicas/folder_cleaning.py.
+only the rules do. Source: log/folder_cleaning.py.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
-from kafka_on_spark.log.upkeep.cleaning import FoundFile
-from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
-from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
-from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from tests.simulation.world.compacting import SimulatedCompactor
 from tests.simulation.world.disks import Root, folder
 from tests.simulation.world.metadata_log import SimulatedSweepHints

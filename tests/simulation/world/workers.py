@@ -3,33 +3,33 @@
 import random
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
     KafkaOnSparkError,
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
-from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.service.replica.creating_replicas import (
+from kafka_on_spark.controller.creating_replicas import (
     CreateReplicaOrder,
     CreateReplicaResult,
     create_replica,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import (
+from kafka_on_spark.controller.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.controller.inspecting_lost import (
+    InspectLostOrder,
+    inspect_lost,
+)
+from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
+from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
     PartitionFetches,
     fetch,
     inspect_partition,
 )
-from kafka_on_spark.service.replicate.inspecting_lost import (
-    InspectLostOrder,
-    inspect_lost,
-)
+from kafka_on_spark.metadata.reports import ReplicaInspection
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.replica_log import SimulatedReplicaStore
 from tests.simulation.world.scheduler import Clock, Node

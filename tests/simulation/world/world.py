@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.state import ReplicaState, check_log
 from tests.simulation.world.disks import Disks

@@ -6,11 +6,11 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.audit.findings import Finding, FsckReport
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.fsck.findings import Finding, FsckReport
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.store.roots import StorageOptions
 from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.facts import Facts, facts_of
 from tests.torture.harness.checks.quorum import (

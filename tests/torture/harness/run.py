@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.fsck.findings import FsckReport
 from tests.torture.harness.checks.anomalies import Anomaly, find_anomalies
 from tests.torture.harness.checks.facts import Facts, facts_of, outcomes_of
 from tests.torture.harness.checks.quorum import times_of

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 __all__ = ["DefaultSource"]
 
 if TYPE_CHECKING:
-    from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource as DefaultSource
+    from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource as DefaultSource
 else:
     try:
-        from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource as DefaultSource
+        from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource as DefaultSource
     except ImportError as error:
         from pyspark.sql.datasource import DataSource
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     FencedInstanceIdError,
     GroupIdNotFoundError,
     InvalidRequestError,

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.service.control.silent_groups import SILENCE_MS, SilentGroups
+from kafka_on_spark.groups.silent_groups import SILENCE_MS, SilentGroups
 from tests.cluster.consuming.groups.members import member
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder, roots_in

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import ClusterClosedError, GroupIdNotFoundError, NonEmptyGroupError
+from kafka_on_spark.base.errors import ClusterClosedError, GroupIdNotFoundError, NonEmptyGroupError
 from tests.cluster.consuming.groups.members import (
     SHORT_SESSION,
     append,

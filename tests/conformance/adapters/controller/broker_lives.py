@@ -7,15 +7,15 @@ is one that fails, a wish to shut down is a request to drain.
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers.broker_changes import (
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.controller.broker_changes import (
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.topics.placement import Stripes
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.controller.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.placement import Stripes
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerRecord

@@ -9,19 +9,14 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
-from kafka_on_spark.controller.moves.reassignment import advance_reassignments
-from kafka_on_spark.controller.partitions.min_isr import min_isr
-from kafka_on_spark.controller.partitions.recovery import leaderless, recover
-from kafka_on_spark.controller.partitions.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
-from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
-from kafka_on_spark.ids import KEEP, PartitionKey, TopicId
+from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
+from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.reassignment import advance_reassignments
+from kafka_on_spark.controller.recovery import leaderless, recover
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ConfigRecord,
@@ -29,6 +24,11 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
+)
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
 )
 from tests.builders import digest_at, disk
 from tests.committing import committed

@@ -6,9 +6,9 @@ say the rest.
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker
-from kafka_on_spark.controller.partitions.recovery import elect_where_none
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
+from kafka_on_spark.controller.broker_changes import fence_broker
+from kafka_on_spark.controller.recovery import elect_where_none
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,

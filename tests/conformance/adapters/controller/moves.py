@@ -1,12 +1,12 @@
 """KRaft's rule for a move under way: another target replaces it. The product refuses that."""
 
-from kafka_on_spark.controller.moves.reassignment import (
+from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.reassignment import (
     check_target,
     registered_partition,
     start_of_move,
 )
-from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.metadata.result import ControllerResult
 
 
 def start_or_replace(image, key, target, new_uuid):

@@ -1,22 +1,22 @@
 """Kinds of file 08: the older controller, whose phases our reassignments have."""
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
-from kafka_on_spark.controller.moves.reassignment import (
+from kafka_on_spark.base.ids import NO_CHAIN
+from kafka_on_spark.controller import lease
+from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.preferred_leaders import elect_preferred, imbalance_percentages
+from kafka_on_spark.controller.reassignment import (
     advance_reassignments,
     cancel_reassignments,
     next_step,
     roles_of,
 )
-from kafka_on_spark.controller.partitions.election import Election, elect_leader
-from kafka_on_spark.controller.partitions.recovery import recover
-from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import NO_CHAIN
+from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
+from kafka_on_spark.metadata.reports import ReplicaInspection
+from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
 from tests.committing import replay
 from tests.conformance.adapters.controller.moves import start_or_replace

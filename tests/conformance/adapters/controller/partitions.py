@@ -1,13 +1,13 @@
 """Kinds of files 02 and 08 about one partition: who may lead, what moves, how a record counts."""
 
-from kafka_on_spark.controller.moves.reassignment import (
+from kafka_on_spark.base.errors import KafkaOnSparkError, NoReassignmentInProgressError
+from kafka_on_spark.base.ids import KEEP, BrokerId
+from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
 )
-from kafka_on_spark.controller.partitions.election import Election, elect_leader
-from kafka_on_spark.errors import KafkaOnSparkError, NoReassignmentInProgressError
-from kafka_on_spark.ids import KEEP, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from tests.builders import KEY, elect_unclean, image_of, partition
 from tests.committing import committed

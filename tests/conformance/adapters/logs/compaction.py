@@ -11,28 +11,28 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kafka_on_spark.controller.partitions.compaction import (
+from kafka_on_spark.base.ids import BrokerId, Offset
+from kafka_on_spark.controller.compaction import (
     CompactionReport,
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.ids import BrokerId, Offset
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.log.compaction.dirt import dirt_of
-from kafka_on_spark.service.maintain.compaction import compact_replica
-from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
-from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
-from kafka_on_spark.storage.compaction.compactor import FileCompactor
-from kafka_on_spark.storage.identity.root_identity import prepare_root
-from kafka_on_spark.storage.replicas.segments import (
+from kafka_on_spark.log.compaction import compact_replica
+from kafka_on_spark.log.compactor import FileCompactor
+from kafka_on_spark.log.dirt import dirt_of
+from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     begin_puts,
     ended,
     new_segment,
     read_segment,
 )
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address, image_of, partition, uuid_on
 from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError

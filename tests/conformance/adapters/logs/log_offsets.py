@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import CorruptLogError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import NO_CHAIN, Offset
+from kafka_on_spark.base.errors import CorruptLogError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
-from kafka_on_spark.log.follower.fetch_checks import check_fetch
+from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
-from kafka_on_spark.service.append.preconditions import check_keys
-from kafka_on_spark.service.append.stages import StagedPart
+from kafka_on_spark.produce.preconditions import check_keys
+from kafka_on_spark.produce.stages import StagedPart
 from tests.builders import KEY, NOW_MS, staged
 from tests.conformance.adapters.replication.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of

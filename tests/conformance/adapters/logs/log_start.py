@@ -1,16 +1,16 @@
 """The kind of file 07 about records deleted by request."""
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.partitions.log_start import delete_records
-from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
-from kafka_on_spark.ids import BrokerId, Offset
+from kafka_on_spark.base.errors import KafkaOnSparkError, OffsetOutOfRangeError
+from kafka_on_spark.base.ids import BrokerId, Offset
+from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.read_order import plan_read, plan_reads
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.query.reads.read_order import plan_read, plan_reads
-from kafka_on_spark.service.describe.descriptions import offsets_of
+from kafka_on_spark.observe.descriptions import offsets_of
 from tests.builders import KEY, TOPIC
 from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, log_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from kafka_on_spark.storage.hashing import murmur2, partitions_of_keys, to_positive
+from kafka_on_spark.log.hashing import murmur2, partitions_of_keys, to_positive
 from tests.conformance.runner import Adapter
 
 

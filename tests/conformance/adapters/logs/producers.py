@@ -9,8 +9,8 @@ epoch begins to count anew. Until then it runs.
 
 from dataclasses import dataclass, field
 
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
 from kafka_on_spark.log.producer_state import AppendedBefore, known_producer

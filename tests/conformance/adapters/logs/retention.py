@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.partitions.log_start import LeaderLook, raise_log_start, retain
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller.log_start import LeaderLook, raise_log_start, retain
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.upkeep.retention import limits_of, retained
+from kafka_on_spark.log.retention import limits_of, retained
 from tests.builders import KEY
 from tests.conformance.logs import batch_of, log_of
 from tests.conformance.runner import Adapter

@@ -1,9 +1,9 @@
 """The kind of file 06 about a leader's high watermark: counted over voters' tables."""
 
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.quorum.leader_view import view_of
-from kafka_on_spark.raft.tables.following import adopt, fetch, follows
-from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.following import adopt, fetch, follows
+from kafka_on_spark.metadata.quorum.leader_view import view_of
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.conformance.adapters.raft.words import NamedLog, key_of, voters_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 

@@ -6,24 +6,24 @@ of Kafka's that is unattached in the candidate's epoch is a table that has not s
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
     IllegalStateError,
     InconsistentClusterError,
 )
-from kafka_on_spark.raft.log.lookups import is_log_up_to_date
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.quorum.description import VoterState, voter_state
-from kafka_on_spark.raft.quorum.elections import Waiting, decide_candidacy, may_win
-from kafka_on_spark.raft.tables.candidacy import (
+from kafka_on_spark.metadata.quorum.candidacy import (
     begin_leadership,
     decide_vote,
     has_majority,
     stand,
 )
-from kafka_on_spark.raft.tables.following import adopt
-from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import VoterSet
+from kafka_on_spark.metadata.quorum.description import VoterState, voter_state
+from kafka_on_spark.metadata.quorum.elections import Waiting, decide_candidacy, may_win
+from kafka_on_spark.metadata.quorum.following import adopt
+from kafka_on_spark.metadata.quorum.lookups import is_log_up_to_date
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.voter_set import VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.conformance.adapters.raft.words import key_of, log_up_to, short_log, standing, voters_of
 from tests.conformance.applicability import read_rules
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.raft.tables.candidacy import stand
-from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.candidacy import stand
+from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 
 
 def key_of(given):

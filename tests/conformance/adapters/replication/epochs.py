@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import (
     EpochEnd,
@@ -12,7 +12,7 @@ from kafka_on_spark.log.epochs import (
     epoch_history,
     latest_epoch_with_records,
 )
-from kafka_on_spark.log.follower.fetch_checks import check_fetch
+from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.state import ReplicaState
 from tests.builders import partition

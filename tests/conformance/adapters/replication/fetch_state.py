@@ -5,8 +5,8 @@ it lacks was appended at known times. A vector says when the leader's log was se
 what is new since the last inspection was appended just after it.
 """
 
-from kafka_on_spark.controller.partitions.isr import lagging_members
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.controller.isr import lagging_members
 from kafka_on_spark.log import operations
 from tests.conformance.adapters.replication.leader import FETCH_TIMES, LAG, Leader
 from tests.conformance.kafka_memory import FetchTimes

@@ -5,13 +5,18 @@ Fetches go through the production fetch, on tables in memory.
 
 from itertools import pairwise, takewhile
 
-from kafka_on_spark.controller.partitions.reports import ReplicaReport
-from kafka_on_spark.errors import ERROR_BY_CODE, NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import (
+    ERROR_BY_CODE,
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+)
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
-from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
-from kafka_on_spark.log.follower.truncation import truncation_step, truncation_steps
+from kafka_on_spark.log.fetch_checks import FetchAction, after_refusal
+from kafka_on_spark.log.truncation import truncation_step, truncation_steps
+from kafka_on_spark.metadata.reports import ReplicaReport
 from tests.conformance.fetching import Disks
 from tests.conformance.logs import batch_of, in_chain, log_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.config import check_acks
-from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.base.config import check_acks
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.follower.fetch_checks import check_fetch
+from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.query.reads.read_order import plan_read
-from kafka_on_spark.service.append.acknowledging import is_committed
-from kafka_on_spark.service.append.preconditions import check_min_isr
+from kafka_on_spark.produce.acknowledging import is_committed
+from kafka_on_spark.produce.preconditions import check_min_isr
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words

@@ -4,9 +4,9 @@ Kafka's high watermark also waits for replicas that are about to join the ISR, a
 from a fetch. Nothing here reads what the product answers.
 """
 
-from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
-from kafka_on_spark.errors import KafkaStorageError, NotLeaderOrFollowerError, ReplicaLostError
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.base.errors import KafkaStorageError, NotLeaderOrFollowerError, ReplicaLostError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from tests.builders import KEY, address, disk
 from tests.conformance.kafka_memory import FetchTimes
 from tests.conformance.runner import Adapter

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.quorum.settings import QuorumSettings
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,
     OffsetCommitRecord,
     Record,
 )
-from kafka_on_spark.service.quorum.settings import QuorumSettings
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.roots import StorageOptions
 from tests.torture.harness.checks.anomalies import Anomaly
 
 PROBE: Final = "retention.ms"

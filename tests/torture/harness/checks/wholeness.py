@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.roots import StorageOptions
 from tests.torture.harness.checks.facts import facts_of
 from tests.torture.harness.folder import key_of, keys
 from tests.torture.harness.history import read_client

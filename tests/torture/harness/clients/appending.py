@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_on_spark.errors import (
+from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
     NotEnoughReplicasError,
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.service.append.plan.append_results import AppendResult
+from kafka_on_spark.produce.append_results import AppendResult
 from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
 from tests.torture.harness.history import APPEND, FAIL, INFO, INVOKE, OK, Event, HistoryWriter
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import ProducerFencedError
+from kafka_on_spark.base.errors import ProducerFencedError
 from tests.torture.harness.clients.appending import AppendingClient
 from tests.torture.harness.clients.reading import ReadingClient, ask_directly, read_directly
 from tests.torture.harness.clients.spark_clients import SparkAppends, SparkReads

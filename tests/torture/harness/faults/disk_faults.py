@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, ChainDigest
+from kafka_on_spark.base.ids import BrokerId, ChainDigest
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.verdicts import false_verdicts, verdicts

@@ -17,20 +17,20 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import BrokerId, ChainDigest, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_path
-from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
+from kafka_on_spark.store.delta.delta_files import checkpoint_version, commit_path
+from kafka_on_spark.store.roots import StorageOptions
 
 ROOM: Final = CHECKPOINT_INTERVAL - 20
 """How far the newest checkpoint may be behind: somebody shall look before the next one comes."""

@@ -1,0 +1,214 @@
+"""Types of the integers and ids of the system, and checks of values that people give.
+
+Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an offset is
+expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from numbers import Real
+from typing import Any, Final, NamedTuple, NewType
+
+from kafka_on_spark.base.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
+
+BrokerId = NewType("BrokerId", int)
+"""A broker's ``node.id``; at least 0."""
+
+Offset = NewType("Offset", int)
+"""Index of a record in one partition's log, from 0. An *end* offset is exclusive."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Count of the leaderships a partition has had; the controller alone raises it."""
+
+PartitionEpoch = NewType("PartitionEpoch", int)
+"""Count of the changes made to a partition's registration, of any kind."""
+
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""Count of a broker id's registrations: another disk is another epoch."""
+
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""Count of the cluster's controllers; a zombie carries a lower one."""
+
+ProducerEpoch = NewType("ProducerEpoch", int)
+"""Count of a producer id's runs; fences the run before."""
+
+GroupEpoch = NewType("GroupEpoch", int)
+"""Count of the changes of a group's members and of the partitions that they share (KIP-848)."""
+
+NO_EPOCH: Final = GroupEpoch(0)
+"""The epoch of who has followed no target yet."""
+
+AWAY: Final = GroupEpoch(-2)
+"""The epoch of a static member that has ended and will return.
+Source: ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH."""
+
+MemberId = NewType("MemberId", str)
+"""One life of a group's member: who joins again has another."""
+
+NodeId = NewType("NodeId", int)
+"""A voter's ``node.id``; at least 0."""
+
+QuorumEpoch = NewType("QuorumEpoch", int)
+"""Count of the quorum's elections; in `raft/` it is just the epoch. 0: nobody was elected yet."""
+
+TopicId = NewType("TopicId", str)
+"""32 hexadecimal digits; another one each time a name is created (KIP-516)."""
+
+ReplicaUuid = NewType("ReplicaUuid", str)
+"""32 hexadecimal digits; one incarnation of one replica."""
+
+DirectoryId = NewType("DirectoryId", str)
+"""32 hexadecimal digits: the identity of a disk (KIP-858), or LOST."""
+
+LOST: Final = DirectoryId("lost")
+"""The directory of a lost replica. It is never created again under its uuid."""
+
+
+ChainDigest = NewType("ChainDigest", str)
+"""32 hexadecimal digits: of a log up to an offset, equal in all replicas (see log/chain.py)."""
+
+NO_CHAIN: Final = ChainDigest("0" * 32)
+"""The chain digest before a log's first record."""
+
+
+class Keep(Enum):
+    """The value of a change's field that leaves the field as it was."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+
+
+class TopicPartition(NamedTuple):
+    """A partition as people name it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionKey(NamedTuple):
+    """A partition as the system names it: a topic created again has another id."""
+
+    topic_id: TopicId
+    partition: int
+
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+"""Kafka's internal topics; here the metadata log has their contents. Source: Topic."""
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: object) -> None:
+    """Check `name` by Kafka's rule, before it becomes part of a path.
+
+    Source: org.apache.kafka.common.internals.Topic.validate.
+
+    Raises:
+        InvalidTopicError: The name is empty, ".", "..", too long, or has other characters.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidTopicError(f"topic name {name!r} is not allowed: give a non-empty string")
+    if name in (".", ".."):
+        raise InvalidTopicError(f"topic name {name!r} is not allowed: it can't be '.' or '..'")
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        raise InvalidTopicError(
+            f"topic name {name[:20]!r}… has {len(name)} characters:"
+            f" use at most {TOPIC_NAME_LENGTH_MAX}"
+        )
+    if not _TOPIC_NAME.fullmatch(name):
+        raise InvalidTopicError(
+            f"topic name {name!r} is not allowed: use only ASCII letters, digits, '.', '_' and '-'"
+        )
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number as Java does: a sign and digits, and not Python's "1_000", nor blanks.
+
+    Raises:
+        ValueError: The text is no whole number.
+    """
+    if _DIGITS.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def check_whole_number(
+    number: object, name: str, error: type[KafkaOnSparkError] = InvalidRequestError
+) -> None:
+    """Check that the value given as `name` is a whole number, not its digits or a fraction.
+
+    Raises:
+        InvalidRequestError, or `error`: It is not.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise error(f"{name} can't be {number!r}: give a whole number")
+
+
+def check_number(number: object, name: str) -> None:
+    """Check that the value given as `name` is a finite number from 0 on.
+
+    Raises:
+        InvalidRequestError: It is not.
+    """
+    is_number = isinstance(number, Real) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or number < 0:  # type: ignore[arg-type,operator]
+        raise InvalidRequestError(f"{name} can't be {number!r}: give a number from 0 on")
+
+
+def check_text(text: object, name: str, error: type[KafkaOnSparkError]) -> None:
+    """Check that the value given as `name` is a text, and one that can be stored.
+
+    Raises:
+        `error`: It is not.
+    """
+    if not isinstance(text, str):
+        raise error(f"{name} can't be {text!r}: give a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # as an argument of the shell that is no UTF-8
+        raise error(f"{name} can't be {text!r}: give a text that UTF-8 has") from None
+
+
+def check_mapping(
+    given: object,
+    name: str,
+    of: str,
+    error: type[KafkaOnSparkError] = InvalidRequestError,
+) -> None:
+    """Check that the value given as `name` is a mapping; `of` says which, as in "names".
+
+    Raises:
+        InvalidRequestError, or `error`: It is not.
+    """
+    if not isinstance(given, Mapping):
+        raise error(f"{name} can't be {given!r}: give a mapping (a dict) of {of}")
+
+
+def listed(
+    given: object,
+    name: str,
+    of: str,
+    error: type[KafkaOnSparkError] = InvalidRequestError,
+) -> list[Any]:
+    """Return the several values given as `name` as a list; `of` says of what.
+
+    A text does not count as its letters, nor a mapping as its keys.
+
+    Raises:
+        InvalidRequestError, or `error`: It is not iterable, or a text or mapping.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise error(f"{name} can't be {given!r}: give a list of {of}")
+    return list(given)

@@ -1,0 +1,319 @@
+"""A cluster that one process serves until it is told to end: opened as soon as it can be, then
+controlled, replicated and kept up, in threads.
+
+What fails is logged once and tried again, for ever: a disk comes back, a full one gets room, a mode
+is set right. The process ends by itself if it can't go on: the cluster is another one, or the
+session of Spark that runs its tasks has ended.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.counting import PASS_MS
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    ClusterNotFoundError,
+    KafkaOnSparkError,
+    NotControllerError,
+)
+from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
+from kafka_on_spark.controller.replication_report import ReplicationReport
+from kafka_on_spark.metadata.metadata_outage import is_failing
+from kafka_on_spark.node.services import Services, check_created
+from kafka_on_spark.observe.figures import metrics_of
+from kafka_on_spark.observe.metric import Metric
+from kafka_on_spark.store import accounts
+from kafka_on_spark.store.accounts import charged
+from kafka_on_spark.store.clock import WakingClock
+from kafka_on_spark.store.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+METADATA: Final = "metadata"
+PASS: Final = "pass"
+ROUND: Final = "round"
+"""What may fail: reading the metadata, a pass of the controller, a round of replication. The loops
+of the latter two have a thread each."""
+
+FOR_EVER_MS: Final = 2**62
+RETRY_MS_MIN: Final = 500.0
+RETRY_MS_MAX: Final = 30_000.0
+"""A standby takes over within that time of the moment at which it can."""
+
+COPY_MS_MAX: Final = 20_000.0
+"""For how long a round goes on copying. Inspections and upkeep follow, which must not wait for
+hours; and what has failed is tried again by the next round, within replica.lag.time.max.ms."""
+
+STALLED_MS: Final = 600_000
+ROUNDS_STALLED_MS: Final = 86_400_000
+"""A loop is healthy that has moved within that time. A round may take that long: it copies an
+append as a whole, for hours if it must."""
+
+TAKING_OVER_MS: Final = 100.0
+"""How often the loop of rounds looks whether this process is the controller."""
+
+TOLD_MAX: Final = 20
+"""Failures of one round that are logged one by one, and shown."""
+
+
+class ServingFailedError(KafkaOnSparkError):
+    """This process can't serve the cluster any more; only another one can."""
+
+
+FINAL: Final = (ClusterNotFoundError, ClusterClosedError, ServingFailedError)
+"""Errors after which this process can't go on: what was opened is gone for good."""
+
+
+class _EndOfServing(BaseException):
+    """The process was told to end. Not an Exception: nothing that goes on after a failure catches
+    it."""
+
+
+class _EndingClock(WakingClock):
+    """A clock whose sleepers are woken, and leave what they do, once the process is to end."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        self._ended = ended
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Wait.
+
+        Raises:
+            _EndOfServing: The process is to end.
+        """
+        if self._ended.wait(duration_ms / 1000):
+            raise _EndOfServing
+
+
+class ServedCluster:
+    """The cluster at `metadata_root`, served by threads of this process; tasks run on `spark`.
+
+    Attributes:
+        ended: Set once the loops are to end, whoever says so.
+        failure: Why it could not go on; None: it was told to end, or goes on.
+        round_count: How many rounds have come to their end.
+    """
+
+    def __init__(
+        self, metadata_root: str, options: StorageOptions, spark: "SparkSession | None"
+    ) -> None:
+        self._root = metadata_root
+        self._options = options
+        self._spark = spark
+        self.ended = threading.Event()
+        self.failure: str | None = None
+        self.round_count = 0
+        self._clock = _EndingClock(self.ended)
+        self._moved_at_ms = dict.fromkeys((PASS, ROUND), self._clock.monotonic_ms())
+        self._threads: list[threading.Thread] = []
+        self._services: Services | None = None
+        self._controlling: ControllerLoop | None = None
+        self._failing: dict[str, str] = {}
+        self._pauses: dict[str, Iterator[float]] = {}
+        self._last_round = ReplicationReport()
+
+    def begin(self) -> None:
+        """Begin to serve, in threads."""
+        control = charged(self._control, accounts.CONTROL)
+        replicate = charged(self._replicate, accounts.REPLICATE)
+        self._start("serve", lambda: self._repeat(PASS, control))
+        self._start("rounds", lambda: self._repeat(ROUND, replicate))
+
+    def end(self, within_ms: int) -> bool:
+        """Have the loops end, resign and close; return whether all of it was done in time.
+
+        What is under way after that time is abandoned with the process, as if that was killed.
+        """
+        until_ms = self._clock.monotonic_ms() + within_ms
+        self.ended.set()
+        if not self._join(until_ms):
+            log.info("a pass or a round is abandoned, which costs a standby a lease")
+            return False
+        if self._services is not None:
+            self._start("leave", self._services.close)
+        return self._join(until_ms)
+
+    def _start(self, name: str, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _join(self, until_ms: int) -> bool:
+        for each in self._threads:
+            each.join(max(until_ms - self._clock.monotonic_ms(), 0) / 1000)
+        return not any(each.is_alive() for each in self._threads)
+
+    def _repeat(self, what: str, work: Callable[[], None]) -> None:
+        """Do it again and again; a failure that stays is logged once. Without one loop the process
+        would do half of its work, and nobody would see that: once it ends, by whatever, the process
+        is to end."""
+        try:
+            while not self.ended.is_set():
+                try:
+                    work()
+                except NotControllerError as error:
+                    log.info("%s", error)
+                except FINAL:
+                    raise
+                except Exception as error:
+                    self._wait_out(what, error)
+        except _EndOfServing:
+            pass
+        except KafkaOnSparkError as error:
+            self.failure = str(error)
+        except BaseException as error:
+            self.failure = f"it has ended by an error of its own: {error!r}"
+            log.exception("a loop has ended")
+        finally:
+            self.ended.set()
+
+    def _wait_out(self, what: str, error: Exception) -> None:
+        """Wait before the next try.
+
+        Raises:
+            ServingFailedError: Tasks can't run any more.
+        """
+        if self._spark is not None:
+            from kafka_on_spark.spark.jvm import has_ended  # imports pyspark
+
+            if has_ended(self._spark):
+                raise ServingFailedError("the Spark session has ended: start this process again")
+        if what not in self._failing:
+            self._pauses[what] = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
+        text = str(error) or type(error).__name__
+        if self._failing.get(what) != text:
+            is_bug = not isinstance(error, KafkaOnSparkError | OSError)
+            log.warning("%s: has failed, and is tried again: %s", what, error, exc_info=is_bug)
+        self._failing[what] = text
+        self._clock.sleep_ms(next(self._pauses[what]))
+
+    def _note_success(self, what: str) -> None:
+        if self._failing.pop(what, None) is not None:
+            log.info("%s: has come to its end again", what)
+
+    def _control(self) -> None:
+        """Open the cluster, stand by, and control once that can be done.
+
+        Raises:
+            ClusterNotFoundError: There is no cluster.
+            ServingFailedError: It can't be opened, and waiting does not help.
+            KafkaOnSparkError: Its root does not answer.
+        """
+        self._moved_at_ms[PASS] = self._clock.monotonic_ms()
+        if self._services is None:
+            try:
+                services = Services.open(self._root, self._options, self._spark)
+                check_created(services, self._root)
+            except KafkaOnSparkError as error:
+                if is_failing(error):
+                    raise
+                raise ServingFailedError(str(error)) from None
+            self._services = services
+        opened = self._services
+
+        def note_pass(took_ms: int) -> None:
+            opened.counts.observe(PASS_MS, took_ms)
+            self._note_success(PASS)
+
+        self._controlling = opened.keeping.controller_loop(clock=self._clock, after_pass=note_pass)
+        self._controlling.run(FOR_EVER_MS)
+
+    def _replicate(self) -> None:
+        """Run a round if this process is the controller, and wait for the next one."""
+        self._moved_at_ms[ROUND] = self._clock.monotonic_ms()
+        services = self._services
+        if services is None or not is_held_by(services.metadata.image, services.controller_id):
+            self._clock.sleep_ms(TAKING_OVER_MS)
+            return
+        before = frozenset(self._last_round.failures)
+        report = services.keeping.replicate(copy_ms_max=COPY_MS_MAX)
+        self._last_round = report
+        self.round_count += 1
+        self._note_success(ROUND)
+        now = frozenset(report.failures)
+        for each in sorted(now - before)[:TOLD_MAX]:
+            log.warning("%s", each)
+        if before - now:
+            log.info("%d of %d failures are over", len(before - now), len(before))
+        settings = services.metadata.image.settings()
+        pause_ms = float(settings.integer("broker.heartbeat.interval.ms"))
+        if report.resume_after_ms is not None:
+            pause_ms = min(pause_ms, max(report.resume_after_ms, RETRY_MS_MIN))
+        self._clock.sleep_ms(pause_ms)
+
+    def health(self) -> dict[str, Any]:
+        """Return whether the loops move; only a restart helps one that does not. A root that is
+        away stops no loop: each of its calls ends by a timeout."""
+        now_ms = self._clock.monotonic_ms()
+        moved_at_ms = dict(self._moved_at_ms)
+        if self._controlling is not None:
+            moved_at_ms[PASS] = self._controlling.moved_at_ms
+        most_ms = {PASS: STALLED_MS, ROUND: ROUNDS_STALLED_MS}
+        reasons = [
+            f"the loop of {loop}s has not moved for {(now_ms - at_ms) / 1000:.1f} s"
+            for loop, at_ms in moved_at_ms.items()
+            if now_ms - at_ms > most_ms[loop]
+        ]
+        return {"ok": not reasons, "reasons": reasons}
+
+    def readiness(self) -> dict[str, Any]:
+        """Return whether this process has read the metadata within a lease, and its last pass and
+        round have not failed; with what it is, and what its last round has left to do."""
+        failing, services = self._failures(), self._services
+        reasons = [f"{what}: {why}" for what, why in failing.items()]
+        held = None if services is None else services.metadata.image.controller
+        if self.ended.is_set() or services is None:
+            role = "ending" if self.ended.is_set() else "starting"
+            reasons.insert(0, f"it is {role}")
+        elif METADATA not in failing and is_held_by(
+            services.metadata.image, services.controller_id
+        ):
+            role = "controller"
+        else:
+            role = "standby"
+        report = self._last_round
+        return {
+            "ok": not reasons,
+            "role": role,
+            "controller": None if held is None else held.controller_id,
+            "round": {
+                "count": self.round_count,
+                "not_inspected_in_time": report.not_looked_at,
+                "is_caught_up": report.is_caught_up,
+                "failures": sorted(set(report.failures))[:TOLD_MAX],
+            },
+            "reasons": reasons,
+        }
+
+    def _failures(self) -> dict[str, str]:
+        """Return what fails now. Once the metadata were not read within a lease, another process
+        may be the controller, and what this one knows of the cluster is old. A standby makes
+        neither passes nor rounds: those that it made before say nothing any more."""
+        failing, services = dict(self._failing), self._services
+        if services is None:  # it could not be opened
+            return dict.fromkeys((METADATA,), failing[PASS]) if PASS in failing else {}
+        image = services.metadata.image
+        if is_held(image) and not is_held_by(image, services.controller_id):
+            failing = {}
+        age_ms = self._clock.monotonic_ms() - services.metadata.read_at_ms
+        if age_ms > lease_ms(image):
+            failing[METADATA] = f"it was last read {age_ms / 1000:.1f} s ago, and a lease is over"
+        return failing
+
+    def metrics(self) -> list[Metric]:
+        """Return what is known, from memory; local disks are asked for their room."""
+        failing = self._failures()
+        figures = [
+            Metric("Serving", "failing", labels={"look": what}, value=int(what in failing))
+            for what in (METADATA, PASS, ROUND)
+        ]
+        if self._services is not None:
+            figures += metrics_of(self._services, is_cut_off=METADATA in failing)
+        return figures

@@ -1,0 +1,1 @@
+"""Positions, offsets, consumers and their groups."""

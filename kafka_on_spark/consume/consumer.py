@@ -1,0 +1,643 @@
+"""The object that reads a topic as it grows: Kafka's consumer, in plain Python."""
+
+import logging
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from datetime import datetime
+from operator import index
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    ConsumerClosedError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+)
+from kafka_on_spark.base.ids import (
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    check_mapping,
+    check_number,
+    check_whole_number,
+)
+from kafka_on_spark.base.moments import given_micros
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.consume.consumed import ConsumerRecord, records_of
+from kafka_on_spark.consume.consuming import Consuming
+from kafka_on_spark.consume.consuming_parts import consuming_of
+from kafka_on_spark.consume.member import Listeners
+from kafka_on_spark.consume.positions import TimeQuestion
+from kafka_on_spark.consume.settings import (
+    EARLIEST,
+    LATEST,
+    ConsumerSettings,
+)
+from kafka_on_spark.consume.standing import at, partition_of
+from kafka_on_spark.consume.subscription import (
+    Assign,
+    Subscription,
+    assignment_of,
+)
+from kafka_on_spark.consume.time_lookup import time_lookup
+from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.log.reader import row_schema
+from kafka_on_spark.metadata.partition_names import key_of, keys_of, names_of
+from kafka_on_spark.node.services import Services
+from kafka_on_spark.store.accounts import CONSUME, charged
+from kafka_on_spark.store.daemon_threads import no_thread_error
+from kafka_on_spark.store.forks import FORKED, is_forked
+from kafka_on_spark.store.requests import operating
+
+log = logging.getLogger(__name__)
+
+CHUNK_ROWS: Final = 500
+"""Rows that become records at once. Source: max.poll.records."""
+
+SLICE_MS: Final = 500
+"""So long at least a member waits at once for partitions that others have, however short its
+timeout is."""
+
+GATHER_MS: Final = 50
+"""A poll that has rows takes more of what is committed for so long."""
+
+OnPartitions = Callable[[list[TopicPartition]], None]
+"""Called in a poll, with partitions that come or go."""
+
+NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
+
+Partition = tuple[str, int]
+
+
+class Consumer:
+    """Reads committed records as they come, and keeps a group's offsets. Made by
+    `Cluster.consumer`.
+
+    `poll` returns rows as Arrow; a loop over the consumer gets records one by one, and waits for
+    the next. One thread uses it at a time; `wakeup` is for any. Close it, or use it in `with`.
+
+    What was handed out counts as processed once more is asked for, or by `commit` and `close`. So a
+    loop that fails in the middle of a record reads that record again, and nothing is skipped.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        settings: ConsumerSettings,
+        subscription: Subscription | None,
+        timeout_ms: float | None,
+        *,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        self._services = services
+        self._metadata = services.metadata
+        self._callers = OneCaller()
+        metadata = services.metadata  # a consumer that nobody has any more is not kept by itself
+        self._names: NamesOf = lambda keys: names_of(metadata.image, keys)
+        listeners = Listeners(
+            assigned=self._callers.telling(on_assigned, self._names),
+            revoked=self._callers.telling(on_revoked, self._names),
+            lost=self._callers.telling(on_revoked if on_lost is None else on_lost, self._names),
+        )
+        self._consuming = consuming_of(services, settings, listeners)
+        self._handouts = Handouts(self._consuming, services.clock)
+        self._is_closed = self._is_ending = False
+        self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
+        self._ended: threading.Event | None = None
+        if subscription is not None:
+            self._consuming.subscribe(subscription)
+            witness = self._consuming.witness
+            if witness is not None and not isinstance(subscription, Assign):
+                self._ended = _begin_threads(witness)
+                # A consumer that nobody has any more is no reason to beat.
+                weakref.finalize(self, self._ended.set).atexit = False
+
+    # Records
+
+    def poll(self, timeout_ms: float | None = 0) -> pa.Table:
+        """Return the next records, in the columns of `Cluster.read` and leaderEpoch, under which a
+        record was appended; wait for them for at most `timeout_ms` (None: for as long as it takes).
+        Without any the table is empty.
+
+        A table has max_poll_records at most, of one partition or several, each in offset order.
+
+        Raises:
+            InvalidRequestError: The consumer has no partitions.
+            UnknownTopicOrPartitionError: One of them is gone.
+            OffsetOutOfRangeError, LogTruncatedError: A position is gone, or was never decided, and
+                auto_offset_reset is 'none'.
+            KafkaStorageError: The metadata root, or all replicas of a partition, have not answered
+                for long.
+            UnreleasedInstanceIdError, GroupMaxSizeReachedError, UnsupportedAssignorError: The group
+                does not take the consumer.
+            FencedInstanceIdError: The consumer was fenced, and another is the static member now.
+            WakeupError: Another thread has called `wakeup`.
+        """
+        is_in_hand = False
+        try:
+            with self._alone(in_callbacks=False):
+                rows = self._handouts.next_rows(timeout_ms)
+                is_in_hand = True
+                return self._handouts.table(rows)
+        except BaseException:  # ^C, too, up to the last moment of the call
+            if is_in_hand:
+                self._consuming.take_back()
+            raise
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record; wait for it for at most consumer_timeout_ms, which does not run
+        while the consumer `is_waiting`.
+
+        Raises: as `poll`.
+        """
+        is_in_hand = False
+        try:
+            with self._exclusive(in_callbacks=False):
+                record = self._handouts.next_record(self._timeout_ms)
+                if record is not None:
+                    is_in_hand = True
+                    self._handouts.hand_out_record()
+        except BaseException:  # ^C, too, up to the last moment of the call
+            if is_in_hand:
+                self._consuming.take_back()
+            raise
+        if record is None:
+            raise StopIteration
+        return record
+
+    def wakeup(self) -> None:
+        """Have the call that waits in another thread, or the next one, raise a WakeupError."""
+        self._consuming.wake_up()
+
+    # Partitions
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the consumer waits for partitions that others of its group have still: for two
+        sessions at most, in which members are fenced that were killed."""
+        return self._consuming.is_waiting
+
+    @property
+    def failure(self) -> KafkaOnSparkError | None:
+        """Why the partition that fails for longest can't be read from any replica; None: all can.
+        It is tried again, and others are read meanwhile."""
+        return self._consuming.failure
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read these partitions and no others, as in `[("orders", 0)]`. What was handed out before
+        counts as processed; with enable_auto_commit it is committed, and a failure of that logged.
+
+        Raises:
+            InvalidRequestError: A partition is not named by topic and number, or there is none.
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        with self._alone() as consuming:
+            consuming.subscribe(assignment_of(self._metadata.catch_up(), partitions))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read.
+
+        Raises:
+            UnknownTopicOrPartitionError: One of them is gone.
+        """
+        with self._alone() as consuming:
+            return self._names(consuming.assignment())
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Hand out nothing of these partitions until they are resumed; positions stay.
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        with self._alone() as consuming:
+            consuming.pause(set(self._keys(partitions)))
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """Go on with partitions that were paused.
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        with self._alone() as consuming:
+            consuming.resume(set(self._keys(partitions)))
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the partitions that are paused."""
+        with self._alone() as consuming:
+            return self._names(consuming.paused)
+
+    # Positions
+
+    def position(self, partition: Partition) -> Offset:
+        """Return the offset of the next record that is handed out of a partition.
+
+        Raises:
+            InvalidRequestError: The partition is not assigned.
+            OffsetOutOfRangeError, LogTruncatedError: As in `poll`.
+        """
+        with self._alone() as consuming:
+            return consuming.standing(self._key(partition)).offset
+
+    def current_lag(self, partition: Partition) -> int:
+        """Return how many committed offsets of a partition are at or above the position.
+
+        Raises: as `position`.
+        """
+        with self._alone() as consuming:
+            image = self._metadata.catch_up()
+            key = key_of(image, partition)
+            offset = consuming.standing(key).offset
+            return max(partition_of(image, key).high_watermark - offset, 0)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Go on at an offset of a partition. One that is out of range is told by the next `poll`,
+        or replaced as auto_offset_reset says.
+
+        Raises:
+            InvalidRequestError: The partition is not assigned, or no record can have the offset.
+        """
+        with self._alone() as consuming:
+            check_whole_number(offset, "the offset")
+            consuming.seek(self._key(partition), offset)
+
+    def seek_to_beginning(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Go on at the log start of partitions (None: of all that are assigned).
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        self._seek_to(EARLIEST, partitions)
+
+    def seek_to_end(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Go on with what is committed from now on.
+
+        Raises:
+            InvalidRequestError: A partition is not assigned.
+        """
+        self._seek_to(LATEST, partitions)
+
+    def _seek_to(self, place: str, partitions: Iterable[Partition] | None) -> None:
+        with self._alone() as consuming:
+            image = self._metadata.catch_up()
+            keys = consuming.assignment() if partitions is None else keys_of(image, partitions)
+            for key in keys:
+                consuming.seek(key, at(partition_of(image, key), place).offset)
+
+    def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        """Return the first offset that is kept of each partition.
+
+        Raises:
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        return self._offsets(EARLIEST, partitions)
+
+    def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        """Return the first offset of each partition that is not committed.
+
+        Raises:
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        return self._offsets(LATEST, partitions)
+
+    def _offsets(self, place: str, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        with self._alone():
+            image = self._metadata.catch_up()
+            return {
+                image.name_of(key): at(partition_of(image, key), place).offset
+                for key in keys_of(image, partitions)
+            }
+
+    def offsets_for_times(
+        self, times: Mapping[Partition, datetime | int]
+    ) -> dict[TopicPartition, Offset | None]:
+        """Return the offset of the first record of each partition that is not older than a time, a
+        datetime with a time zone or ms since 1970; None: all committed records are older.
+
+        Raises:
+            InvalidRequestError: A time is neither.
+            UnknownTopicOrPartitionError: A partition does not exist.
+            KafkaStorageError: No replica can answer.
+        """
+        with self._alone() as consuming:
+            check_mapping(times, "times", "partitions and times")
+            image = self._metadata.catch_up()
+            questions = [
+                TimeQuestion(key_of(image, name), _milliseconds(time))
+                for name, time in times.items()
+            ]
+            rack = consuming.settings.client_rack
+            found = time_lookup(image, image, self._services.options, rack)(questions)
+            names = [image.name_of(each.key) for each in questions]
+            return dict(zip(names, found, strict=True))
+
+    # Commits
+
+    def commit(self, offsets: Mapping[Partition, int] | None = None) -> None:
+        """Commit the group's offsets: the positions, so that all that was handed out counts as
+        processed; or other ones, and what was handed out below them does.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+            OffsetOutOfRangeError: A given offset is below the log start or above the high
+                watermark.
+            UnknownTopicOrPartitionError: A partition does not exist.
+            UnknownMemberIdError: The consumer was fenced: others go on from what was committed; or
+                the group has members, and it is none.
+            StaleMemberEpochError: A partition is not the consumer's any more.
+            RequestTimedOutError: Other commits were always faster: nothing is committed.
+            CommitOutcomeUnknownError: Whether it is committed is unknown; commit again.
+        """
+        with self._alone() as consuming:
+            if offsets is None:
+                consuming.commit()
+                return
+            check_mapping(offsets, "offsets", "partitions and offsets")
+            for offset in offsets.values():
+                check_whole_number(offset, "the offset")
+            image = self._metadata.catch_up()
+            consuming.commit_offsets(
+                {key_of(image, name): offset for name, offset in offsets.items()}
+            )
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
+        """Return the group's offsets; None where it has none.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        with self._alone() as consuming:
+            image = self._metadata.catch_up()
+            keys = keys_of(image, partitions)
+            found = consuming.committed(keys)
+            return {image.name_of(key): found[key] for key in keys}
+
+    # The end
+
+    def close(self) -> None:
+        """End; with enable_auto_commit, commit the positions first. A member leaves its group.
+
+        Raises:
+            RequestTimedOutError, CommitOutcomeUnknownError: As `commit`. It is closed; others fence
+                a member that could not leave.
+        """
+        self._close(is_failed=False)
+
+    def _close(self, *, is_failed: bool) -> None:
+        if self._is_closed or is_forked():
+            return
+        with self._alone(in_callbacks=False) as consuming:
+            self._is_closed = self._is_ending = True  # a callback may still commit
+            try:
+                consuming.end(is_failed=is_failed)
+            finally:
+                self._is_ending = False
+                if self._ended is not None:
+                    self._ended.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; after an error what was handed out last does not count as processed."""
+        self._close(is_failed=error is not None)
+
+    @contextmanager
+    def _alone(self, *, in_callbacks: bool = True) -> Iterator[Consuming[pa.RecordBatch]]:
+        """Do as `_exclusive`, and have the block be an operation."""
+        with (
+            self._exclusive(in_callbacks=in_callbacks) as consuming,
+            operating(CONSUME),
+        ):
+            yield consuming
+
+    @contextmanager
+    def _exclusive(self, *, in_callbacks: bool) -> Iterator[Consuming[pa.RecordBatch]]:
+        """Keep other threads out.
+
+        Raises:
+            ConsumerClosedError, ClusterClosedError: The consumer or the cluster is closed.
+            InvalidRequestError: As `OneCaller.alone`.
+        """
+        with self._callers.alone(in_callbacks=in_callbacks):
+            if self._is_closed and not self._is_ending:
+                raise ConsumerClosedError(
+                    "the consumer is closed: make another with Cluster.consumer"
+                )
+            self._metadata.check_open()
+            try:
+                yield self._consuming
+            except KafkaOnSparkError:
+                raise
+            except BaseException:  # ^C, or a signal handler's error, in the middle of anything
+                self._consuming.void()
+                raise
+
+    def _key(self, name: object) -> PartitionKey:
+        """Return the key of a partition that is assigned, as far as is known without a look at the
+        metadata root for each."""
+        return key_of(self._consuming.newest(), name)
+
+    def _keys(self, names: object) -> list[PartitionKey]:
+        return keys_of(self._consuming.newest(), names)
+
+
+class Handouts:
+    """Takes rows from one consumer's loop: a table of what there is, or the next record. For one
+    thread at a time.
+
+    Rows that were read for a record serve the calls after it, as long as they are the consumer's.
+    """
+
+    def __init__(self, consuming: Consuming[pa.RecordBatch], clock: Clock) -> None:
+        self._consuming = consuming
+        self._clock = clock
+        self._chunk: Iterator[ConsumerRecord] = iter(())
+        self._rows: pa.RecordBatch | None = None
+        self._next_row = 0
+        self._turn: object = None
+
+    def next_rows(self, timeout_ms: float | None) -> pa.RecordBatch | None:
+        """Return the first rows of a table; wait for them for at most `timeout_ms` (None: for as
+        long as it takes). None: there are none. Rows that were read for records are forgotten.
+
+        Raises:
+            InvalidRequestError: The timeout is no number.
+            And as `Consuming.next_rows`.
+        """
+        if timeout_ms is not None:
+            check_number(timeout_ms, "timeout_ms")
+        self._turn = None
+        rows_max = self._consuming.settings.max_poll_records
+        return self._consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
+
+    def table(self, rows: pa.RecordBatch | None) -> pa.Table:
+        """Hand out these first rows, and what else there is for a moment, as one table.
+
+        Raises: as `Consuming.next_rows`.
+        """
+        rows_max = self._consuming.settings.max_poll_records
+        batches, count = [], 0
+        until_ms = self._clock.monotonic_ms() + GATHER_MS
+        while rows is not None:
+            self._consuming.hand_out(rows)
+            batches.append(rows)
+            count += rows.num_rows
+            if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
+                break
+            rows = self._consuming.more_rows(rows_max - count)
+        return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
+
+    def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
+        """Return the next record, which `hand_out_record` hands out; wait for it for at most
+        `timeout_ms`, and as long as it is a member that waits for what others have. None: there is
+        none.
+
+        Raises: as `Consuming.next_rows`.
+        """
+        record = None
+        if self._turn is not None:
+            self._go_on()
+            if self._consuming.turn is self._turn:
+                record = next(self._chunk, None)
+        if record is None:
+            self._turn = None
+            with operating(CONSUME):
+                rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
+                while rows is None and self._consuming.is_waiting:
+                    rows = self._consuming.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
+            if rows is None:
+                return None
+            self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
+            self._turn = self._consuming.turn
+            record = next(self._chunk)
+        return record
+
+    def _go_on(self) -> None:
+        """Have an operation begin only where something is due: to begin one at each
+        record costs about as much as the record."""
+        if not self._consuming.is_due():
+            self._consuming.take_as_processed()
+            return
+        with operating(CONSUME):
+            self._consuming.go_on()
+
+    def hand_out_record(self) -> None:
+        """Take the record that `next_record` has returned as handed out."""
+        assert self._rows is not None, "a record is one of its rows"
+        self._consuming.hand_out(self._rows.slice(self._next_row, 1))
+        self._next_row += 1
+
+
+class OneCaller:
+    """The thread that is in a call. A callback may make calls in the middle of its caller's.
+
+    A thread never keeps itself out: ^C may end a call that has the lock and no block yet that gives
+    it back, and the thread must be able to close. Source: KafkaConsumer.acquire.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._called_back: int | None = None
+
+    def telling(
+        self, callback: OnPartitions | None, names_of: NamesOf
+    ) -> Callable[[Set[PartitionKey]], None]:
+        """Return what calls `callback` with the names of partitions, if they have any."""
+
+        def tell(keys: Set[PartitionKey]) -> None:
+            names = [] if callback is None else names_of(keys)
+            if callback is None or not names:
+                return
+            self._called_back = threading.get_ident()
+            try:
+                callback(names)
+            finally:
+                self._called_back = None
+
+        return tell
+
+    @contextmanager
+    def alone(self, *, in_callbacks: bool) -> Iterator[None]:
+        """Keep other threads out. `in_callbacks`: a callback may do this.
+
+        Raises:
+            ClusterClosedError: This process was forked.
+            InvalidRequestError: Another thread is in a call, or a callback may not do this.
+        """
+        if is_forked():
+            raise ClusterClosedError(FORKED)
+        if self._called_back == threading.get_ident():
+            if not in_callbacks:
+                raise InvalidRequestError(
+                    "a callback about partitions can't ask for records or close the consumer, which"
+                    " is in the middle of that: do it after the poll"
+                )
+            yield
+            return
+        if not self._lock.acquire(blocking=False):
+            raise InvalidRequestError(
+                "another thread is in a call of this consumer, which is for one thread at a time:"
+                " make a consumer for each thread, or end the call by wakeup()"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _begin_threads(witness: Witness) -> threading.Event:
+    """Have daemon threads beat and look, turn by turn; return what ends them when it is set.
+
+    Raises:
+        KafkaStorageError: The process can't start a thread.
+    """
+    ended = threading.Event()
+    for name, work in (("beat", witness.beat), ("look", witness.look)):
+        thread = threading.Thread(
+            target=_repeat,
+            args=(charged(work, CONSUME), witness, ended),
+            name=f"member_{name}",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            ended.set()
+            raise no_thread_error() from error
+    return ended
+
+
+def _repeat(work: Callable[[], None], witness: Witness, ended: threading.Event) -> None:
+    while not ended.wait(witness.turn_ms / 1000):
+        try:
+            work()
+        except ClusterClosedError:
+            return  # nobody beats for a cluster that this process has closed
+        except KafkaOnSparkError as error:
+            log.warning("a member's look at its group has failed: %s", error)
+        except Exception:
+            log.exception("a member's turn has failed")
+
+
+def _milliseconds(time: object) -> int:
+    if isinstance(time, datetime):
+        return given_micros("a time", time) // 1000
+    check_whole_number(time, "a time that is no datetime")
+    return index(time)  # type: ignore[arg-type]

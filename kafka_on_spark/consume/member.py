@@ -1,0 +1,454 @@
+"""A consumer as a member of its group: it joins, follows its target, and leaves.
+
+The consumer's own thread calls it, between two calls that hand something out: so a partition is
+given up when all that was handed out of it counts as processed. A member that may have been fenced
+meanwhile asks the metadata log before it hands out more. Who was fenced forgets its positions
+without a commit, and joins again under another id.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    CommitOutcomeUnknownError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    KafkaOnSparkError,
+    RequestTimedOutError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+)
+from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey
+from kafka_on_spark.consume.following import follow_target, leave_group, subscribed_topics
+from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.standing import Standing
+from kafka_on_spark.consume.subscription import Subscription
+from kafka_on_spark.groups.checks import Membership, check_not_replaced
+from kafka_on_spark.groups.heartbeats import may_go_on
+from kafka_on_spark.groups.membership import join, subscribe
+from kafka_on_spark.groups.sharing import is_to_share, share_out
+from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_outage import is_failing
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.result import Decide, submit_if_due
+
+log = logging.getLogger(__name__)
+
+RETRY_MS: Final = 500
+"""Between two tries of what has failed."""
+
+SHARE_MS: Final = 1_000
+"""Between two targets of a group, about, so that many that join at once have few targets between
+them. Source: group.consumer.assignment.interval.ms."""
+
+SHARE_PAUSE_MS: Final = 100
+"""How often a member looks whether it is its turn to share out."""
+
+FOLLOW_MS: Final = 20
+"""How often a member looks at what is due, at most, while the metadata is the same."""
+
+STEPS_MAX: Final = 10
+"""Steps of one call: a member that joins alone takes three."""
+
+SESSIONS_WAITED_MAX: Final = 2
+"""A member waits for others for so many sessions: within one a member that was killed is silent,
+and soon after those that died with it."""
+
+_PASSING: Final = (
+    RequestTimedOutError,
+    CommitOutcomeUnknownError,
+    # The epoch was that of an older image, or a commit of its own whose outcome was unknown stands.
+    FencedMemberEpochError,
+    StaleMemberEpochError,
+)
+
+Tell = Callable[[Set[PartitionKey]], None]
+"""Tells the user of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Whom a consumer tells of its partitions. Source: ConsumerRebalanceListener.
+
+    Attributes:
+        assigned: They are the consumer's from now on.
+        revoked: They are about to be given up; their offsets can still be committed.
+        lost: They belong to others already: the consumer was fenced.
+    """
+
+    assigned: Tell
+    revoked: Tell
+    lost: Tell
+
+
+class Member:
+    """One consumer's place in its group. `processed` returns the positions in some partitions up to
+    which all is processed; `forget` hands out nothing more of some.
+
+    Attributes:
+        owned: The partitions that it may hand out.
+        is_begun: Whether it has tried to join.
+        is_sure: Whether it might, when `follow` looked last.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        witness: Witness,
+        processed: Callable[[Set[PartitionKey]], Mapping[PartitionKey, Standing]],
+        forget: Tell,
+        listeners: Listeners,
+        *,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        new_id: Callable[[], str],
+        timeout_ms: int,
+    ) -> None:
+        self.owned: frozenset[PartitionKey] = frozenset()
+        self.is_begun = self.is_sure = False
+        self._group = witness.group
+        self._metadata = metadata
+        self._witness = witness
+        self._clock = witness.clock
+        self._processed = processed
+        self._forget = forget
+        self._listeners = listeners
+        self._settings = settings
+        self._subscription = subscription
+        self._new_id = new_id
+        self._timeout_ms = timeout_ms
+        self._id: MemberId | None = None
+        self._is_member = False
+        self._stopped: dict[PartitionKey, Standing] = {}
+        self._asked_ms = 0
+        self._told: Exception | None = None
+        # When it looks again at what is due, and what has kept it from it.
+        self._followed: MetadataImage | None = None
+        self._follow_at_ms = self._retry_at_ms = 0
+        self._failing_since_ms: int | None = None
+        self._waits_since_ms: int | None = None
+        self._is_awaiting = False
+        # What it knows of targets.
+        self._is_mine = False
+        self._target_epoch: int = NO_EPOCH
+        self._target_at_ms = 0
+        self._to_share_since_ms: int | None = None
+
+    # What holds of it
+
+    def speaker(self) -> Membership:
+        """Return who it is, for a commit.
+
+        Raises:
+            UnknownMemberIdError: It was fenced, or has not joined yet.
+        """
+        if self._id is None or not self._is_member:
+            raise UnknownMemberIdError(
+                f"the consumer is no member of group {self._group!r} now: the next poll joins"
+            )
+        return self._known_as(self._id)
+
+    def _known_as(self, member_id: MemberId) -> Membership:
+        me = self._me(self._metadata.image)
+        return Membership(member_id, NO_EPOCH if me is None else me.member_epoch)
+
+    def _me(self, image: MetadataImage) -> GroupMember | None:
+        group = image.consumer_groups.get(self._group)
+        return None if group is None or self._id is None else group.members.get(self._id)
+
+    def may_hand_out(self) -> bool:
+        """Return whether it may hand out more of what it owns without asking the metadata log."""
+        now_ms = self._clock.monotonic_ms()
+        return self._is_known(self._metadata.image) and may_go_on(
+            self._witness.beats, self._asked_ms, now_ms, self._witness.session_ms
+        )
+
+    def _is_known(self, image: MetadataImage) -> bool:
+        """Return whether it has joined, and an image has it as a member."""
+        return self._is_member and self._me(image) is not None
+
+    def pause_ms(self) -> float:
+        """Return how long it may be left alone: until it has to be asked for more, and not so long
+        that a consumer that waits for records counts as one that asks for none."""
+        now_ms, image = self._clock.monotonic_ms(), self._metadata.image
+        due_ms: float = self._witness.turn_ms
+        if self._retry_at_ms > now_ms:
+            due_ms = self._retry_at_ms - now_ms
+        elif (group := image.consumer_groups.get(self._group)) and is_to_share(image, group):
+            due_ms = SHARE_PAUSE_MS
+        return min(due_ms, self._settings.max_poll_interval_ms / 2)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for what others have, and not for longer than it takes to fence them if
+        they were killed."""
+        since_ms, most_ms = self._waits_since_ms, SESSIONS_WAITED_MAX * self._witness.session_ms
+        return since_ms is not None and self._clock.monotonic_ms() - since_ms < most_ms
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to `follow`."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._retry_at_ms or now_ms >= self._follow_at_ms:
+            return True
+        return self._metadata.image is not self._followed
+
+    # What it does
+
+    def follow(self) -> None:
+        """Do what is due: join, ask, give up and take partitions, share out.
+
+        A root that is away is waited for: what is due is done by a later call.
+
+        Raises:
+            GroupMaxSizeReachedError, UnreleasedInstanceIdError, UnsupportedAssignorError: The group
+                does not take the consumer.
+            FencedInstanceIdError: It was fenced, and another is the static member now.
+            RootAccessDeniedError: This process may not write to the metadata.
+            KafkaOnSparkError: The metadata root has been away for too long.
+            And what listeners raise.
+        """
+        now_ms = self._clock.monotonic_ms()
+        self._witness.note_asked_for(now_ms)
+        if not self.is_due:
+            return
+        if now_ms >= self._retry_at_ms:
+            try:
+                self._do_what_is_due()
+            except KafkaOnSparkError as error:
+                self._note_failure(error)
+            else:
+                self._failing_since_ms = None
+                is_short = self._is_short()
+                self._waits_since_ms = (self._waits_since_ms or now_ms) if is_short else None
+            self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
+        self.is_sure = self.may_hand_out()
+        told, self._told = self._told, None
+        if told is not None:
+            raise told
+
+    def _note_failure(self, error: KafkaOnSparkError) -> None:
+        """Try again later, or raise what does not pass, or has lasted."""
+        if not (is_failing(error) or isinstance(error, _PASSING)):
+            raise error
+        now_ms = self._clock.monotonic_ms()
+        if self._failing_since_ms is None:
+            log.warning("group %r: tries again: %s", self._group, error)
+            self._failing_since_ms = now_ms
+        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
+        if now_ms - self._failing_since_ms >= timeout_ms:
+            self._failing_since_ms = None
+            raise error
+        self._retry_at_ms = now_ms + RETRY_MS
+
+    def _is_short(self) -> bool:
+        """Return whether others have its place, or partitions that it shall own, or have yet to say
+        which these are; or may have been killed, with partitions that nobody reads."""
+        image = self._metadata.image
+        group, me = image.consumer_groups.get(self._group), self._me(image)
+        if group is None or me is None:
+            return self._is_awaiting
+        if is_to_share(image, group) or not me.target <= me.owned:
+            return True
+        return len(group.members) > 1 and not self._witness.hears_others
+
+    def _do_what_is_due(self) -> None:
+        try:
+            self._ask_if_unsure()
+            for _ in range(STEPS_MAX):
+                if not self._step(self._metadata.image):
+                    break
+        except UnknownMemberIdError:
+            self._lose()
+        except UnreleasedInstanceIdError as error:
+            self._await_holder(error)
+
+    def _step(self, image: MetadataImage) -> bool:
+        """Do the next thing that is due; return whether there was one."""
+        group, me = image.consumer_groups.get(self._group), self._me(image)
+        if group is None or me is None or not self._is_member:
+            if self._is_member:
+                self._lose()
+            self._join()
+            return True
+        topics = tuple(sorted(set(subscribed_topics(image, self._subscription))))
+        if topics != me.subscribed_topics:
+            member_id, assignor = me.member_id, me.assignor
+            self._submit(lambda image: subscribe(image, self._group, member_id, topics, assignor))
+            self._is_mine = True
+            return True
+        if self._shares_out(image, group, me.member_id):
+            self._submit(lambda newest: share_out(newest, self._group))
+            return True
+        return self._reconcile(me)
+
+    def _submit(self, decide: Decide[None]) -> None:
+        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _shares_out(self, image: MetadataImage, group: ConsumerGroup, me: MemberId) -> bool:
+        """Return whether it shares out the group's partitions now: any member may, and one is
+        enough. Who has changed the group does, and the first of its members; the others do if these
+        have not for an interval. Who comes second finds nothing to decide."""
+        now_ms = self._clock.monotonic_ms()
+        if group.target_epoch != self._target_epoch:
+            self._target_epoch, self._target_at_ms = group.target_epoch, now_ms
+        if not is_to_share(image, group):
+            self._to_share_since_ms, self._is_mine = None, False
+            return False
+        if self._to_share_since_ms is None:
+            self._to_share_since_ms = now_ms
+        if group.target_epoch == NO_EPOCH:
+            return True
+        due_ms = self._target_at_ms + SHARE_MS
+        first = min(name for name, each in group.members.items() if not each.is_away)
+        if not self._is_mine and me != first:
+            due_ms = max(due_ms, self._to_share_since_ms + self._witness.turn_ms)
+        return now_ms >= due_ms
+
+    def _join(self) -> None:
+        if self._id is None:
+            self._id = MemberId(self._new_id())
+        self.is_begun = True
+        # A process that may not write is told so: a read-only root would read as one that is away.
+        self._metadata.check_writable()
+        member_id, asked_ms = self._id, self._clock.monotonic_ms()
+        self._witness.begin(member_id)
+        self._submit(
+            lambda image: join(
+                image,
+                self._group,
+                member_id=member_id,
+                topics=subscribed_topics(image, self._subscription),
+                instance_id=self._settings.group_instance_id,
+                assignor=self._settings.group_remote_assignor,
+            )
+        )
+        self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True
+        self._is_awaiting = False
+        self._witness.watch(None)
+        self._witness.tidy()
+
+    def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
+        """Wait for the end of the member that has this static member's place, if it is silent: it
+        may be a life of this consumer that was killed, and nobody else may be there to fence it.
+
+        Raises:
+            UnreleasedInstanceIdError: It lives.
+        """
+        # A commit that this process has seen since may have ended the member, and its group.
+        group = self._metadata.image.consumer_groups.get(self._group)
+        holder = None if group is None else group.with_instance(self._settings.group_instance_id)
+        self._is_awaiting = holder is not None
+        if holder is None:
+            return
+        if self._witness.watch(holder.member_id):
+            self._witness.watch(None)
+            raise error
+        self._retry_at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
+
+    def _reconcile(self, me: GroupMember) -> bool:
+        """Give up and take what is due; return whether the group may have changed by it."""
+        if giving_up := me.to_give_up & self.owned:
+            self._stop(giving_up)
+        member, now_ms, known = self.speaker(), self._clock.now_ms(), self._metadata.image
+        owned = submit_if_due(
+            known,
+            lambda image: follow_target(
+                image,
+                self._group,
+                member,
+                held=self.owned,
+                processed=self._stopped,
+                begins_at=self._settings.place_committed,
+                now_ms=now_ms,
+            ),
+            partial(self._metadata.submit, timeout_ms=self._timeout_ms),
+        )
+        self._stopped = {}
+        taken = owned - self.owned
+        if owned != self.owned:
+            self.owned = owned
+        if taken:
+            self._tell(self._listeners.assigned, taken)
+        return self._metadata.image is not known
+
+    def _stop(self, keys: frozenset[PartitionKey]) -> None:
+        """Hand out no more of some partitions; remember how far they are processed."""
+        self._tell(self._listeners.revoked, keys)
+        if self._settings.is_auto_commit:
+            self._stopped |= self._processed(keys)
+        self.owned -= keys
+        self._forget(keys)
+
+    def _ask_if_unsure(self) -> None:
+        if self._is_member and not self.may_hand_out():
+            asked_ms = self._clock.monotonic_ms()
+            if self._is_known(self._metadata.catch_up()):
+                self._asked_ms = asked_ms
+            else:
+                self._lose()
+
+    def _lose(self) -> None:
+        """Forget all partitions: they are others'."""
+        log.warning("the consumer %s is no member of group %r any more", self._id, self._group)
+        lost, self.owned = self.owned, frozenset()
+        self._forget(lost)
+        self._stopped, self._id, self._is_member = {}, None, False
+        self._witness.end()
+        if lost:
+            self._tell(self._listeners.lost, lost)
+        try:
+            check_not_replaced(self._metadata.image, self._group, self._settings.group_instance_id)
+        except FencedInstanceIdError as error:
+            self._told = self._told or error
+
+    def _tell(self, tell: Tell, keys: frozenset[PartitionKey]) -> None:
+        """Tell the user; what that raises is raised once all is done that is due."""
+        try:
+            tell(keys)
+        except Exception as error:
+            self._told = self._told or error
+
+    # The end
+
+    def leave(self) -> None:
+        """Leave, with its positions saved if commits are automatic; a static member says that it
+        returns. One that was fenced saves nothing.
+
+        Raises: as `MetadataService.submit`, and what listeners raise; it beats no more in any case,
+            so it is fenced if it could not leave.
+        """
+        try:
+            if self._id is not None:
+                self._leave(self._id)
+        except UnknownMemberIdError as error:
+            log.warning("what was handed out last is not committed: %s", error)
+        finally:
+            self._id, self._is_member = None, False
+            self._witness.end()
+        if self._told is not None:
+            raise self._told
+
+    def _leave(self, member_id: MemberId) -> None:
+        if self.owned:
+            self._tell(self._listeners.revoked, self.owned)
+        self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
+        is_saved = self._settings.is_auto_commit
+        processed = self._stopped | dict(self._processed(self.owned)) if is_saved else {}
+        member, now_ms = self._known_as(member_id), self._clock.now_ms()
+        self._submit(
+            lambda image: leave_group(
+                image,
+                self._group,
+                member,
+                processed=processed,
+                returns=self._settings.group_instance_id is not None,
+                now_ms=now_ms,
+            )
+        )

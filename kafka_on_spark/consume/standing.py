@@ -1,0 +1,174 @@
+"""Where a consumer stands in a partition: where it begins, and what an image leaves of that.
+
+Pure. A position carries the unclean generation that it was taken in: so a consumer notices that
+records below it were lost, and goes back to where they were cut (KIP-320), or fails. A partition
+that was removed and added again is one that was cut at 0.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_on_spark.base.errors import HistoryExpiredError, LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.base.ids import KEEP, Offset, PartitionKey
+from kafka_on_spark.consume.settings import EARLIEST, NONE
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A consumer's position in a partition.
+
+    Attributes:
+        offset: The next record that it hands out.
+        unclean_generation: That of the partition when the position was taken.
+    """
+
+    offset: Offset
+    unclean_generation: int
+
+
+FindCuts = Callable[[Mapping[PartitionKey, int]], Mapping[PartitionKey, Offset]]
+"""Returns the lowest offset at which each partition was cut after a generation, where one is found.
+It reads the metadata log, and is asked only of partitions that have another generation."""
+
+LogPiece = tuple[MetadataImage, Sequence[MetadataBatch]]
+"""Batches of the metadata log, and the image that they continue."""
+
+
+def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
+    """Return the registration of a partition that the image has."""
+    return image.topics[key.topic_id].partitions[key.partition]
+
+
+def begin(
+    image: MetadataImage, key: PartitionKey, *, group: str | None, reset: str, is_added: bool
+) -> Standing:
+    """Return where a consumer begins in a partition: at the group's offset, or by `reset`.
+
+    A partition that `is_added` to its topic is read from its beginning, whatever `reset` says.
+
+    Raises:
+        OffsetOutOfRangeError: There is no offset, and `reset` is NONE.
+    """
+    partition = partition_of(image, key)
+    saved = None if group is None else image.groups.get((group, key))
+    if saved is not None:
+        return Standing(saved.offset, saved.unclean_generation)
+    if is_added:
+        return at(partition, EARLIEST)
+    if reset == NONE:
+        whose = "the consumer" if group is None else f"group {group!r}"
+        raise OffsetOutOfRangeError(
+            f"{whose} has no offset of {image.name_of(key)}, and auto_offset_reset is 'none': seek,"
+            " set the group's offset, or give 'earliest' or 'latest'"
+        )
+    return at(partition, reset)
+
+
+def at(partition: PartitionRegistration, place: str) -> Standing:
+    """Return the position EARLIEST or LATEST of a partition."""
+    start, end = partition.log_start_offset, partition.high_watermark
+    return Standing(start if place == EARLIEST else end, partition.unclean_generation)
+
+
+def is_due(partition: PartitionRegistration, standing: Standing) -> bool:
+    """Return whether a partition has records at a position, or the position has to be revised."""
+    return (
+        partition.high_watermark > standing.offset
+        or partition.unclean_generation != standing.unclean_generation
+        or standing.offset > partition.known_log_end
+    )
+
+
+def revised(
+    image: MetadataImage, key: PartitionKey, standing: Standing, *, reset: str, find_cuts: FindCuts
+) -> Standing:
+    """Return the position that `image` leaves of `standing`: itself, if its record can be read.
+
+    Source: SubscriptionState.maybeCompleteValidation, FetchCollector.handleInitializeErrors.
+
+    Raises:
+        LogTruncatedError: Records below it were lost, and `reset` is NONE.
+        OffsetOutOfRangeError: It is out of range, and `reset` is NONE.
+    """
+    partition = partition_of(image, key)
+    start, end = partition.log_start_offset, partition.known_log_end
+    before, standing = standing, after_cuts(image, {key: standing}, find_cuts)[key]
+    if reset == NONE and standing.offset < before.offset:
+        raise LogTruncatedError(
+            f"{image.name_of(key)} has lost the records from offset {standing.offset} on, below the"
+            f" position {before.offset}, by an unclean election or as it was removed and added"
+            " again, and auto_offset_reset is 'none': seek to where to go on"
+        )
+    if start <= standing.offset <= end:
+        return standing
+    if reset == NONE:
+        raise OffsetOutOfRangeError(
+            f"offset {standing.offset} of {image.name_of(key)} is not between its log start {start}"
+            f" and its log end {end}, and auto_offset_reset is 'none': seek to another"
+        )
+    return at(partition, reset)
+
+
+def after_cuts(
+    image: MetadataImage, standings: Mapping[PartitionKey, Standing], find_cuts: FindCuts
+) -> dict[PartitionKey, Standing]:
+    """Return what cuts since positions were taken leave of them: each goes back to the lowest of
+    them, where records stand that its reader has not read."""
+    partitions = {key: partition_of(image, key) for key in standings}
+    cut = {
+        key: standing.unclean_generation
+        for key, standing in standings.items()
+        if standing.unclean_generation != partitions[key].unclean_generation
+        # What others have read is gone, lost or not.
+        and standing.offset > partitions[key].log_start_offset
+    }
+    try:
+        ends = find_cuts(cut) if cut else {}
+    except HistoryExpiredError:
+        # As Kafka's consumers, if the leader's epochs begin after their own: what they have read
+        # may be lost, and they read again what is there.
+        ends = {key: partitions[key].log_start_offset for key in cut}
+    after = {}
+    for key, standing in standings.items():
+        partition, end = partitions[key], standing.offset
+        if key in cut:
+            end = min(end, ends.get(key, partition.high_watermark))
+        after[key] = Standing(end, partition.unclean_generation)
+    return after
+
+
+def cuts_after(
+    pieces: Iterable[LogPiece], generations: Mapping[PartitionKey, int]
+) -> dict[PartitionKey, Offset]:
+    """Return the lowest end that each partition was given in generations after one: by unclean
+    elections, or as it was added again.
+
+    `pieces` are the log's, the newest first. No more of them are read than reach back to those
+    generations.
+    """
+    cuts: dict[PartitionKey, Offset] = {}
+    for before, batches in pieces:
+        for record in (each for batch in batches for each in batch.records):
+            if not isinstance(record, PartitionRecord | PartitionChangeRecord):
+                continue
+            given: PartitionRegistration | PartitionChange
+            given = record.registration if isinstance(record, PartitionRecord) else record.change
+            generation, end = given.unclean_generation, given.high_watermark
+            if record.key not in generations or generation is KEEP or end is KEEP:
+                continue
+            if generation > generations[record.key]:
+                cuts[record.key] = min(end, cuts.get(record.key, end))
+        known = {key: before.partition(key) for key in generations}
+        if all(
+            each is not None and each.unclean_generation <= generations[key]
+            for key, each in known.items()
+        ):
+            break
+    return cuts

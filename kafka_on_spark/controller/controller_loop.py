@@ -1,0 +1,442 @@
+"""The controller's loop: claim, probe, decide, commit, answer, renew, resign.
+
+It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
+commits them, and ends when a higher controller epoch is seen.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
+from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller import lease
+from kafka_on_spark.controller.broker_changes import (
+    HOSTS_ENOUGH,
+    fence_broker,
+    forget_refused,
+    is_last_in_sync,
+    reached_by_others,
+    refusing_most,
+    unfence_broker,
+)
+from kafka_on_spark.controller.chores import Chores
+from kafka_on_spark.controller.controller_report import ControllerReport, Tally
+from kafka_on_spark.controller.creating_replicas import renew_lost
+from kafka_on_spark.controller.draining import continue_draining
+from kafka_on_spark.controller.inspecting_leaderless import RunInspections, plan_inspections
+from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.controller.lease_watch import LeaseWatch
+from kafka_on_spark.controller.lost_replica_restore import restore
+from kafka_on_spark.controller.preferred_leaders import rebalance_leaders
+from kafka_on_spark.controller.probes import (
+    FailedProbes,
+    ProbeOrder,
+    ProbeResult,
+    RunProbes,
+    probe_orders,
+    refused_writes,
+)
+from kafka_on_spark.controller.reassignment import advance_reassignments
+from kafka_on_spark.controller.recovery import elect_where_none, recover
+from kafka_on_spark.controller.silence import judgement_ms_max
+from kafka_on_spark.controller.term import Term
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.result import Decide, IdSource, submit_if_due
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PROBE_PAUSE_MS_MIN = 50.0
+REFUSED_MS = 1000
+"""For so long a root must refuse writes until its broker is fenced: less than the two seconds that
+are promised, and long enough to hear of others whose writes it takes."""
+POLL_MS = 200.0
+"""How often requests and a lease are looked for: one look at the log each time, or one reading
+where another process controls."""
+NO_CHORES = Chores()
+STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
+
+
+def duration_ms(seconds: float | None) -> int | None:
+    """Return how long to control, as `ControllerLoop.run` takes it.
+
+    Raises:
+        InvalidRequestError: It is no number from 0 on.
+    """
+    if seconds is None:
+        return None
+    check_number(seconds, "seconds")
+    return int(seconds * 1000)
+
+
+class ControllerLoop:
+    """One controllership, from claim to resignation.
+
+    `after_pass` is called after each pass, with how long it took, ms.
+
+    Attributes:
+        moved_at_ms: When the loop last waited for the lease or served requests: one that is stuck
+            does neither.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        run_probes: RunProbes,
+        run_inspections: RunInspections,
+        id_source: IdSource,
+        timeout_ms: int,
+        lost_inspector: LostReplicaInspector | None = None,
+        chores: Chores = NO_CHORES,
+        after_pass: Callable[[int], None] | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._controller_id = controller_id
+        self._run_probes = run_probes
+        self._run_inspections = run_inspections
+        self._id_source = id_source
+        self._timeout_ms = timeout_ms
+        self._claimed: Term | None = None
+        self._lost_inspector = lost_inspector
+        self._chores = chores
+        self._after_pass = after_pass
+        self._denied: frozenset[BrokerId] = frozenset()
+        self._failed = FailedProbes(clock)
+        self._suspects: dict[BrokerId, tuple[int, MetadataImage]] = {}
+        self._tried_at_ms: dict[BrokerId, int] = {}
+        self._refusing: frozenset[BrokerId] = frozenset()
+        self._is_single_pass = False
+        self._tally = Tally()
+        self.moved_at_ms = clock.monotonic_ms()
+
+    def run(self, duration_ms: int | None) -> ControllerReport:
+        """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
+
+        Waits for another controller's lease to end, on its own clock, for as long as it is to
+        control, or as a command may take. Answers requests before, between and after passes. Where
+        `after_pass` is told of each pass, the report is of the last one.
+
+        Raises:
+            NotControllerError: Another controls the cluster, or has taken over meanwhile.
+            RootAccessDeniedError: This process may write to no broker's root.
+            KafkaStorageError: More than half of the roots refuse its writes. It has fenced none for
+                that, has done what else a pass does, and has resigned.
+        """
+        self._is_single_pass = duration_ms is None
+        self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
+        started_ms = self._clock.monotonic_ms()
+        try:
+            self._serve_requests()
+            while True:
+                self._pass_and_tell()
+                if refusing_most(self._refusing, self._metadata.image):
+                    raise _is_at_fault(self._metadata.image, self._refusing)
+                self._serve_requests()
+                elapsed_ms = self._clock.monotonic_ms() - started_ms
+                if duration_ms is None or elapsed_ms >= duration_ms:
+                    break
+                settings = self._metadata.image.settings()
+                interval_ms = settings.integer("broker.heartbeat.interval.ms")
+                self._wait(min(interval_ms, duration_ms - elapsed_ms))
+        finally:
+            self._term.resign()
+        return self._tally.report()
+
+    def _pass_and_tell(self) -> None:
+        if self._after_pass is None:
+            self._pass()
+            return
+        self._tally, began_ms = Tally(), self._clock.monotonic_ms()
+        self._pass()
+        self._denied = frozenset(self._tally.denied)
+        self._after_pass(self._clock.monotonic_ms() - began_ms)
+
+    @property
+    def _term(self) -> Term:
+        assert self._claimed is not None, "only a controller commits"
+        return self._claimed
+
+    def _claim(self, wait_ms_max: int) -> Term:
+        """Take the next controller epoch once the present lease is over."""
+        watch = LeaseWatch(self._clock)
+        started_ms = self._clock.monotonic_ms()
+        while True:
+            self.moved_at_ms = self._clock.monotonic_ms()
+            image = self._metadata.catch_up()
+            if watch.is_over(image):
+                term = Term.claim(
+                    self._metadata,
+                    self._clock,
+                    controller_id=self._controller_id,
+                    seen=watch.seen,
+                    timeout_ms=self._timeout_ms,
+                )
+                if term is not None:
+                    return term
+                continue
+            waited_ms = self._clock.monotonic_ms() - started_ms
+            if waited_ms >= lease.claim_wait_ms_max(image, wait_ms_max):
+                raise _is_controlled(image, waited_ms)
+            self._clock.sleep_ms(min(POLL_MS, lease.lease_ms(image) / 10))
+
+    def _wait(self, duration_ms: float) -> None:
+        """Wait for the next pass, and serve requests meanwhile."""
+        until_ms = self._clock.monotonic_ms() + duration_ms
+        while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
+            self._clock.sleep_ms(min(POLL_MS, left_ms))
+            self._serve_requests()
+
+    def _serve_requests(self) -> None:
+        self.moved_at_ms = self._clock.monotonic_ms()
+        self._term.serve_requests(self._id_source)
+
+    def _submit(self, decide: Decide[T]) -> T:
+        return self._term.submit(decide)
+
+    def _submit_if_due(self, decide: Decide[T]) -> T:
+        """Do as `_submit`, unless `decide` leads to nothing by the image that is known: so it is in
+        most passes. The log was read a second ago at most, or when this pass last committed; what
+        was committed since is decided by the next pass, of this or of another process."""
+        return submit_if_due(self._metadata.image, decide, self._submit)
+
+    def _after_part(self) -> None:
+        """Serve requests between two parts of a pass, each of which may take seconds: a controller
+        that is too busy to renew its lease would count as dead."""
+        if self._clock.monotonic_ms() - self.moved_at_ms >= POLL_MS:
+            self._serve_requests()
+
+    def _pass(self) -> None:
+        """Do one pass over brokers, elections and lost replicas, then over what may wait."""
+        self._tally.passes += 1
+        self._control()
+        self._after_part()
+        self._chores.run(self._term, lambda: self._metadata.image, self._tally, self._after_part)
+
+    def _control(self) -> None:
+        self._judge_brokers()
+        self._after_part()
+        self._restore()
+        self._after_part()
+        moved = self._submit_if_due(
+            lambda image: elect_where_none(
+                image, image.eligible_brokers(), "an in-sync replica can lead again"
+            )
+        )
+        self._tally.moved.update(moved)
+        self._recover()
+        self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
+        self._commit_until_stable(continue_draining)
+        self._commit_until_stable(advance_reassignments)
+        self._balance_leaders()
+
+    def _restore(self) -> None:
+        """Take back lost replicas that are whole, before elections: they may lead again."""
+        if self._lost_inspector is None:
+            return
+        whole = self._lost_inspector.inspect(self._metadata.image)
+        if whole:
+            self._submit(lambda image: restore(image, whole))
+
+    def _commit_until_stable(self, decide: Decide[list[PartitionKey]]) -> None:
+        """Commit one step after the other of `decide`, until there is none left."""
+        for _ in range(STEPS_MAX):
+            before = self._metadata.image
+            moved = self._submit_if_due(decide)
+            self._tally.moved.update(
+                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+            )
+            if self._metadata.image.offset == before.offset:
+                break
+
+    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
+        return _leader_of(self._metadata.image, key)
+
+    def _recover(self) -> None:
+        """Find leaders for partitions without one by inspecting their replicas."""
+        orders = plan_inspections(self._metadata.image)
+        if not orders:
+            return
+        inspections = [each for each in self._run_inspections(orders) if each is not None]
+        moved = self._submit(lambda image: recover(image, inspections))
+        self._tally.moved.update(moved)
+
+    def _judge_brokers(self) -> None:
+        """Probe until each broker has answered or its session is over.
+
+        If probes keep ending too late to count, the pass goes on without a judgement.
+        """
+        brokers = self._metadata.image.brokers
+        pending = {each for each in brokers if self._may_try(each)}
+        self._refusing = frozenset(brokers.keys() - pending)
+        started_ms = self._clock.monotonic_ms()
+        pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
+        while pending:
+            began_ms = self._clock.monotonic_ms()
+            orders = self._orders(pending)
+            results = self._run_probes(orders)
+            met = refused_writes(orders, results, self._controller_id)
+            self._refusing |= met.keys()
+            for result in results:
+                if self._judge(result, began_ms, met.get(result.broker_id)):
+                    pending.discard(result.broker_id)
+            pending &= self._metadata.image.brokers.keys()
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            if pending and elapsed_ms > judgement_ms_max(self._session_ms()):
+                log.warning("brokers %s fail, but were probed too seldom to say", sorted(pending))
+                break
+            if pending:
+                next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
+                self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
+
+    def _may_try(self, broker_id: BrokerId) -> bool:
+        """Return whether a broker is to be probed: one that is fenced for space once a session."""
+        broker = self._metadata.image.brokers[broker_id]
+        now_ms, tried_ms = self._clock.monotonic_ms(), self._tried_at_ms.get(broker_id)
+        if broker.is_online or broker.refused is None:
+            self._tried_at_ms.pop(broker_id, None)
+            return True
+        if tried_ms is not None and now_ms - tried_ms < self._session_ms():
+            return False
+        self._tried_at_ms[broker_id] = now_ms
+        return True
+
+    def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
+        brokers = self._metadata.image.brokers
+        known = [brokers[each] for each in sorted(broker_ids) if each in brokers]
+        sizes = {
+            each.broker_id: each.refused.size_bytes for each in known if each.refused is not None
+        }
+        return probe_orders(known, self._session_ms(), sizes)
+
+    def _session_ms(self) -> int:
+        return self._metadata.image.settings().integer("broker.session.timeout.ms")
+
+    def _judge(self, result: ProbeResult, began_ms: int, met: RefusedWrite | None = None) -> bool:
+        """Act on one probe; return whether its broker is judged, and not probed again."""
+        broker_id = result.broker_id
+        broker = self._metadata.image.brokers.get(broker_id)
+        if broker is None:  # unregistered since the pass began
+            return True
+        is_fenced = broker.state is BrokerState.FENCED
+        if result.is_denied:
+            self._note_denied(broker_id, result.error or "access is denied")
+        elif result.is_answer and is_fenced:
+            self._unfence(broker_id)
+        refused = met or (broker.refused if result.is_answer and not is_fenced else None)
+        if refused is not None:
+            return is_fenced or self._judge_refusal(broker, refused, is_own=met is not None)
+        if result.is_answer:
+            self._suspects.pop(broker_id, None)
+        failed = self._failed.take(result, began_ms, self._session_ms())
+        if result.is_answer or result.is_denied or is_fenced:
+            return True
+        if failed is None or not failed.is_over(self._session_ms()):
+            return False
+        self._fence(broker_id, str(failed))
+        return True
+
+    def _judge_refusal(
+        self, broker: BrokerRegistration, refused: RefusedWrite, *, is_own: bool
+    ) -> bool:
+        """Act on a root that refuses writes of this process (`is_own`), or of others as they said;
+        return whether its broker is judged."""
+        broker_id, image = broker.broker_id, self._metadata.image
+        now_ms = self._clock.monotonic_ms()
+        is_last = is_last_in_sync(image, broker_id)
+        if broker_id not in self._suspects:
+            self._suspects[broker_id] = (now_ms, image)
+            if is_own:
+                stays = ", and stays: it is the only member of some ISR" if is_last else ""
+                log.warning("broker %d: its root is %s%s", broker_id, refused, stays)
+        since_ms, before = self._suspects[broker_id]
+        place = reached_by_others(before, image, broker_id)
+        if place is not None:
+            self._take_back(broker_id, f"others write to its root ({place})")
+            return True
+        is_met = is_own or len(refused.hosts) >= HOSTS_ENOUGH
+        if is_met and not is_last and not refusing_most(self._refusing, image):
+            if now_ms - since_ms < REFUSED_MS:
+                return False
+            self._fence(broker_id, f"its root is {refused}", refused)
+        elif not is_own and (self._is_single_pass or now_ms - since_ms >= self._session_ms()):
+            self._take_back(broker_id, "its root takes such a write of the controller")
+        return True
+
+    def _take_back(self, broker_id: BrokerId, why: str) -> None:
+        """Forget that writes to a root were refused."""
+        del self._suspects[broker_id]
+        cause = f"broker {broker_id}: {why}"
+        self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
+
+    def _note_denied(self, broker_id: BrokerId, error: str) -> None:
+        """Note that a root refuses this process, which learns nothing about the broker by it.
+
+        Raises:
+            RootAccessDeniedError: All roots refuse it, so that it can control nothing.
+        """
+        if broker_id not in self._tally.denied:
+            self._tally.denied.append(broker_id)
+            level = logging.DEBUG if broker_id in self._denied else logging.WARNING
+            log.log(level, "broker %d can't be judged by this process: %s", broker_id, error)
+        if len(self._tally.denied) == len(self._metadata.image.brokers):
+            raise RootAccessDeniedError(
+                f"this process may write to no broker's root and can't tell who answers ({error}):"
+                " control the cluster as a user who may, or with other credentials"
+            )
+
+    def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
+        cause = f"broker {broker_id}: {why}"
+        moved = self._submit(lambda image: fence_broker(image, broker_id, cause, refused))
+        self._tally.fenced.append(broker_id)
+        self._tally.moved.update(moved)
+        self._failed.forget(broker_id)
+        self._suspects.pop(broker_id, None)
+        log.warning("%s; it led %d partitions", cause, len(moved))
+
+    def _unfence(self, broker_id: BrokerId) -> None:
+        cause = f"broker {broker_id}: answers again, with the disk it was registered with"
+        moved = self._submit(lambda image: unfence_broker(image, broker_id, cause))
+        self._tally.unfenced.append(broker_id)
+        self._tally.moved.update(moved)
+        log.info("%s", cause)
+
+    def _balance_leaders(self) -> None:
+        """Give preferred leaders their partitions back where too many are elsewhere."""
+        moved = self._submit_if_due(rebalance_leaders)
+        self._tally.moved.update(moved)
+
+
+def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
+    partition = image.partition(key)
+    return None if partition is None else partition.leader
+
+
+def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaStorageError:
+    """Return the error of a controller whose writes most roots refuse."""
+    roots = ", ".join(
+        image.brokers[each].root for each in sorted(refusing) if each in image.brokers
+    )
+    return KafkaStorageError(
+        f"more than half of the brokers' roots are full or read-only for this process ({roots}), so"
+        " it fences none for that, and has resigned: make room there or mount them writable"
+    )
+
+
+def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
+    """Return the error of a claimant that waited in vain."""
+    held = image.controller
+    assert held is not None, "a lease that is not over has a holder"
+    return NotControllerError(
+        f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
+        f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"
+    )

@@ -1,0 +1,173 @@
+"""Creation of replicas: empty tables first, then one metadata commit that says where they are.
+
+Only a replica whose directory is null may be created. Before that commit nothing is appended to it
+or counted, so a try that fails halfway only leaves an empty table.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_on_spark.base.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+    ProtocolError,
+)
+from kafka_on_spark.base.ids import (
+    LOST,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    PartitionKey,
+    ReplicaUuid,
+)
+from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.result import ControllerResult
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplicaOrder:
+    """The replica to create, and the leader epoch that its empty log is fenced at."""
+
+    address: ReplicaAddress
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplicaResult:
+    """One row: the replica, and NO_ERROR if its empty table is there."""
+
+    address: ReplicaAddress
+    error_code: int
+    error: str | None = None
+
+
+RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
+
+
+def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
+    """Create one empty table; return an error code instead of raising."""
+    try:
+        replicas.create(order.address, leader_epoch=order.leader_epoch)
+    except KafkaOnSparkError as error:
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        return CreateReplicaResult(order.address, code, str(error))
+    return CreateReplicaResult(order.address, NO_ERROR)
+
+
+def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:
+    """Return the orders for replicas that were never created, on brokers that answer."""
+    orders = []
+    for key in keys:
+        partition = image.partition(key)
+        if partition is None or None not in partition.directories:
+            continue
+        for broker_id, directory in zip(partition.replicas, partition.directories, strict=True):
+            broker = image.brokers[broker_id]
+            if directory is None and broker.is_online:
+                address = address_of(
+                    image, key, partition, broker_id, directory_id=broker.directory_id
+                )
+                orders.append(CreateReplicaOrder(address, partition.leader_epoch))
+    return orders
+
+
+def create_replicas(
+    metadata: MetadataDecider,
+    run_creations: RunCreations,
+    keys: Iterable[PartitionKey],
+    *,
+    timeout_ms: int,
+) -> list[CreateReplicaResult]:
+    """Create the replicas of `keys` that were never created, with one metadata commit."""
+    orders = plan_creations(metadata.image, keys)
+    if not orders:
+        return []
+    results = run_creations(orders)
+    created = [each.address for each in results if each.error_code == NO_ERROR]
+    metadata.submit(lambda image: record_created(image, created), timeout_ms=timeout_ms)
+    return results
+
+
+def record_created(
+    image: MetadataImage, created: Sequence[ReplicaAddress]
+) -> ControllerResult[None]:
+    """Decide the records that say where `created` replicas are, if they are still assigned."""
+    by_key: dict[PartitionKey, list[ReplicaAddress]] = {}
+    for address in created:
+        by_key.setdefault(address.key, []).append(address)
+    records: list[Record] = []
+    for key, addresses in by_key.items():
+        partition = image.partition(key)
+        if partition is None:
+            continue
+        directories = _directories(image, partition, addresses)
+        if directories == partition.directories:
+            continue
+        brokers = ", ".join(str(each.broker_id) for each in addresses)
+        change = PartitionChange(directories=directories)
+        cause = f"replicas made on brokers {brokers}"
+        records.append(change_record(image, key, partition, change, cause))
+    return ControllerResult(records, None)
+
+
+def _directories(
+    image: MetadataImage,
+    partition: PartitionRegistration,
+    addresses: Sequence[ReplicaAddress],
+) -> tuple[DirectoryId | None, ...]:
+    created = {
+        (each.broker_id, each.replica_uuid): each.directory_id
+        for each in addresses
+        if image.brokers[each.broker_id].directory_id == each.directory_id
+    }
+    places = zip(partition.replicas, partition.replica_uuids, partition.directories, strict=True)
+    return tuple(
+        created.get((broker_id, uuid)) if directory is None else directory
+        for broker_id, uuid, directory in places
+    )
+
+
+def renew_lost(
+    image: MetadataImage, new_uuid: Callable[[], str]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
+
+    The last member of an ISR keeps its uuid: its disk may come back with records that no other
+    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
+    """
+    records: list[Record] = []
+    renewed = []
+    for key, partition in image.partitions_needing_work():
+        places = [
+            place
+            for place, directory in enumerate(partition.directories)
+            if directory == LOST and _may_renew(image, partition, partition.replicas[place])
+        ]
+        if not places:
+            continue
+        uuids, directories = list(partition.replica_uuids), list(partition.directories)
+        former = list(partition.former_uuids) or [None] * len(uuids)
+        for place in places:
+            former[place] = former[place] or uuids[place]
+            uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
+        change = PartitionChange(
+            replica_uuids=tuple(uuids),
+            former_uuids=tuple(former),
+            directories=tuple(directories),
+        )
+        brokers = ", ".join(str(partition.replicas[place]) for place in places)
+        cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
+        records.append(change_record(image, key, partition, change, cause))
+        renewed.append(key)
+    return ControllerResult(records, renewed)
+
+
+def _may_renew(image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId) -> bool:
+    return broker_id not in partition.isr and image.brokers[broker_id].is_online

@@ -1,0 +1,193 @@
+"""Which replicas are in sync: the ISR shrinks by lag, and expands by AlterPartition's checks.
+
+Source: KIP-497. A member also leaves if its broker fails (`broker_changes`) or drains
+(`draining`), and a leader if its replica can't be read (`unreadable_replicas`). Lag in time needs
+no heartbeat: it is now minus the append time of the first batch that a follower lacks. A wrong
+clock moves a follower out or in at another time; it loses nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.ids import BrokerId, Offset
+from kafka_on_spark.controller.partition_change import (
+    change_of_isr,
+    change_record,
+    lost_change,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.min_isr import min_isr
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
+
+
+def alter_isr(
+    image: MetadataImage, report: PartitionReport, *, high_watermark: Offset | None = None
+) -> PartitionChangeRecord | None:
+    """Decide which replicas leave and join the ISR of one partition; None if none does.
+
+    `high_watermark`: where the same commit raises it to: a joining replica must have that.
+    A bad replica is marked as lost here, one a round, since each changes the partition epoch.
+    """
+    partition = image.partition(report.key)
+    if partition is None or partition.partition_epoch != report.partition_epoch:
+        return None
+    for seen in (report.leader, *report.followers):
+        if is_verdict(seen) and _is_same_replica(partition, seen):
+            change = lost_change(image, partition, seen.broker_id)
+            cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
+            return change_record(image, report.key, partition, change, cause)
+    if partition.leader_epoch != report.leader_epoch:
+        return None
+    leaving = lagging_members(image, partition, report)
+    committed = max(partition.high_watermark, high_watermark or Offset(0))
+    joining = {
+        seen.broker_id
+        for seen in report.followers
+        if report.continues(partition)
+        and seen.log_end_offset >= committed
+        and may_join(image, partition, report, seen)
+        and would_stay(image, report, seen)
+    }
+    if not leaving and not joining:
+        return None
+    isr = partition.isr.difference(leaving) | joining
+    altered = change_of_isr(
+        partition,
+        isr,
+        leader=partition.leader,
+        min_isr=min_isr(image, report.key.topic_id, partition),
+        eligible=image.eligible_brokers(),
+        suspects=image.suspects,
+    )
+    assert altered is not None, "a replica leaves or joins"
+    cause = "; ".join([*leaving.values(), *_joined(report, joining)])
+    return change_record(image, report.key, partition, altered, cause)
+
+
+def is_verdict(seen: ReplicaReport) -> bool:
+    """Return whether two inspections of one process found a replica bad: one changes nothing."""
+    return seen.is_bad_twice
+
+
+def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:
+    is_assigned = seen.broker_id in partition.replicas
+    return (
+        is_assigned
+        and partition.is_created(seen.broker_id)
+        and partition.uuid_of(seen.broker_id) == seen.replica_uuid
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LagLimits:
+    """How far behind a member of the ISR may be; bytes below 0: any number."""
+
+    time_ms: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "_LagLimits":
+        return cls(
+            settings.integer("replica.lag.time.max.ms"), settings.integer("replica.lag.max.bytes")
+        )
+
+    def halved(self) -> "_LagLimits":
+        return _LagLimits(self.time_ms // 2, self.size_bytes // 2)
+
+    def broken_by(self, since_ms: int, missing_bytes: int, now_ms: int) -> str | None:
+        """Return which limit a lag is beyond, in words; None if it is within both."""
+        lag_ms = now_ms - since_ms
+        if lag_ms > self.time_ms:
+            return f"lags by {lag_ms / 1000:.1f} s (replica.lag.time.max.ms={self.time_ms})"
+        if 0 <= self.size_bytes < missing_bytes:
+            return f"lags by {missing_bytes} bytes (replica.lag.max.bytes={self.size_bytes})"
+        return None
+
+
+def lagging_members(
+    image: MetadataImage, partition: PartitionRegistration, report: PartitionReport
+) -> dict[BrokerId, str]:
+    """Return the members of the ISR that lag too far, with the reason in words.
+
+    A replica that can't be counted is judged as if its log ended at the high watermark.
+    """
+    limits = _LagLimits.of(image.settings(report.key.topic_id))
+    lagging = {}
+    for broker_id in partition.isr - {report.leader.broker_id}:
+        seen = report.replica(broker_id)
+        since_ms, missing_bytes = report.uncommitted_since_ms, 0
+        if seen is not None and seen.counts_in(report.leader_epoch):
+            since_ms, missing_bytes = seen.missing_since_ms, seen.missing_bytes
+        if since_ms is None:
+            continue
+        broken = limits.broken_by(since_ms, missing_bytes, report.now_ms)
+        if broken is not None:
+            lagging[broker_id] = f"broker {broker_id}: {broken}"
+    return lagging
+
+
+def would_stay(image: MetadataImage, report: PartitionReport, seen: ReplicaReport) -> bool:
+    """Return whether a joining follower is within half of the limits that take a member out.
+
+    The high watermark may be far below the log end, so a follower that has reached it may still lag
+    too far. With half the limits, a follower at the edge does not leave and join each round
+    (KAFKA-19996). A follower that lacks nothing stays.
+    """
+    if seen.missing_since_ms is None:
+        return True
+    limits = _LagLimits.of(image.settings(report.key.topic_id)).halved()
+    return limits.broken_by(seen.missing_since_ms, seen.missing_bytes, report.now_ms) is None
+
+
+def may_join(
+    image: MetadataImage,
+    partition: PartitionRegistration,
+    report: PartitionReport,
+    seen: ReplicaReport,
+) -> bool:
+    """Return whether a follower outside the ISR may join it.
+
+    It is on an eligible broker (KIP-841), under the uuid and directory of the image (KIP-903),
+    fenced at the current epoch, has the high watermark and the start of the leadership, and is
+    compacted as far as every member is (I27). A replica that a reassignment removes stays out once
+    all of the target is in sync.
+    """
+    if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
+        return False
+    if seen.broker_id in partition.removing_replicas:
+        is_over = partition.isr.issuperset(partition.target_replicas)
+        if is_over and partition.leader in partition.target_replicas:
+            return False
+    broker = image.brokers.get(seen.broker_id)
+    if broker is None or not broker.is_eligible or broker.directory_id != seen.directory_id:
+        return False
+    if partition.directory_of(seen.broker_id) != seen.directory_id:
+        return False
+    has_records = seen.log_end_offset >= max(partition.high_watermark, report.epoch_start_offset)
+    is_compacted = seen.compacted_below >= partition.compaction.cleaned_below
+    return seen.counts_in(report.leader_epoch) and has_records and is_compacted
+
+
+def awaiting_compaction(image: MetadataImage, report: PartitionReport) -> list[BrokerId]:
+    """Return the followers that may join the ISR once they are compacted as far as every member."""
+    partition = image.partition(report.key)
+    if partition is None or partition.leader_epoch != report.leader_epoch:
+        return []
+    cleaned_below = partition.compaction.cleaned_below
+    return [
+        seen.broker_id
+        for seen in report.followers
+        if seen.compacted_below < cleaned_below
+        and may_join(image, partition, report, replace(seen, compacted_below=cleaned_below))
+    ]
+
+
+def _joined(report: PartitionReport, joining: set[BrokerId]) -> list[str]:
+    seen = {each.broker_id: each for each in report.followers}
+    return [
+        f"broker {broker_id}: caught up at offset {seen[broker_id].log_end_offset}"
+        f" in epoch {report.leader_epoch}"
+        for broker_id in sorted(joining)
+    ]

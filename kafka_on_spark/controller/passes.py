@@ -1,0 +1,242 @@
+"""Passes over partitions for decisions on them: a bounded number of looks, and one commit.
+
+Retention and compaction are two kinds. What a process remembers of its looks is its own and costs
+looks if it is lost; nothing rests on it. Threads may share a kind, without waiting for each other.
+"""
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.looks import Look, LookTimes
+from kafka_on_spark.controller.sweep_progress import Scope, scope_of
+from kafka_on_spark.controller.upkeep_report import UpkeepRow, UpkeepTotals
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.result import ControllerResult
+
+log = logging.getLogger(__name__)
+
+LOOKS_AT_ONCE: Final = 32
+"""Partitions that are looked at together, and at least in a pass."""
+
+LOOK_MS_MAX: Final = 1000
+"""For how long a pass goes on with further looks."""
+
+REST_PART: Final = 2
+"""Of the interval between two looks at a partition: once all that was due was looked at, passes ask
+about none for so long. Without this, an idle controller of ten thousand partitions took several
+percent of a core for it."""
+
+Decide = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, Any]]]
+Submit = Callable[[Decide], dict[PartitionKey, Any]]
+"""Commits a decision; returns what was decided, by partition."""
+
+
+class LookOrder(Protocol):
+    """An order to look at a partition."""
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition."""
+        ...
+
+
+OrderT = TypeVar("OrderT", bound=LookOrder)
+ReportT = TypeVar("ReportT")
+
+
+class Passes(ABC, Generic[OrderT, ReportT]):
+    """Decisions of one kind as one process makes them; `run_looks` runs the tasks.
+
+    Attributes:
+        kind: The kind's name in rows.
+        interval: The setting of the time between two looks at a partition.
+    """
+
+    kind: str
+    interval: str
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        commit_clock: Clock,
+        *,
+        run_looks: Callable[[Sequence[OrderT]], list[Look[ReportT]]],
+        random_below: Callable[[int], int],
+        timeout_ms: int,
+        totals: UpkeepTotals | None = None,
+    ) -> None:
+        self._totals = totals or UpkeepTotals()
+        self._metadata = metadata
+        self._clock = clock
+        self._commit_clock = commit_clock
+        self._run_looks = run_looks
+        self._random_below = random_below
+        self._timeout_ms = timeout_ms
+        self._last: dict[PartitionKey, tuple[int, Any]] = {}
+        self._all_looked_at_ms: float = -math.inf
+        self._seen_configs: object = None
+
+    @abstractmethod
+    def _is_wanted(self, settings: Settings) -> bool:
+        """Return whether anything is decided on a topic's partitions."""
+
+    @abstractmethod
+    def _may_be_due(self, partition: PartitionRegistration) -> bool:
+        """Return whether a look at a partition can lead to a decision."""
+
+    @abstractmethod
+    def _plan(
+        self,
+        image: MetadataImage,
+        key: PartitionKey,
+        partition: PartitionRegistration,
+        times: LookTimes,
+    ) -> OrderT:
+        """Return the order to look at a partition."""
+
+    @abstractmethod
+    def _decide(
+        self,
+        image: MetadataImage,
+        looked: Sequence[tuple[OrderT, Look[ReportT]]],
+        submit: Submit,
+        is_dry_run: bool,
+    ) -> Iterable[UpkeepRow]:
+        """Decide what looks lead to, and commit it but in a dry run; return a row for each look."""
+
+    def _seen_of(self, order: OrderT, look: Look[ReportT]) -> Any:
+        """Return what `_is_due` is to know of a look."""
+
+    def _is_due(
+        self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: Any
+    ) -> bool:
+        """Return whether a partition that was looked at an interval ago or more is due again."""
+        return True
+
+    def run(
+        self,
+        topics: Scope = None,
+        *,
+        is_all: bool = False,
+        is_dry_run: bool = False,
+        submit: Submit | None = None,
+    ) -> tuple[UpkeepRow, ...]:
+        """Look at partitions that are due, of `topics` or of all, and decide what follows. Return a
+        row for each on which something was decided (in a dry run: is due), or that could not be
+        looked at.
+
+        `is_all`: look at each, however long that takes, and also if it was looked at just now.
+        `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
+
+        Raises: as `MetadataDecider.submit`.
+        """
+        image = self._metadata.image
+        began_ms = self._clock.monotonic_ms()
+        rest_ms = image.settings().integer(self.interval) // REST_PART
+        is_resting = began_ms - self._all_looked_at_ms < rest_ms
+        if is_resting and image.configs is self._seen_configs and not is_all:
+            return ()
+        times = LookTimes(self._clock.now_ms(), self._commit_clock.now_ms(), is_dry_run)
+        orders = [
+            self._plan(image, key, partition, times)
+            for key, partition in self._due(image, topics, is_all)
+        ]
+        looks: list[Look[ReportT]] = []
+        while len(looks) < len(orders):
+            is_over = self._clock.monotonic_ms() - began_ms >= LOOK_MS_MAX
+            if looks and is_over and not is_all:
+                break
+            looks += self._look(image, orders[len(looks) : len(looks) + LOOKS_AT_ONCE], is_dry_run)
+        if topics is None and len(looks) == len(orders) and not is_dry_run:
+            self._all_looked_at_ms, self._seen_configs = began_ms, image.configs
+        looked = list(zip(orders, looks, strict=False))
+        rows = self._decide(image, looked, submit or self._submit, is_dry_run)
+        return tuple(row for row in rows if row.count or row.error)
+
+    def run_share(self, topics: str | Iterable[str] | None = None) -> None:
+        """Make a pass over topics, one topic, or all. It never fails its caller."""
+        try:
+            self.run(scope_of(self._metadata.image, topics))
+        except KafkaOnSparkError as error:
+            self._totals.count(self.kind, 0, 0, failed=True)
+            log.warning("%s is left to the next round: %s", self.kind, error)
+
+    def run_all(
+        self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
+    ) -> tuple[UpkeepRow, ...]:
+        """Do as `run` at every partition of topics, one topic, or all.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+            And as `MetadataDecider.submit`.
+        """
+        scope = scope_of(self._metadata.catch_up(), topics)
+        return self.run(scope, is_all=True, is_dry_run=is_dry_run)
+
+    def _due(
+        self, image: MetadataImage, topics: Scope, is_all: bool
+    ) -> list[tuple[PartitionKey, PartitionRegistration]]:
+        """Return the partitions that are due, those first that were looked at longest ago, and
+        never before all others.
+
+        The first pass of a process begins at a random place: processes that make one pass only come
+        to all partitions together.
+        """
+        now_ms = self._clock.monotonic_ms()
+        interval_ms = image.settings().integer(self.interval)
+        found = [
+            (PartitionKey(topic.topic_id, number), partition)
+            for topic in image.topics.values()
+            if (topics is None or topic.topic_id in topics)
+            and self._is_wanted(image.settings(topic.topic_id))
+            for number, partition in topic.partitions.items()
+            if self._may_be_due(partition)
+        ]
+        last = self._last
+        if topics is None:  # some topics were deleted; a look of another thread's may be forgotten
+            last = self._last = {key: last[key] for key, _ in found if key in last}
+        if found and not last:
+            start = self._random_below(len(found))
+            found = [*found[start:], *found[:start]]
+
+        def is_due(key: PartitionKey, partition: PartitionRegistration) -> bool:
+            if is_all or key not in last:
+                return True
+            looked_at_ms, seen = last[key]
+            waited_ms = now_ms - looked_at_ms
+            settings = image.settings(key.topic_id)
+            return waited_ms >= interval_ms and self._is_due(settings, partition, waited_ms, seen)
+
+        never = (-math.inf, None)
+        due = [each for each in found if is_due(*each)]
+        return sorted(due, key=lambda each: last.get(each[0], never)[0])
+
+    def _look(
+        self, image: MetadataImage, orders: Sequence[OrderT], is_dry_run: bool
+    ) -> list[Look[ReportT]]:
+        looks = self._run_looks(orders)
+        for order, look in zip(orders, looks, strict=True):
+            if look.error is not None:
+                log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
+            if not is_dry_run:
+                self._remember(order, look)
+                self._totals.count(self.kind, 0, 0, failed=look.error is not None)
+        return looks
+
+    def _remember(self, order: OrderT, look: Look[ReportT]) -> None:
+        looked_at_ms = self._clock.monotonic_ms()
+        self._last[order.key] = (looked_at_ms, self._seen_of(order, look))
+
+    def _submit(self, decide: Decide) -> dict[PartitionKey, Any]:
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)

@@ -1,0 +1,169 @@
+"""Probes of brokers' roots: their orders and results, and which brokers fail since when."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    NO_ERROR,
+    REFUSES_WRITES,
+    RootAccessDeniedError,
+    RootReadOnlyError,
+)
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.silence import (
+    PROBES_A_SESSION,
+    Probe,
+    Silence,
+    after_failure,
+    next_probe_in_ms,
+    probe_timeout_ms,
+)
+from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
+
+PROBE_BYTES: Final = 5
+"""What a probe writes that no size is given for."""
+
+SIZE_BYTES_MAX: Final = 2**26
+"""Of a write that is tried: whoever has room for that is not full."""
+
+WRITE_BYTES_A_SECOND: Final = 2**24
+"""As slow a disk may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOrder:
+    """Which root to probe, which disk it must be, and for how long it may be waited for.
+
+    Attributes:
+        size_bytes: A write of that size is tried, too.
+    """
+
+    broker_id: BrokerId
+    root: str
+    directory_id: DirectoryId
+    timeout_ms: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Whether a root answered; NO_ERROR, or why not. `took_ms`: where it was asked, if that was
+    measured."""
+
+    broker_id: BrokerId
+    error_code: int
+    error: str | None = None
+    took_ms: float | None = field(default=None, compare=False)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the root answers, is its disk, and takes writes."""
+        return self.error_code == NO_ERROR
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the root refused the caller, which learns nothing about the root by it."""
+        return self.error_code == RootAccessDeniedError.code
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the root is the broker's disk, and has no room or is read-only."""
+        return self.error_code in REFUSAL_CODES
+
+
+REFUSAL_CODES: Final = frozenset(each.code for each in REFUSES_WRITES)
+
+RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
+
+
+def probe_orders(
+    brokers: Iterable[BrokerRegistration],
+    session_ms: int,
+    sizes: Mapping[BrokerId, int] | None = None,
+) -> list[ProbeOrder]:
+    """Return orders to probe `brokers`; `sizes`: by writes of so many bytes."""
+    timeout_ms = probe_timeout_ms(session_ms)
+    orders = []
+    for each in brokers:
+        size_bytes = min((sizes or {}).get(each.broker_id, 0), SIZE_BYTES_MAX)
+        write_ms = size_bytes * 1000 // WRITE_BYTES_A_SECOND
+        orders.append(
+            ProbeOrder(
+                each.broker_id, each.root, each.directory_id, timeout_ms + write_ms, size_bytes
+            )
+        )
+    return orders
+
+
+def refused_writes(
+    orders: Iterable[ProbeOrder], results: Iterable[ProbeResult], host: str
+) -> dict[BrokerId, RefusedWrite]:
+    """Return what roots have refused a process of `host`."""
+    sizes = {each.broker_id: each.size_bytes or PROBE_BYTES for each in orders}
+    return {
+        each.broker_id: RefusedWrite(
+            0 if each.error_code == RootReadOnlyError.code else sizes[each.broker_id], (host,)
+        )
+        for each in results
+        if each.is_refused
+    }
+
+
+class FailedProbes:
+    """Brokers whose probes fail, by this process's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._silences: dict[BrokerId, Silence] = {}
+
+    def take(self, result: ProbeResult, began_ms: int, session_ms: int) -> Silence | None:
+        """Take the result of a probe that has just ended; return the failures in a row with it.
+
+        None: it did not fail. A refusal for want of permission does not count as a failure, and
+        ends a row of failures.
+        """
+        failed = None
+        if not result.is_answer and not result.is_denied:
+            now_ms = self._clock.monotonic_ms()
+            probe = Probe(began_ms, now_ms, probe_timeout_ms(session_ms))
+            before = self._silences.get(result.broker_id)
+            failed = after_failure(before, probe, result.error or "it failed", session_ms)
+        if failed is None:
+            self.forget(result.broker_id)
+        else:
+            self._silences[result.broker_id] = failed
+        return failed
+
+    def forget(self, broker_id: BrokerId) -> None:
+        """Forget the failures of a broker."""
+        self._silences.pop(broker_id, None)
+
+    def keep(self, broker_ids: frozenset[BrokerId]) -> None:
+        """Forget the failures of all other brokers."""
+        for each in self._silences.keys() - broker_ids:
+            self.forget(each)
+
+    def __contains__(self, broker_id: BrokerId) -> bool:
+        return broker_id in self._silences
+
+    def __iter__(self) -> Iterator[BrokerId]:
+        return iter(list(self._silences))
+
+    def of(self, broker_id: BrokerId) -> Silence | None:
+        """Return a broker's failures; None: its last probe did not fail."""
+        return self._silences.get(broker_id)
+
+    def silent(self, session_ms: int) -> dict[BrokerId, str]:
+        """Return the brokers whose session is over, and why, in words."""
+        return {
+            broker_id: str(each)
+            for broker_id, each in self._silences.items()
+            if each.is_over(session_ms)
+        }
+
+    def next_in_ms(self, session_ms: int) -> float:
+        """Return how long to wait before the next probes."""
+        waits = (next_probe_in_ms(each, session_ms) for each in self._silences.values())
+        return min(waits, default=session_ms / PROBES_A_SESSION)

@@ -1,0 +1,463 @@
+"""One round of replication: plan fetches, run them, and decide once for all partitions.
+
+A round visits the partitions with work: a high watermark below the recorded log end, a replica out
+of the ISR, a reassignment. It also inspects a slice of all partitions, to find what no record says.
+What there is much to copy of is copied in waves, each with a decision: a fetch that copied for
+hours would keep all other followers out of the ISR, and all high watermarks where they are. The
+fetches of a wave have the same time, not the same bytes: none waits for a slow root.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from math import inf
+from operator import attrgetter
+from typing import Final, TypeVar
+
+from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
+from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.broker_changes import note_refused
+from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.creating_replicas import (
+    CreateReplicaResult,
+    RunCreations,
+    create_replicas,
+    renew_lost,
+)
+from kafka_on_spark.controller.fetch_pace import FetchPace
+from kafka_on_spark.controller.fetch_plan import (
+    covers_all,
+    fetcher_of,
+    has_tables,
+    has_work,
+    keys_with_work,
+    lacks_leader_table,
+    plan_fetches,
+    refusal_of,
+    refusals,
+)
+from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.controller.isr import awaiting_compaction
+from kafka_on_spark.controller.lost_replica_restore import restore
+from kafka_on_spark.controller.probes import (
+    REFUSAL_CODES,
+    RunProbes,
+    probe_orders,
+    refused_writes,
+)
+from kafka_on_spark.controller.replication_report import ReplicationReport
+from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.sweep_progress import (
+    Scope,
+    SweepProgress,
+    SweepRound,
+    scope_of,
+)
+from kafka_on_spark.log.fetch import (
+    FetchOrder,
+    FetchResult,
+    PartitionFetches,
+    RunFetches,
+)
+from kafka_on_spark.log.fetch_reports import merge_reports
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.metadata.result import Decide, submit_if_due
+
+T = TypeVar("T")
+
+FETCH_MS_MAX: Final = 5_000
+"""For how long one fetch copies in a wave."""
+
+WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
+"""For how long all fetches of a wave copy together, unless they are so many that a commit of each
+takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
+
+RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
+"""Compacts followers, for a bounded time; returns whether any of them is done."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a round has done so far.
+
+    Attributes:
+        scope: The topics that it is over.
+        until_ms: The first wave of copies that ends after that is the last.
+        is_last: The wave that ended last is that.
+        left: What the fetches that go on with the next wave have left to copy, in bytes.
+        failures: In words, by partition and broker.
+        uncompacted: Followers that may join the ISR once they are compacted.
+        waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
+    """
+
+    scope: Scope
+    until_ms: float = inf
+    is_last: bool = False
+    left: dict[tuple[PartitionKey, BrokerId | None], int] = field(default_factory=dict)
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
+    uncompacted: dict[PartitionKey, list[BrokerId]] = field(default_factory=dict)
+    waits_ms: list[float | None] = field(default_factory=list)
+
+
+class ReplicationRound:
+    """Plans rounds and commits what they lead to; `run_fetches` and others run the tasks.
+
+    `sweep` remembers which partitions were inspected. `second_inspections` remembers the replicas
+    that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
+    lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
+    everything. `overrides`: settings that win over those of the topics and of the cluster.
+    `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
+    By `run_probes` the process on `host` asks followers' roots again that have refused a write.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        sweep: SweepProgress,
+        run_fetches: RunFetches,
+        run_inspections: RunPartitionInspections,
+        run_creations: RunCreations,
+        new_uuid: Callable[[], str],
+        timeout_ms: int,
+        second_inspections: SecondInspections,
+        lost_inspector: LostReplicaInspector | None = None,
+        pace: FetchPace | None = None,
+        overrides: Mapping[str, str] | None = None,
+        compact_followers: CompactFollowers | None = None,
+        run_probes: RunProbes | None = None,
+        host: str = "",
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._sweep = sweep
+        self._run_fetches = run_fetches
+        self._run_inspections = run_inspections
+        self._run_creations = run_creations
+        self._new_uuid = new_uuid
+        self._timeout_ms = timeout_ms
+        self._second_inspections = second_inspections
+        self._lost_inspector = lost_inspector
+        self._pace = pace
+        self._overrides = overrides or {}
+        self._compact_followers = compact_followers
+        self._run_probes = run_probes
+        self._host = host
+
+    def run(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        copy_ms_max: float = inf,
+    ) -> ReplicationReport:
+        """Run one round over `topics`, one topic, or all. `is_sweep`: inspect all partitions now.
+
+        `copy_ms_max`: the first wave of copies that ends after that is the last; what is left then
+        is left to the next round.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        deadline_ms = self._second_inspections.now_ms() + self._timeout_ms
+        as_of_ms = self._clock.monotonic_ms()
+        image = self._metadata.catch_up()
+        scope = scope_of(image, topics)
+        if is_sweep and self._lost_inspector is not None:
+            whole = self._lost_inspector.inspect(image)
+            self._submit(lambda newest: restore(newest, whole))
+        submit_if_due(
+            self._metadata.image, lambda newest: renew_lost(newest, self._new_uuid), self._submit
+        )
+        sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
+        image = self._metadata.image
+        tally = _Tally(scope, self._clock.monotonic_ms() + copy_ms_max)
+        due = sweep_round.next_keys()
+        keys = due if is_sweep else keys_with_work(image, scope)
+        self.create_replicas(keys)
+        if is_sweep:
+            inspected = set(keys)
+            self._inspect(sweep_round, keys, (), tally)
+        else:
+            seen = self._fetch_work(keys, due, tally)
+            inspected = self._inspect_slice(sweep_round, due, seen, tally)
+        self._have_compacted(tally)
+        tally.isr_changes += self._second_inspections.finish(
+            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
+        )
+        self._sweep.keep(image, scope, sweep_round)
+        return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
+
+    def _begin_sweep(self, scope: Scope, *, as_of_ms: int, is_all: bool) -> SweepRound:
+        """Return the round's slice, by an image that is as new as the inspections that it counts.
+
+        An inspection leaves out what is offline by its own image. By an older one, which this
+        process had when it fell asleep, that is in sync, and nobody has read it.
+        """
+        while True:
+            image = self._metadata.image
+            settings = image.settings().over(self._overrides)
+            begun = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_all)
+            if not begun.is_ahead_of(as_of_ms):
+                return begun
+            as_of_ms = self._clock.monotonic_ms()
+            self._metadata.catch_up()
+
+    def _fetch_work(
+        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally
+    ) -> set[PartitionKey]:
+        """Fetch where there is work; return which of `due` these fetches inspected completely."""
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key) for key in keys}
+        whole = set(due).intersection(plans)
+        whole = {key for key in whole if covers_all(image, key, plans[key])}
+        for key in whole:
+            plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
+        return whole - self._fetch(plans, tally)
+
+    def _have_compacted(self, tally: _Tally) -> None:
+        """Have followers compacted that wait for nothing else, and fetch again, so that they join
+        (I27)."""
+        waiting = tally.uncompacted
+        if not waiting or self._compact_followers is None or not self._compact_followers(waiting):
+            return
+        image = self._metadata.image
+        self._fetch({key: plan_fetches(image, key) for key in waiting}, tally)
+
+    def _inspect_slice(
+        self,
+        sweep_round: SweepRound,
+        due: list[PartitionKey],
+        seen: Collection[PartitionKey],
+        tally: _Tally,
+    ) -> set[PartitionKey]:
+        """Inspect the round's slice, which begins with `due`; return its partitions."""
+        inspected: set[PartitionKey] = set()
+        while due:
+            self._inspect(sweep_round, due, seen, tally)
+            inspected.update(due)
+            due = sweep_round.next_keys()
+        return inspected
+
+    def _inspect(
+        self,
+        sweep_round: SweepRound,
+        keys: Sequence[PartitionKey],
+        seen: Collection[PartitionKey],
+        tally: _Tally,
+    ) -> None:
+        started_ms = self._clock.monotonic_ms()
+        image = self._metadata.image
+        unseen = [key for key in keys if key not in seen]
+        self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+        failed = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
+        took_ms = self._clock.monotonic_ms() - started_ms
+        sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
+
+    def _fetch(
+        self,
+        plans: Mapping[PartitionKey, Sequence[FetchOrder]],
+        tally: _Tally,
+        *,
+        is_inspection: bool = False,
+        is_sweep: bool = False,
+    ) -> set[PartitionKey]:
+        """Fetch as planned, in waves; return the partitions not inspected completely."""
+        image = self._metadata.image
+        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
+        failed = self._fetch_wave(plans, tally, is_inspection=is_inspection, is_sweep=is_sweep)
+        while tally.left and not tally.is_last:
+            missed |= failed & plans.keys()
+            keys = keys_with_work(self._metadata.catch_up(), tally.scope)
+            self.create_replicas(keys)
+            image = self._metadata.image
+            failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
+        if tally.left:
+            tally.waits_ms.append(0.0)
+        return missed | (failed & plans.keys())
+
+    def _fetch_wave(
+        self,
+        plans: Mapping[PartitionKey, Sequence[FetchOrder]],
+        tally: _Tally,
+        *,
+        is_inspection: bool = False,
+        is_sweep: bool = False,
+    ) -> set[PartitionKey]:
+        """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
+        out."""
+        image, is_look = self._metadata.image, is_inspection and not is_sweep
+        planned = list(chain.from_iterable(plans.values()))
+        if is_look:  # the next round copies
+            planned = [replace(order, copy_bytes_max=0) for order in planned]
+        orders = planned
+        if self._pace is not None:
+            orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
+            tally.waits_ms.append(wait_ms)
+        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or orders)))
+        bounded = [replace(order, copy_ms_max=share) for order in orders]
+        results = self._run(bounded, is_inspection=is_inspection)
+        tally.is_last = self._clock.monotonic_ms() >= tally.until_ms
+        reports = merge_reports(_to_judge(orders, results, tally))
+        self._second_inspections.record(reports)
+        for report in reports:
+            if waiting := awaiting_compaction(image, report):
+                tally.uncompacted[report.key] = waiting
+        tally.isr_changes += self.conclude(reports)
+        self._note_refused(reports)
+        image = self._metadata.image
+        if self._pace is not None:
+            self._pace.record_results(image, orders, results, self._overrides)
+        tally.copied_records += sum(each.copied_records for each in results)
+        tally.copied_bytes += sum(each.copied_bytes for each in results)
+        tally.truncated_records += sum(each.truncated_records for each in results)
+        tally.failures.update(_failures(image, orders, results, exclude=tally.failures))
+        seen = {
+            fetcher_of(order)
+            for order, result in zip(orders, results, strict=True)
+            if not refusals(result)
+        }
+        return {each.key for each in planned if fetcher_of(each) not in seen}
+
+    def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
+        """Note roots of followers that refuse writes, for the active controller, as an append does:
+        each is asked again, as the disk that is registered, by a write as large as a fetch's."""
+        followers = chain.from_iterable(each.followers for each in reports)
+        met = {each.broker_id for each in followers if each.error_code in REFUSAL_CODES}
+        if not met or self._run_probes is None:
+            return
+        image = self._metadata.image
+        settings = image.settings()
+        sizes = dict.fromkeys(met, settings.integer("replica.fetch.max.bytes"))
+        session_ms = settings.integer("broker.session.timeout.ms")
+        orders = probe_orders(image.brokers.values(), session_ms, sizes)
+        refused = refused_writes(orders, self._run_probes(orders), self._host)
+        if not met.isdisjoint(refused):
+            met_by = f"a round of replication on {self._host}"
+            submit_if_due(
+                image, lambda newest: note_refused(newest, refused, {}, met_by), self._submit
+            )
+
+    def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
+        if not orders:
+            return []
+        if not is_inspection:
+            return self._run_fetches(orders)
+        inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
+        return list(chain.from_iterable(self._run_inspections(inspections)))
+
+    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
+        """Create the replicas of `keys` that were never created, with one metadata commit."""
+        return create_replicas(
+            self._metadata, self._run_creations, keys, timeout_ms=self._timeout_ms
+        )
+
+    def conclude(self, reports: Sequence[PartitionReport]) -> int:
+        """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
+        if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
+            return 0
+        return self._submit(lambda image: conclude(image, reports))
+
+    def _submit(self, decide: Decide[T]) -> T:
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _report(
+        self,
+        keys: Sequence[PartitionKey],
+        inspected: Collection[PartitionKey],
+        sweep_round: SweepRound,
+        scope: Scope,
+        tally: _Tally,
+        *,
+        is_sweep: bool,
+    ) -> ReplicationReport:
+        image = self._metadata.image
+        partitions = [image.partition(key) for key in {*keys, *inspected}]
+        leaderless = [
+            key
+            for key, partition in image.partitions_needing_work()
+            if partition.leader is None and (scope is None or key.topic_id in scope)
+        ]
+        not_looked_at = sweep_round.not_inspected_count(leaderless)
+        is_done = not any(each is not None and has_work(each) for each in partitions)
+        return ReplicationReport(
+            partition_count=len(keys),
+            slice_count=0 if is_sweep else len(inspected),
+            not_looked_at=not_looked_at,
+            copied_records=tally.copied_records,
+            copied_bytes=tally.copied_bytes,
+            truncated_records=tally.truncated_records,
+            isr_changes=tally.isr_changes,
+            failures=tuple(tally.failures.values()),
+            is_caught_up=is_done and not_looked_at == 0,
+            resume_after_ms=min(
+                (each for each in tally.waits_ms if each is not None), default=None
+            ),
+        )
+
+
+def _to_judge(
+    orders: Sequence[FetchOrder], results: Sequence[FetchResult], tally: _Tally
+) -> list[PartitionReport]:
+    """Return the reports to decide by, and note which fetches go on with the next wave.
+
+    A copy goes on while it is at least twice as fast as the appends, until nothing is left or
+    its throttle stops it. Until the last wave a member of the ISR whose copy goes on does not
+    lag: a round that finds much to copy would take it out, and the next wave bring it all.
+    """
+    before, tally.left = tally.left, {}
+    reports = []
+    for order, result in zip(orders, results, strict=True):
+        report, copied = result.report, result.copied_bytes
+        left = sum(seen.missing_bytes for seen in report.followers)
+        appended = left + copied - before.get(fetcher_of(order), left + copied)
+        is_throttled = order.copy_bytes_max is not None and copied >= order.copy_bytes_max
+        if left and copied and 2 * appended <= copied and not is_throttled:
+            tally.left[fetcher_of(order)] = left
+            report = report if tally.is_last else _without_lag(order, report)
+        reports.append(report)
+    return reports
+
+
+def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
+    """Return a report by which no member of the ISR lags."""
+    followers = (
+        replace(seen, missing_since_ms=None, missing_bytes=0)
+        if seen.broker_id in order.partition.isr
+        else seen
+        for seen in report.followers
+    )
+    return replace(report, followers=tuple(followers))
+
+
+def _failures(
+    image: MetadataImage,
+    orders: Sequence[FetchOrder],
+    results: Sequence[FetchResult],
+    *,
+    exclude: Collection[tuple[PartitionKey, BrokerId]],
+) -> Iterable[tuple[tuple[PartitionKey, BrokerId], str]]:
+    seen = set(exclude)
+    for order, result in zip(orders, results, strict=True):
+        for refused in refusals(result):
+            place = (order.key, refused.broker_id)
+            if place in seen:
+                continue
+            seen.add(place)
+            topic = image.topics.get(order.key.topic_id)
+            name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
+            code, words = refusal_of(image, order, refused)
+            error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
+            yield place, f"{name} on broker {refused.broker_id}: {error_name}: {words}"

@@ -1,0 +1,132 @@
+"""Passes of retention: looks at leaders' logs, and one commit of the log starts that follow.
+
+A partition that was looked at is due when its oldest batch is too old, has grown where its size
+counts, or has other settings. No rule of safety depends on it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller.leader_looks import LookOrder, plan_look
+from kafka_on_spark.controller.log_start import LeaderLook, cause_of, retain
+from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.passes import Passes, Submit
+from kafka_on_spark.controller.upkeep_report import UpkeepRow
+from kafka_on_spark.log.log_starts import LogStartOrder, plan_log_starts
+from kafka_on_spark.log.retention import RetentionLimits, limits_of
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_MS_MAX: Final = 60 * 60 * 1000
+"""A wall clock that was wrong at the last look is put right within this."""
+
+RunLogStarts = Callable[[Sequence[LogStartOrder]], list[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is remembered of a look: the limits and the high watermark then, and in how long a batch
+    is too old, or may be; None: there is none."""
+
+    limits: RetentionLimits
+    high_watermark: Offset
+    expires_in_ms: int | None
+
+
+class Retention(Passes[LookOrder, LeaderLook]):
+    """Retention as one process does it; `run_log_starts` has replicas apply what is decided."""
+
+    kind = "retention"
+    interval = "log.retention.check.interval.ms"
+
+    def __init__(self, *given: Any, run_log_starts: RunLogStarts, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._run_log_starts = run_log_starts
+
+    def _is_wanted(self, settings: Settings) -> bool:
+        return limits_of(settings) is not None
+
+    def _may_be_due(self, partition: PartitionRegistration) -> bool:
+        return (
+            partition.leader is not None
+            and partition.is_created(partition.leader)
+            and partition.high_watermark > partition.log_start_offset
+        )
+
+    _plan = staticmethod(plan_look)
+
+    def _seen_of(self, order: LookOrder, look: Look[LeaderLook]) -> _Seen:
+        """Return what to remember of a look.
+
+        One that failed, or that deletes, is due again after an interval: until its decision is
+        committed, nothing else would make an idle partition due.
+        """
+        expires_in_ms: int | None = 0
+        found = look.report
+        if found is not None and not found.deletes:
+            at_ms = found.found.expires_at_ms
+            expires_in_ms = None if at_ms is None else min(at_ms - found.now_ms, LOOK_AGAIN_MS_MAX)
+        return _Seen(order.limits, order.partition.high_watermark, expires_in_ms)
+
+    def _is_due(
+        self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: _Seen
+    ) -> bool:
+        limits = limits_of(settings)
+        if limits != seen.limits:
+            return True
+        if seen.expires_in_ms is not None and waited_ms >= seen.expires_in_ms:
+            return True
+        has_grown = partition.high_watermark != seen.high_watermark
+        by_size = seen.limits.retention_bytes is not None
+        return has_grown and (by_size or seen.expires_in_ms is None)
+
+    def _decide(
+        self,
+        image: MetadataImage,
+        looked: Sequence[tuple[LookOrder, Look[LeaderLook]]],
+        submit: Submit,
+        is_dry_run: bool,
+    ) -> Iterable[UpkeepRow]:
+        """Commit the new log starts of all partitions, and have their replicas apply them."""
+        deleting = [
+            look.report for _, look in looked if look.report is not None and look.report.deletes
+        ]
+        starts = {look.key: look.found.log_start_offset for look in deleting}
+        if starts and not is_dry_run:
+            starts = submit(lambda newest: retain(newest, deleting))
+            for look in deleting:
+                if look.key in starts:
+                    count = starts[look.key] - look.log_start_offset
+                    self._totals.count(self.kind, count, look.found.removed_bytes)
+                    log.info(
+                        "%s: %s", image.name_of(look.key), cause_of(look, look.log_start_offset)
+                    )
+            for error in self._run_log_starts(plan_log_starts(self._metadata.image, starts)):
+                if error is not None:
+                    log.info("a log start will be applied later: %s", error)
+        return [_row(order, result, starts.get(order.key)) for order, result in looked]
+
+
+def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> UpkeepRow:
+    look = result.report
+    row = UpkeepRow(
+        topic=order.address.topic,
+        partition=order.key.partition,
+        broker_id=order.address.broker_id,
+        kind=Retention.kind,
+        error=result.error or "",
+    )
+    if look is None or start is None:
+        return row
+    return replace(
+        row,
+        count=start - look.log_start_offset,
+        what="records too old, or too many",
+        size_bytes=look.found.removed_bytes,
+    )

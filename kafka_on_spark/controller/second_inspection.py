@@ -1,0 +1,293 @@
+"""When a replica is bad (I22, I23): one process has found the same twice, some time apart.
+
+A finding is a replica's uuid and the file that is missing or wrong; without a file it is about the
+log. One finding changes nothing: it may have met a disk that was just going away, a stale listing
+or an old image. The same process inspects the replica again, replica.verdict.delay.ms later: on a
+newer image, with nothing cached, on the same disk before and after; a file counts only if the log
+names it before and after. If that finds the same, the replica is lost. An error of a read says that
+a replica is away, never that it is bad. No clock makes a verdict safe: the time between the two
+only lets pass what passes. Safety rests on the second reading, which proves what it says by itself.
+
+From the first finding on this process neither counts the replica nor proposes it as a leader. It
+remembers findings until it has inspected again; of other processes it uses none. A round leaves the
+place, without the verdict, in its sweep's hint (`again`), and the next process looks there first.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    KafkaOnSparkError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.expiry import registered_producers
+from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.fetch import FetchOrder, RunFetches
+from kafka_on_spark.log.fetch_reports import is_evidence, merge_reports
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaReport,
+)
+
+log = logging.getLogger(__name__)
+
+
+POLL_MS: Final = 10.0
+"""How long to wait before asking again whether another thread has ended its inspections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found bad: a replica's log, or one of its files.
+
+    Attributes:
+        file: The file's name, which has its digest; None: the log.
+        segment: The file as the log names it, to be read again; None: the finding is by a fetch,
+            which the second inspection repeats.
+    """
+
+    key: PartitionKey
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    file: str | None = None
+    segment: Segment | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, address: ReplicaAddress, segment: Segment | None) -> "Finding":
+        """Return the finding about a file of a replica, or about its log."""
+        file = None if segment is None else segment.file_name
+        return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
+
+
+class SecondInspections:
+    """The findings of one process. Threads may share it.
+
+    `run` runs fetches in this process. `unreadable` counts the errors of all inspections, and has
+    others lead when second inspections are due.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        clock: Clock,
+        *,
+        run: RunFetches,
+        timeout_ms: int,
+        unreadable: UnreadableLeaders | None = None,
+    ) -> None:
+        self._unreadable = unreadable
+        self._metadata = metadata
+        self._clock = clock
+        self._run = run
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._found: dict[Finding, float] = {}
+        self._under_way: list[Finding] = []
+        metadata.suspects = self.suspects
+
+    def now_ms(self) -> float:
+        """Return the time by which inspections are due."""
+        return self._clock.monotonic_ms()
+
+    def record(self, reports: Iterable[PartitionReport]) -> None:
+        """Record the replicas that reports call bad for the first time, and those with errors."""
+        for report in reports:
+            if self._unreadable is not None:
+                self._unreadable.record(report)
+            for seen in (report.leader, *report.followers):
+                if seen.is_bad and not seen.is_bad_twice:
+                    self.record_finding(
+                        Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+                    )
+
+    def record_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Record a replica that a reader could not read, if `error` says that it is bad."""
+        if is_evidence(error):
+            self.record_finding(Finding.of(address, segment))
+
+    def record_finding(self, finding: Finding) -> None:
+        """Record one finding; its delay begins with the first record of it."""
+        if not is_assigned(self._metadata.image, finding):
+            return
+        with self._lock:
+            since_ms = self._found.get(finding, self._clock.monotonic_ms())
+            if finding.segment is not None:  # equal to one that can't be read again by itself
+                self._found.pop(finding, None)
+            self._found.setdefault(finding, since_ms)
+
+    def suspects(self) -> frozenset[ReplicaUuid]:
+        """Return the replicas that were found bad once, and not inspected again yet."""
+        with self._lock:
+            return frozenset(each.replica_uuid for each in (*self._found, *self._under_way))
+
+    def wait_ms(self, found_by_ms: float = inf) -> float | None:
+        """Return how long until a second inspection is due; None: there is no finding, or none that
+        was found by then."""
+        with self._lock:
+            first_ms = min(self._found.values(), default=inf)
+        if first_ms == inf or first_ms > found_by_ms:
+            return None
+        return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
+
+    def finish(self, run: RunFetches | None = None, *, deadline_ms: float | None = None) -> int:
+        """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all,
+        for as long as a command may take), and run their fetches by `run`, or in this process;
+        return how many ISRs changed.
+
+        With a deadline, only those of what was found by now: inspections that each find something
+        anew would hold a round up until then.
+
+        Raises: as `MetadataService.conclude`. The findings stay.
+        """
+        changes, began_ms = 0, self._clock.monotonic_ms()
+        found_by_ms = inf if deadline_ms is None else began_ms
+        if deadline_ms is None:
+            deadline_ms = began_ms + self._delay_ms() + self._timeout_ms
+        while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
+            due_ms = self._clock.monotonic_ms() + wait_ms
+            if due_ms > deadline_ms:
+                log.warning("what was found bad is not inspected again yet: the time is up")
+                break
+            if wait_ms > 0:
+                self._clock.sleep_ms(wait_ms)
+            changes += self.inspect_due(run)
+        return changes + self._replace_unreadable()
+
+    def _due_in_ms(self, found_by_ms: float) -> float | None:
+        """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
+        wait_ms = self.wait_ms(found_by_ms)
+        with self._lock:
+            return POLL_MS if wait_ms is None and self._under_way else wait_ms
+
+    def inspect_due(self, run: RunFetches | None = None) -> int:
+        """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
+        that are bad again are lost; return how many ISRs changed.
+
+        Raises: as `MetadataService.conclude`. The findings stay.
+        """
+        due = self._take_due()
+        if not due:
+            return self._replace_unreadable()
+        try:
+            return self._inspect_again(due, run or self._run)
+        except ClusterClosedError:
+            raise
+        except RootAccessDeniedError as error:
+            log.info("%d bad replicas can't be reported by this process: %s", len(due), error)
+            return 0
+        except BaseException:
+            self._requeue(due)
+            raise
+        finally:
+            with self._lock:
+                self._under_way = [each for each in self._under_way if each not in due]
+
+    def _replace_unreadable(self) -> int:
+        return 0 if self._unreadable is None else self._unreadable.replace_lasting()
+
+    def _delay_ms(self) -> int:
+        return self._metadata.image.settings().integer("replica.verdict.delay.ms")
+
+    def _take_due(self) -> list[Finding]:
+        latest_ms = self._clock.monotonic_ms() - self._delay_ms()
+        with self._lock:
+            due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]
+            for finding in due:
+                del self._found[finding]
+            self._under_way += due
+        return due
+
+    def _requeue(self, findings: Iterable[Finding]) -> None:
+        with self._lock:
+            for finding in findings:
+                self._found.setdefault(finding, self._clock.monotonic_ms())
+
+    def _inspect_again(self, due: Sequence[Finding], run: RunFetches) -> int:
+        image = self._metadata.catch_up()
+        orders = [order for finding in due for order in plan_second_inspection(image, finding)]
+        if not orders:
+            return 0
+        found = [result.report for result in run(orders)]
+        reports = [_confirmed(report, set(due)) for report in merge_reports(found)]
+        bad = {
+            Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+            for report in reports
+            for seen in (report.leader, *report.followers)
+            if seen.is_bad_twice
+        }
+        with self._lock:  # what was found whole counts again, at once
+            self._under_way = [each for each in self._under_way if each not in due or each in bad]
+        changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
+        # What was confirmed, but not decided on as the partition had changed, is looked at again.
+        self._requeue(
+            each for each in due if each in bad and is_assigned(self._metadata.image, each)
+        )
+        self.record(reports)
+        return changes
+
+
+def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:
+    def confirmed(seen: ReplicaReport) -> ReplicaReport:
+        found = Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+        return replace(seen, is_bad_twice=True) if seen.is_bad and found in findings else seen
+
+    followers = tuple(map(confirmed, report.followers))
+    return replace(report, leader=confirmed(report.leader), followers=followers)
+
+
+def is_assigned(image: MetadataImage, finding: Finding) -> bool:
+    """Return whether the replica that was found bad is still assigned, and not lost."""
+    partition = image.partition(finding.key)
+    if partition is None or finding.broker_id not in partition.replicas:
+        return False
+    is_same = partition.uuid_of(finding.broker_id) == finding.replica_uuid
+    return is_same and partition.is_created(finding.broker_id)
+
+
+def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
+    """Return the fetches that inspect a replica again; none if it is no longer assigned.
+
+    Each follower of a leader fetches, too: a copy from the leader may be what has failed.
+    """
+    partition = image.partition(finding.key)
+    if partition is None or not is_assigned(image, finding):
+        return []
+    leader = partition.leader
+    if leader is None or not partition.is_created(leader):
+        return []
+    followers: list[BrokerId | None] = [finding.broker_id]
+    if finding.broker_id == leader:
+        followers = [None]
+        if finding.segment is None:
+            followers += [
+                each
+                for each in partition.replicas
+                if each != leader and partition.is_created(each) and image.brokers[each].is_online
+            ]
+    return [
+        FetchOrder(
+            key=finding.key,
+            partition=partition,
+            leader=address_of(image, finding.key, partition, leader),
+            follower=None if each is None else address_of(image, finding.key, partition, each),
+            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            copy_bytes_max=1,
+            is_uncached=True,
+            suspect=finding.segment,
+            registered=registered_producers(image),
+        )
+        for each in followers
+    ]

@@ -1,0 +1,263 @@
+"""The progress of sweeps between rounds of one process, and the hint that a new one begins with.
+
+Apart from the round, which fetches: this module says which partitions a round inspects in addition
+to those with work, and remembers how far rounds have come. `controller/sweep.py` decides.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey, TopicId, listed
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.sweep import (
+    AGAIN_MAX,
+    FIRST,
+    SLICE_MS_MIN,
+    Ring,
+    SweepPosition,
+    after_slice,
+    begin_round,
+    learned_inspection_ms,
+    next_slice,
+    slice_ms,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata import SweepHints
+
+log = logging.getLogger(__name__)
+
+SCOPES_MAX: Final = 16
+"""Selections of topics whose progress a process remembers."""
+
+FIRST_INSPECTIONS: Final = 16
+"""Partitions that are inspected first, to learn how long an inspection takes."""
+
+_HINTS_AN_INTERVAL: Final = 64
+
+Scope = frozenset[TopicId] | None
+"""The topics of a round; None: all."""
+
+
+def scope_of(image: MetadataImage, topics: str | Iterable[str] | None) -> Scope:
+    """Return the scope of a round over `topics`, one topic, or all.
+
+    Raises:
+        InvalidRequestError: `topics` is no name and no list of them.
+        UnknownTopicOrPartitionError: A topic does not exist.
+    """
+    if topics is None:
+        return None
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
+    return frozenset(image.topic(name).topic_id for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPace:
+    """How fast rounds go along the ring, and what they may spend.
+
+    Attributes:
+        interval: The setting that says in what time they visit all.
+        share: The setting that says which part of a core they may take.
+        ms_min: What each round may spend, however little time its share is.
+        begins_idle: Without a hint nothing is owed yet; else all is.
+    """
+
+    interval: str
+    share: str
+    ms_min: float = SLICE_MS_MIN
+    begins_idle: bool = False
+
+
+INSPECTIONS: Final = SweepPace(interval="replica.sweep.interval.ms", share="replica.sweep.share")
+
+
+class SweepProgress:
+    """How far the sweeps of a process have come: of all topics, and of selections of topics.
+
+    Threads may share it. Only the progress over all topics is written as a hint, and every
+    selection begins with it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        hints: SweepHints,
+        *,
+        random_below: Callable[[int], int],
+        pace: SweepPace = INSPECTIONS,
+    ) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._hints = hints
+        self._random_below = random_below
+        self._lock = threading.Lock()
+        self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
+        self._written_at_ms: int | None = None
+
+    def begin(
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        settings: Settings,
+        *,
+        as_of_ms: int,
+        is_all: bool = False,
+    ) -> "SweepRound":
+        """Return a round's slice of the topics of `scope`, or of all topics.
+
+        `as_of_ms`: `image` has all that was committed by then. The process may have stood still
+        since. `is_all`: the slice is everything, however long that takes.
+        """
+        with self._lock:
+            known = self._progress.get(scope) or self._progress.get(None)
+        known = self._hint(image) if known is None else known
+        now_ms = as_of_ms
+        if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
+            now_ms = known.at_ms  # another round has ended first
+        return SweepRound(
+            Ring.of(image, scope),
+            known,
+            settings,
+            now_ms=now_ms,
+            random_below=self._random_below,
+            is_all=is_all,
+            pace=self._pace,
+        )
+
+    def _hint(self, image: MetadataImage) -> SweepPosition | None:
+        try:
+            found = self._hints.read(image.cluster_id or "")
+        except KafkaOnSparkError as error:
+            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
+            return None
+        if found is None and self._pace.begins_idle:
+            now_ms, ring = self._clock.monotonic_ms(), Ring.of(image)
+            return SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=0.0, ring=ring)
+        return None if found is None else replace(found, at_ms=found.at_ms - self._wall_ms())
+
+    def _wall_ms(self) -> int:
+        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
+        return self._clock.now_ms() - self._clock.monotonic_ms()
+
+    def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
+        """Have the next round go on where `sweep_round` has ended."""
+        with self._lock:
+            self._progress[scope] = sweep_round.position
+            self._progress.move_to_end(scope)
+            if len(self._progress) > SCOPES_MAX:
+                self._progress.popitem(last=False)
+            if scope is not None or not self._is_hint_due(sweep_round):
+                return
+            self._written_at_ms = sweep_round.position.at_ms
+        position = sweep_round.position
+        try:
+            written = replace(position, at_ms=position.at_ms + self._wall_ms())
+            self._hints.write(image.cluster_id or "", written)
+        except KafkaOnSparkError as error:
+            log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
+
+    def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
+        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again;
+        and not if it has no room for what failed: then an older one says less."""
+        if len(sweep_round.position.again) > AGAIN_MAX:
+            return False
+        if self._written_at_ms is None:
+            return True
+        elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
+        return sweep_round.is_all or elapsed_ms >= sweep_round.interval_ms / _HINTS_AN_INTERVAL
+
+
+class SweepRound:
+    """One round's slice, in parts, so that the round learns how much fits into its time.
+
+    Attributes:
+        interval_ms: In what time rounds inspect everything.
+        is_all: Everything is inspected, however long it takes.
+        position: Where the next part begins, and what was inspected.
+        budget_ms: How long this round may still inspect.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        known: SweepPosition | None,
+        settings: Settings,
+        *,
+        now_ms: int,
+        random_below: Callable[[int], int],
+        is_all: bool,
+        pace: SweepPace,
+    ) -> None:
+        self.interval_ms = settings.integer(pace.interval)
+        self.is_all = is_all
+        self.position = begin_round(
+            ring,
+            known,
+            now_ms=now_ms,
+            interval_ms=self.interval_ms,
+            random_below=random_below,
+        )
+        self._ring = ring
+        elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
+        self.budget_ms = slice_ms(
+            elapsed_ms=elapsed_ms, share=settings.number(pace.share), ms_min=pace.ms_min
+        )
+        self._again = () if is_all else self.position.again[:AGAIN_MAX]
+        self._is_first = True
+        if is_all:
+            self.position = replace(self.position, owed=ring.count)
+
+    def is_ahead_of(self, as_of_ms: int) -> bool:
+        """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
+        return self.position.at_ms > as_of_ms
+
+    def next_keys(self) -> list[PartitionKey]:
+        """Return the partitions to inspect next; none: the round's slice is complete."""
+        keys = [*self._again, *next_slice(self._ring, self.position, self._count_max())]
+        self._is_first = False
+        return keys
+
+    def _count_max(self) -> int:
+        inspection_ms = self.position.inspection_ms
+        if self.is_all or inspection_ms == 0:
+            return self._ring.count
+        if self.budget_ms <= 0:
+            return 0
+        if inspection_ms is None:
+            return FIRST_INSPECTIONS
+        return max(int(self.budget_ms / inspection_ms), int(self._is_first))
+
+    def record_inspected(
+        self,
+        keys: Sequence[PartitionKey],
+        *,
+        failed: Collection[PartitionKey],
+        took_ms: float,
+        count: int,
+    ) -> None:
+        """Record that `keys` were inspected; the inspections of those in `failed` failed.
+
+        `count`: how many of them took the time; a fetch had read all of the others already.
+        """
+        self.position = after_slice(
+            self._ring, self.position, keys, repeated=len(self._again), failed=failed
+        )
+        self._again = ()
+        self.budget_ms -= took_ms
+        if count and not self.is_all:  # a full sweep copies, too
+            inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
+            self.position = replace(self.position, inspection_ms=inspection_ms)
+
+    def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
+        """Return how many partitions may not have been inspected within the interval.
+
+        `leaderless`: partitions that can't be inspected.
+        """
+        failed = {*self.position.again, *leaderless}
+        return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)

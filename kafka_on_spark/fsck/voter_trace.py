@@ -1,0 +1,238 @@
+"""Q1, Q2, Q4, Q7, Q8: the table of one voter of the metadata log, replayed commit by commit.
+
+Q1: a voter gives one vote an epoch, and follows one leader. Q2: what its own log proves committed
+is not cut. Q4: its epoch does not fall, nor do those along its log, and no batch is above it. Q7:
+one place of one epoch holds one write. Q8: a leader's mark on its own table comes with the epoch's
+no-op, and batches are taken under a mark alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafka_on_spark.base.errors import ImpossibleValueError
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.fsck.findings import FindingList, Place
+from kafka_on_spark.metadata.quorum.raft_log import EMPTY_LOG, BatchKind, RaftBatch, RaftLog, log_of
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
+from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterCommit:
+    """A commit on a voter's table, or its whole state as a checkpoint says it.
+
+    Attributes:
+        version: Which version it makes.
+        is_checkpoint: It is the whole state as of that version.
+        is_merge: It changes no row.
+        quorum_epoch: The epoch that it sets; None: none.
+        votes: The votes that it sets, with their epochs.
+        leaders: The leaders that it marks, with their epochs.
+        added: The headers of the files that it adds, by their names.
+        removed: The files that it removes.
+    """
+
+    version: int
+    is_checkpoint: bool = False
+    is_merge: bool = False
+    quorum_epoch: QuorumEpoch | None = None
+    votes: tuple[Mark, ...] = ()
+    leaders: tuple[Mark, ...] = ()
+    added: Mapping[str, tuple[RaftBatch, ...]] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+class SeenBatch(NamedTuple):
+    """A batch that a voter has, or had before it was cut.
+
+    Attributes:
+        base_offset: Where it begins; -1: merged with those before it, so nobody knows.
+        write_id: Its writer's name for it.
+        epoch_before: That of the record before it; -1: nobody knows.
+    """
+
+    base_offset: int
+    write_id: str
+    epoch_before: int
+
+
+UNKNOWN = -1
+BatchEnd = tuple[QuorumEpoch, Offset]
+
+
+class VoterTrace:
+    """One voter's history, and what is wrong with it alone.
+
+    Attributes:
+        voter: Which one, and its root.
+        findings: What was found.
+        version: The newest version that was replayed; -1: none was.
+        known_above: Votes and marks of the epochs above this are all known; those of others may
+            have been cleaned.
+        votes: Whom it voted for, by epoch.
+        leaders: Whom it marked as leader, by epoch.
+        seen: Its batches, by epoch and end; those that were cut, too.
+    """
+
+    def __init__(self, voter: Voter) -> None:
+        self.voter = voter
+        self.findings = FindingList(Place(voter_id=voter.key.node_id))
+        self.version = -1
+        self.known_above = QuorumEpoch(-1)
+        self.votes: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
+        self.leaders: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
+        self.seen: dict[BatchEnd, SeenBatch] = {}
+        self._epoch = NO_EPOCH
+        self._files: dict[str, tuple[RaftBatch, ...]] = {}
+        self._is_damaged = False
+
+    def skip(self) -> None:
+        """Take note of a commit that can't be read: what it said is not known."""
+        self._is_damaged = True
+
+    @property
+    def key(self) -> VoterKey:
+        """Which voter it is."""
+        return self.voter.key
+
+    @property
+    def epoch(self) -> QuorumEpoch:
+        """The highest epoch that the voter has seen."""
+        return self._epoch
+
+    @property
+    def leader(self) -> VoterKey | None:
+        """Whom it follows, or that it leads, in its epoch."""
+        return next(iter(self.leaders.get(self._epoch, ())), None)
+
+    @property
+    def log(self) -> RaftLog:
+        """Its log; empty where its batches contradict each other, which has a finding."""
+        batches = (each for file in self._files.values() for each in file)
+        try:
+            return log_of(sorted(batches, key=lambda each: each.base_offset))
+        except ImpossibleValueError:
+            return EMPTY_LOG
+
+    def take(self, commit: VoterCommit) -> None:
+        """Check and replay the next commit. Of checkpoints only a first one says what is new."""
+        if commit.is_checkpoint and self.version >= 0:
+            return
+        is_first = commit.is_checkpoint
+        self.version = commit.version
+        epoch = self._epoch if commit.quorum_epoch is None else commit.quorum_epoch
+        if epoch < self._epoch:
+            self._add("Q4", f"its epoch falls from {self._epoch} to {epoch}")
+        self._epoch = max(epoch, self._epoch)
+        if is_first or self._is_damaged:
+            self.known_above = self._epoch
+        self._take_marks(commit, is_first=is_first)
+        if commit.is_merge:
+            self._merge(commit)
+            return
+        self._cut(commit.removed)
+        appended = [batch for file in commit.added.values() for batch in file]
+        appended.sort(key=lambda each: each.base_offset)
+        if not is_first and not self._is_damaged:
+            self._check_appended(commit, appended)
+        last = self._last
+        for batch in appended:
+            self._see(batch, last)
+            last = batch
+        self._files |= commit.added
+
+    def _add(self, invariant: str, sentence: str) -> None:
+        self.findings.add(invariant, sentence, version=self.version)
+
+    def _take_marks(self, commit: VoterCommit, *, is_first: bool) -> None:
+        kinds = (
+            (commit.votes, self.votes, "gives two votes", "a vote"),
+            (commit.leaders, self.leaders, "follows two leaders", "a mark"),
+        )
+        for marks, known, twice, one in kinds:
+            for key, epoch in marks:
+                if not is_first and epoch != self._epoch:
+                    self._add("Q4", f"{one} is of epoch {epoch}, the voter is in {self._epoch}")
+                known[epoch].add(key)
+                if len(known[epoch]) > 1:
+                    names = ", ".join(map(str, sorted(known[epoch])))
+                    self._add("Q1", f"it {twice} in epoch {epoch}: {names}")
+
+    @property
+    def _last(self) -> RaftBatch | None:
+        """The newest batch."""
+        ends = [file[-1] for file in self._files.values()]
+        return max(ends, key=lambda each: each.end_offset, default=None)
+
+    def _cut(self, removed: Iterable[str]) -> None:
+        gone = [name for name in removed if name in self._files]
+        if not gone:
+            return
+        log, start = self.log, min(self._files[name][0].base_offset for name in gone)
+        for name in gone:
+            del self._files[name]
+        if start < log.proved_end:
+            self._add(
+                "Q2",
+                f"it is cut to {start}, below {log.proved_end}, which its log proves committed",
+            )
+
+    def _check_appended(self, commit: VoterCommit, appended: list[RaftBatch]) -> None:
+        """Check under which leadership batches are taken."""
+        leads = self.key in self.leaders.get(self._epoch, ())
+        begins = any(mark == (self.key, self._epoch) for mark in commit.leaders)
+        if begins:
+            epochs = [each.epoch for each in appended]
+            is_first = all(each.epoch < self._epoch for each in self._batches())
+            if epochs != [self._epoch] or not is_first:
+                self._add("Q8", f"it leads epoch {self._epoch} without that epoch's no-op")
+        highest = NO_EPOCH if self._last is None else self._last.epoch
+        for batch in appended:
+            where = f"the batch at {batch.base_offset} is of epoch {batch.epoch}"
+            if batch.epoch < highest:
+                self._add("Q4", f"{where}, the one before it of {highest}")
+            highest = max(highest, batch.epoch)
+            if batch.epoch > self._epoch:
+                self._add("Q4", f"{where}, and the voter in {self._epoch}")
+            elif leads and batch.epoch != self._epoch:
+                self._add("Q4", f"{where}, and its writer leads {self._epoch}")
+            elif batch.epoch > NO_EPOCH and not self.leaders.get(self._epoch):
+                self._add("Q8", f"{where}, and the voter has marked no leader in {self._epoch}")
+
+    def _batches(self) -> Iterable[RaftBatch]:
+        return (each for file in self._files.values() for each in file)
+
+    def _merge(self, commit: VoterCommit) -> None:
+        log = self.log
+        for name in commit.removed:
+            self._files.pop(name, None)
+        self._files |= commit.added
+        for batch in (each for file in commit.added.values() for each in file):
+            if batch.end_offset > log.proved_end:
+                self._add(
+                    "Q2",
+                    f"what ends at {batch.end_offset} is merged, and the log proves only"
+                    f" {log.proved_end} committed",
+                )
+            self._see(batch, None)
+
+    def _see(self, batch: RaftBatch, before: RaftBatch | None) -> None:
+        """Note a batch, and check that nothing else was at its place in its epoch."""
+        end = (batch.epoch, batch.end_offset)
+        known = self.seen.get(end)
+        if known is not None and known.write_id != batch.write_id:
+            self._add("Q7", two_writes(batch.epoch, batch.end_offset))
+        if known is not None:
+            return  # a run tells less than what was merged
+        is_run = batch.kind is BatchKind.RUN
+        base = UNKNOWN if is_run else int(batch.base_offset)
+        is_known = not is_run and before is not None and before.end_offset == batch.base_offset
+        epoch_before = int(before.epoch) if before is not None and is_known else UNKNOWN
+        self.seen[end] = SeenBatch(base, batch.write_id, epoch_before)
+
+
+def two_writes(epoch: int, end_offset: int) -> str:
+    """Return the sentence for two writes at one place of one epoch."""
+    return f"two writes of epoch {epoch} end at {end_offset}"

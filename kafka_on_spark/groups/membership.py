@@ -1,0 +1,272 @@
+"""Members of a group: they join, subscribe, leave and are fenced, each in the group's next epoch.
+
+None of this shares out partitions: `sharing` does, for all changes that came before it.
+Source: GroupMetadataManager.consumerGroupHeartbeat.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafka_on_spark.base.errors import (
+    GroupIdNotFoundError,
+    GroupMaxSizeReachedError,
+    InvalidRequestError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
+from kafka_on_spark.base.ids import (
+    AWAY,
+    NO_EPOCH,
+    GroupEpoch,
+    MemberId,
+    PartitionKey,
+    check_text,
+    check_topic_name,
+)
+from kafka_on_spark.groups.assignors import assignors_of
+from kafka_on_spark.groups.checks import check_group, member_of
+from kafka_on_spark.groups.offsets import beginning
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.group_records import (
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupTargetRecord,
+    RemoveGroupMemberRecord,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.result import ControllerResult
+
+
+def join(
+    image: MetadataImage,
+    group: str,
+    *,
+    member_id: MemberId,
+    topics: Sequence[str],
+    instance_id: str | None = None,
+    assignor: str | None = None,
+) -> ControllerResult[None]:
+    """Decide that a member joins a group, which may be new; one that is in it stays so.
+
+    A static member that returns takes the place of its life before, with its partitions: nobody
+    else has to give up or take any.
+
+    Raises:
+        InvalidGroupIdError, InvalidTopicError, InvalidRequestError: A name is not allowed.
+        UnsupportedAssignorError: There is no such assignor (group.consumer.assignors).
+        UnreleasedInstanceIdError: The static member's place is taken by one that is at work.
+        GroupMaxSizeReachedError: The group is full (group.consumer.max.size).
+    """
+    check_group(group)
+    _check_subscription(image, topics, assignor)
+    if instance_id is not None:
+        check_text(instance_id, "a group's instance id", InvalidRequestError)
+    member = GroupMember(
+        member_id=member_id,
+        instance_id=instance_id,
+        subscribed_topics=tuple(sorted(set(topics))),
+        assignor=assignor,
+    )
+    known = image.consumer_groups.get(group)
+    if known is None:
+        return ControllerResult([_joined(group, GroupEpoch(1), member)], None)
+    if member_id in known.members:
+        return ControllerResult([], None)
+    before = known.with_instance(instance_id)
+    if before is not None:
+        return ControllerResult(_returned(image, group, before, member), None)
+    members_max = image.settings().integer("group.consumer.max.size")
+    if len(known.members) >= members_max:
+        raise GroupMaxSizeReachedError(
+            f"group {group!r} has {len(known.members)} members, and may have no more than"
+            f" {members_max} (group.consumer.max.size)"
+        )
+    return ControllerResult([_joined(group, _next_epoch(known), member)], None)
+
+
+def _check_subscription(image: MetadataImage, topics: Sequence[str], assignor: str | None) -> None:
+    for name in topics:
+        check_topic_name(name)
+    allowed = assignors_of(image)
+    if assignor is not None and assignor not in allowed:
+        raise UnsupportedAssignorError(
+            f"there is no assignor {assignor!r}: give one of {', '.join(allowed)}"
+        )
+
+
+def _joined(group: str, epoch: GroupEpoch, member: GroupMember) -> GroupMemberRecord:
+    return _subscribed(group, epoch, member, f"member {member.member_id} has joined {group!r}")
+
+
+def _subscribed(
+    group: str, epoch: GroupEpoch, member: GroupMember, cause: str
+) -> GroupMemberRecord:
+    return GroupMemberRecord(
+        group=group,
+        group_epoch=epoch,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        subscribed_topics=member.subscribed_topics,
+        assignor=member.assignor,
+        cause=cause,
+    )
+
+
+def _returned(
+    image: MetadataImage, group: str, before: GroupMember, member: GroupMember
+) -> list[Record]:
+    """Return the records that put a static member in the place of its life before. It has none of
+    the partitions of topics that it reads no more."""
+    if not before.is_away:
+        raise UnreleasedInstanceIdError(
+            f"static member {member.instance_id!r} of group {group!r} runs as {before.member_id}:"
+            " end it, or wait until it is fenced"
+        )
+    known = image.consumer_groups[group]
+    is_same = _asked(before) == _asked(member)
+    epoch = known.group_epoch if is_same else _next_epoch(known)
+    topic_ids = {image.topic_ids.get(name) for name in member.subscribed_topics}
+    target, owned = (
+        frozenset(key for key in keys if key.topic_id in topic_ids)
+        for keys in (before.target, before.owned)
+    )
+    cause = f"static member {member.instance_id!r} has returned to {group!r}"
+    # It comes before the one that goes: the group is never empty.
+    return [
+        _subscribed(group, epoch, member, cause),
+        GroupTargetRecord(group=group, member_id=member.member_id, partitions=target, cause=cause),
+        GroupAssignmentRecord(
+            group=group,
+            member_id=member.member_id,
+            member_epoch=NO_EPOCH,
+            partitions=owned,
+            cause=cause,
+        ),
+        RemoveGroupMemberRecord(
+            group=group, group_epoch=epoch, member_id=before.member_id, cause=cause
+        ),
+    ]
+
+
+def subscribe(
+    image: MetadataImage,
+    group: str,
+    member_id: MemberId,
+    topics: Sequence[str],
+    assignor: str | None = None,
+) -> ControllerResult[None]:
+    """Decide that a member reads other topics from now on.
+
+    Topics come to a member, whose pattern stays, as they are created: the group stands at their
+    beginning, whoever reads them first.
+
+    Raises:
+        InvalidTopicError: A name is not allowed.
+        UnsupportedAssignorError: There is no such assignor.
+        UnknownMemberIdError: It has left, or was fenced.
+    """
+    _check_subscription(image, topics, assignor)
+    member = member_of(image, group, member_id)
+    after = GroupMember(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        subscribed_topics=tuple(sorted(set(topics))),
+        assignor=assignor,
+    )
+    if _asked(after) == _asked(member):
+        return ControllerResult([], None)
+    cause = f"member {member_id} of {group!r} has subscribed to other topics"
+    epoch = _next_epoch(image.consumer_groups[group])
+    came = sorted(set(after.subscribed_topics) - set(member.subscribed_topics))
+    begun = [
+        beginning(group, topic.name, key, partition)
+        for topic in (image.topic(name) for name in came if name in image.topic_ids)
+        for number, partition in topic.partitions.items()
+        if (group, key := PartitionKey(topic.topic_id, number)) not in image.groups
+    ]
+    return ControllerResult([_subscribed(group, epoch, after, cause), *begun], None)
+
+
+def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:
+    return member.subscribed_topics, member.assignor
+
+
+def leave(
+    image: MetadataImage, group: str, member_id: MemberId, *, returns: bool = False
+) -> ControllerResult[None]:
+    """Decide that a member leaves; what it owned is free. One that is gone stays so.
+
+    A static member that `returns` keeps its partitions until it does, or is fenced.
+    """
+    known = image.consumer_groups.get(group)
+    member = None if known is None else known.members.get(member_id)
+    if known is None or member is None:
+        return ControllerResult([], None)
+    if not returns or member.instance_id is None:
+        return ControllerResult([_removed(group, known, member_id, "has left")], None)
+    if member.is_away:
+        return ControllerResult([], None)
+    away = GroupAssignmentRecord(
+        group=group,
+        member_id=member_id,
+        member_epoch=AWAY,
+        partitions=member.owned,
+        cause=f"static member {member.instance_id!r} of {group!r} has ended, and will return",
+    )
+    return ControllerResult([away], None)
+
+
+def fence(
+    image: MetadataImage,
+    group: str,
+    silent_ms: Mapping[MemberId, float],
+    *,
+    is_all_or_none: bool = False,
+) -> ControllerResult[None]:
+    """Decide that members are out: somebody has seen no heartbeat of each for so long.
+
+    One that is gone stays so. Another life of the same consumer has another id. `is_all_or_none`:
+    none is if others have joined meanwhile, who see to it themselves.
+    """
+    known = image.consumer_groups.get(group)
+    if known is None or (is_all_or_none and known.members.keys() - silent_ms.keys()):
+        return ControllerResult([], None)
+    records = [
+        _removed(group, known, each, f"was fenced: no heartbeat for {silent_ms[each] / 1000:.1f} s")
+        for each in sorted(known.members.keys() & silent_ms.keys())
+    ]
+    return ControllerResult([*records], None)
+
+
+def remove_members(
+    image: MetadataImage, group: str, member_ids: Collection[MemberId] | None
+) -> ControllerResult[list[MemberId]]:
+    """Decide that members are out by request, of all that there are (None) or some; one that lives
+    joins again. Answer: who was there.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        GroupIdNotFoundError: The group has no members.
+    """
+    check_group(group)
+    known = image.consumer_groups.get(group)
+    if known is None:
+        raise GroupIdNotFoundError(f"group {group!r} has no members")
+    removed = [each for each in sorted(known.members) if member_ids is None or each in member_ids]
+    records = [_removed(group, known, each, "was removed by request") for each in removed]
+    return ControllerResult([*records], removed)
+
+
+def _removed(
+    group: str, known: ConsumerGroup, member_id: MemberId, how: str
+) -> RemoveGroupMemberRecord:
+    return RemoveGroupMemberRecord(
+        group=group,
+        group_epoch=_next_epoch(known),
+        member_id=member_id,
+        cause=f"member {member_id} of {group!r} {how}",
+    )
+
+
+def _next_epoch(known: ConsumerGroup) -> GroupEpoch:
+    return GroupEpoch(known.group_epoch + 1)

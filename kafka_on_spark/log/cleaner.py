@@ -1,0 +1,143 @@
+"""Cleans a replica's folder of files that no log can need: lists first, reads the table second.
+
+`log/cleaning.py` decides, on a state of the table that was read after the listing, and again
+on the newest state before each part of the deletions: what it allowed once it allows for ever, but
+a table that went back to an older state is noticed, and stops the cleaner.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import LeaderEpoch
+from kafka_on_spark.log.cleaning import (
+    CleaningTimes,
+    Fate,
+    FoundFile,
+    TableFiles,
+    files_of,
+    is_cleaned,
+    is_waiting,
+    judge,
+    newest_staged_at_ms,
+)
+from kafka_on_spark.log.producers import producers_file_name, producers_file_number
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.upkeep_work import (
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    WorkDone,
+)
+
+FILES_AT_ONCE: Final = 64
+"""Files that are deleted before the table is read again."""
+
+WHAT: Final = "files deleted"
+
+
+def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Delete the files in a replica's folder that may go."""
+    listed = ports.folders.names(order.address)  # before the table is read
+    replica = ports.replicas.open(order.address)
+    state = replica.load()
+    number = replica.producers_number
+    producers = producers_file_name(number) if number else None
+    unnamed = set(filter(is_cleaned, listed)) - files_of(state) - {producers}
+    if not unnamed:
+        return NOTHING_DONE
+    if producers in listed:
+        unnamed.add(producers)
+    return _Cleaning(order, ports, state, number, sorted(unnamed)).run(allowance)
+
+
+def clean_delta_log(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Write a due checkpoint, and delete old commits and checkpoints of the table."""
+    if order.is_dry_run:
+        return NOTHING_DONE
+    ports.replicas.open(order.address).maintain()
+    return WorkDone(count=ports.folders.clean_log(order.address), what="old commits deleted")
+
+
+class _Cleaning:
+    """One cleaning of one folder that has files which the table does not name."""
+
+    def __init__(
+        self,
+        order: UpkeepOrder,
+        ports: UpkeepPorts,
+        state: ReplicaState,
+        producers_number: int,
+        unnamed: Sequence[str],
+    ) -> None:
+        self._order = order
+        self._ports = ports
+        self._replica = ports.replicas.open(order.address)
+        self._removed_at_ms = ports.folders.removed_at_ms(order.address)
+        self._times = CleaningTimes(
+            now_ms=ports.folders.now_ms(order.address),
+            delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
+            append_ms=order.settings.integer("delivery.timeout.ms"),
+        )
+        self._written_at_ms: dict[int, int] = {}
+        self._staged_at_ms: dict[LeaderEpoch, int] = {}
+        self._number = producers_number
+        table = self._table(state)
+        # What only waits is not looked at: of a log that much is appended to, thousands do.
+        asked = [name for name in unnamed if not is_waiting(name, table, self._times)]
+        found = ports.folders.found(order.address, asked)
+        for file in found:
+            if (number := producers_file_number(file.name)) is not None:
+                self._written_at_ms[number] = file.written_at_ms
+        self._staged_at_ms = newest_staged_at_ms(found, self._removed_at_ms, self._times)
+        table = self._table(state)
+        self._fates = [(file, judge(file, table, self._times)) for file in found]
+        # Of the current epoch only: an older fence follows by itself.
+        is_current = state.leader_epoch == order.partition.leader_epoch
+        orphans = self._of(Fate.ORPHAN) if is_current else []
+        self._orphan_bytes = sum(file.size_bytes for file in orphans)
+
+    def _table(self, state: ReplicaState) -> TableFiles:
+        return TableFiles(
+            named=files_of(state),
+            fence=state.leader_epoch,
+            removed_at_ms=self._removed_at_ms,
+            producers=self._number if self._number in self._written_at_ms else None,
+            producers_written_at_ms=self._written_at_ms,
+            staged_at_ms=self._staged_at_ms,
+        )
+
+    def run(self, allowance: Allowance) -> WorkDone:
+        """Delete what may go, as far as the allowance goes."""
+        due = self._of(Fate.GOES)
+        gone = due if self._order.is_dry_run else []
+        failure: KafkaOnSparkError | None = None
+        if not self._order.is_dry_run:
+            try:
+                self._delete(due, gone, allowance)
+            except KafkaOnSparkError as error:  # what was deleted before is told all the same
+                failure = error
+        done = WorkDone(
+            count=len(gone),
+            what=WHAT,
+            size_bytes=sum(file.size_bytes for file in gone),
+            is_left=failure is None and len(gone) < len(due),
+            orphan_bytes=self._orphan_bytes,
+        )
+        return done if failure is None else done.failed(failure)
+
+    def _of(self, fate: Fate) -> list[FoundFile]:
+        return [file for file, of in self._fates if of is fate]
+
+    def _delete(
+        self, due: Sequence[FoundFile], gone: list[FoundFile], allowance: Allowance
+    ) -> None:
+        for start in range(0, len(due), FILES_AT_ONCE):
+            if allowance.is_time_over and start:
+                return
+            newest = self._table(self._replica.load())
+            part = due[start : start + FILES_AT_ONCE]
+            part = [file for file in part if judge(file, newest, self._times) is Fate.GOES]
+            self._ports.folders.delete(self._order.address, [file.name for file in part])
+            gone += part

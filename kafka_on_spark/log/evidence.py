@@ -1,0 +1,308 @@
+"""Decides what is evidence that a replica is wrong: bytes that were read and are wrong, or a name
+that a listing of an existing folder lacks, on the disk that the image names.
+
+An error is no evidence. A caller that gets one while it reads a replica inspects the files here:
+this module reads them itself, on a local root through one handle of the root's folder, so that
+another folder put in its place meanwhile is not taken for it. It checks the disk's identity before
+and after. A file that can't be read is a failure of the root, and proves nothing.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    ProtocolError,
+    ReplicaLostError,
+)
+from kafka_on_spark.base.ids import DirectoryId
+from kafka_on_spark.fsck.batches import HEADER
+from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.delta.delta_files import (
+    CHECKPOINT,
+    checkpoint_version,
+    checkpoints_in,
+    commits_in,
+)
+from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit, TableDamage, TableStep
+from kafka_on_spark.store.delta.log_parsing import checkpoint_step, commit_step
+from kafka_on_spark.store.error_translation import ABSENT, storage_error
+from kafka_on_spark.store.file_limits import (
+    CHECKPOINT_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    SEGMENT_BYTES_MAX,
+    SMALL_FILE_BYTES_MAX,
+)
+from kafka_on_spark.store.local_files import UnsafeFileError, read_local
+from kafka_on_spark.store.requests import count_request
+from kafka_on_spark.store.root_identity import META_PROPERTIES, check_is_directory
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+
+T = TypeVar("T")
+
+EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
+"""The errors that claim that a replica is wrong. All others say nothing about it."""
+
+FORMAT: Final = "kos.format.version"
+_LOG: Final = "_delta_log"
+
+
+class RootInspection(Protocol):
+    """One inspection of one root; paths are relative to it."""
+
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes; None if there is no such file.
+
+        Raises:
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
+        """
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size; None if there is no such file."""
+        ...
+
+    def names(self, path: str) -> frozenset[str] | None:
+        """Return the names in a folder; None if there is no such folder."""
+        ...
+
+
+class _LocalInspection:
+    """An inspection through a handle of the root's folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+        self._handle = self._within_deadline(lambda: os.open(root, flags))
+
+    def _within_deadline(self, call: Callable[[], T]) -> T:
+        return within(self._root, call, short_call_seconds(self._root))
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        content = None
+        with suppress(*ABSENT):
+            content = self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
+        count_request("GET", self._root)
+        return content
+
+    def size(self, path: str) -> int | None:
+        stat = partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
+        found = None
+        with suppress(*ABSENT):
+            found = self._within_deadline(stat).st_size
+        count_request("HEAD", self._root)
+        return found
+
+    def names(self, path: str) -> frozenset[str] | None:
+        found = None
+        with suppress(*ABSENT):
+            found = self._within_deadline(lambda: self._names(path))
+        count_request("LIST", self._root)
+        return found
+
+    def _names(self, path: str) -> frozenset[str]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_NONBLOCK
+        descriptor = os.open(path or ".", flags, dir_fd=self._handle)
+        try:
+            return frozenset(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+
+class _StoreInspection:
+    """An inspection of a store; a folder exists if a listing names anything in it."""
+
+    def __init__(self, root: str, options: StorageOptions) -> None:
+        self._root = root
+        self._files = RootFiles(root, options)
+
+    def close(self) -> None:
+        """Close nothing: an inspection of a store has no handle."""
+
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        return self._files.read(f"{self._root}/{path}", bytes_max)
+
+    def size(self, path: str) -> int | None:
+        return self._files.size(f"{self._root}/{path}")
+
+    def names(self, path: str) -> frozenset[str] | None:
+        return frozenset(self._files.names(f"{self._root}/{path}")) or None
+
+
+@contextmanager
+def inspect_root(
+    root: str, directory_id: DirectoryId, options: StorageOptions
+) -> Iterator[RootInspection]:
+    """Inspect a root, and check before and after that it is the disk `directory_id`.
+
+    Raises:
+        KafkaStorageError: It is another disk or none, or it does not answer.
+    """
+    inspection: _LocalInspection | _StoreInspection | None = None
+    try:
+        inspection = _LocalInspection(root) if is_local(root) else _StoreInspection(root, options)
+        check_is_directory(
+            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
+        )
+        yield inspection
+        check_is_directory(
+            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
+        )
+    except OSError as error:
+        raise storage_error(error, f"inspect {root}", options) from options.shown(error)
+    finally:
+        if inspection is not None:
+            inspection.close()
+
+
+def table_flaw(
+    inspection: RootInspection, folder: str, *, seen_version: int, configuration: Mapping[str, str]
+) -> ProtocolError | None:
+    """Return what is wrong with the log of the table in `folder`, or None.
+
+    `seen_version`: the newest version that this process has seen. `configuration`: the one that the
+    table must have.
+
+    Raises:
+        KafkaStorageError: A file disappeared during the inspection.
+    """
+    if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
+        return _lost(inspection, folder)  # also if a link stands in its place
+    names = inspection.names(f"{folder}/{_LOG}") or frozenset()
+    commits = commits_in(names)
+    checkpoints = checkpoints_in(names)
+    if not commits | checkpoints:
+        return _lost(inspection, folder)
+    newest = max(commits | checkpoints)
+    if newest < seen_version:
+        return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
+    base = _newest_checkpoint(inspection, folder, checkpoints)
+    files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
+    files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
+    # A checkpoint without its commit: its writer had seen commits that the disk has lost since.
+    missing = [name for name in (f"{max(base, 0):020d}.json", *files) if name not in names]
+    if missing:
+        return CorruptLogError(f"the commit {folder}/{_LOG}/{missing[0]} is missing")
+    found: dict[str, str] = {}
+    for name in files:
+        try:
+            step = _table_step(_read(inspection, folder, name), f"{folder}/{_LOG}/{name}")
+        except UnsafeFileError as error:
+            return CorruptLogError(error.message, **error.context)
+        if isinstance(step, TableDamage):
+            return CorruptLogError(step.sentence)
+        found = dict(step.configuration or found)
+    return identity_flaw(found, configuration, folder)
+
+
+def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
+    """Return whether all files that a commit or checkpoint adds have a segment's header."""
+    added = step.files if isinstance(step, TableCheckpoint) else step.adds
+    return all(file.values.keys() == HEADER for file in added)
+
+
+def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set[int]) -> int:
+    """Return the version of the newest checkpoint that can be read, or -1: it holds nothing that
+    the commits lack, so one that can't be read is passed over."""
+    for version in sorted(checkpoints, reverse=True):
+        name = f"{version:020d}{CHECKPOINT}"
+        try:
+            content = inspection.read(f"{folder}/{_LOG}/{name}", CHECKPOINT_BYTES_MAX)
+        except UnsafeFileError:
+            continue
+        if isinstance(checkpoint_step(content, version, name), TableCheckpoint):
+            return version
+    return -1
+
+
+def _table_step(content: bytes, path: str) -> TableStep:
+    version = checkpoint_version(path)
+    if version is not None:
+        step = checkpoint_step(content, version, path)
+    else:
+        step = commit_step(content, int(path.rsplit("/", 1)[-1][:20]), path)
+    if isinstance(step, TableDamage) or _has_headers(step):
+        return step
+    return TableDamage(version=step.version, sentence=f"a header in {path} is none of a segment's")
+
+
+def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
+    """Return that there is no table, and which part of its path is the first that is missing."""
+    place = ""
+    for part in f"{folder}/{_LOG}".split("/"):
+        names = inspection.names(place)
+        if names is None or part not in names:
+            where = f"{place or 'the root'} has no {part}"
+            return ReplicaLostError(f"there is no table {folder}: {where}")
+        place = f"{place}/{part}" if place else part
+    return ReplicaLostError(f"there is no table {folder}: its log is empty")
+
+
+def _read(inspection: RootInspection, folder: str, name: str) -> bytes:
+    """Return the bytes of a listed file of the log."""
+    bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
+    content = inspection.read(f"{folder}/{_LOG}/{name}", bytes_max)
+    if content is None:
+        raise KafkaStorageError(f"{folder}/{_LOG}/{name} disappeared while it was read: try again")
+    return content
+
+
+def identity_flaw(
+    found: Mapping[str, str], expected: Mapping[str, str], table: str
+) -> ProtocolError | None:
+    """Return that a table is another replica's, by its configuration, or None."""
+    for name, value in expected.items():
+        # A format that this version can't read is no flaw: another version may read it.
+        if name != FORMAT and found.get(name) != value:
+            # The table is another topic's, or another replica's of this topic.
+            kind = InconsistentTopicIdError if name == "kos.topic.id" else ReplicaLostError
+            return kind(
+                f"the table {table} is another replica's",
+                setting=name,
+                expected=value,
+                found=found.get(name),
+            )
+    return None
+
+
+def file_flaw(
+    inspection: RootInspection,
+    folder: str,
+    name: str,
+    size_bytes: int,
+    flaw_of: Callable[[bytes], str | None],
+) -> CorruptLogError | None:
+    """Return what is wrong with a replica's file that must have `size_bytes`, or None.
+
+    `flaw_of` says what is wrong with its bytes.
+
+    Raises:
+        KafkaStorageError: The file disappeared during the inspection.
+    """
+    path = f"{folder}/{name}"
+    size = inspection.size(path)
+    if size is None:
+        names = inspection.names(folder)
+        if names is not None and name in names:
+            raise KafkaStorageError(f"{path} disappeared while it was read: try again")
+        return CorruptLogError(f"the file {name} is missing from the folder {folder}")
+    if size != size_bytes:
+        return CorruptLogError(f"the file {path} has {size} bytes, the log says {size_bytes}")
+    if size > SEGMENT_BYTES_MAX:
+        return CorruptLogError(f"the file {path} is larger than it can be", size_bytes=size)
+    try:
+        content = inspection.read(path, size)
+    except UnsafeFileError as error:
+        return CorruptLogError(error.message, **error.context)
+    if content is None:
+        raise KafkaStorageError(f"{path} disappeared while it was read: try again")
+    flaw = flaw_of(content)
+    return None if flaw is None else CorruptLogError(f"the file {path}: {flaw}")

@@ -1,0 +1,548 @@
+"""One follower's fetch from its leader: adopt its leadership, copy, commit, report.
+
+It runs in a task and may run twice at the same time: every step is a conditional commit. A fetch
+never raises for what a root or a table does, so that one partition's failure stops no other: the
+step that meets an error knows whose replica it is, and says so by `LeaderRefused` or
+`FollowerRefused`, which the report tells. Source: Kafka's AbstractFetcherThread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.epochs import latest_epoch_with_records
+from kafka_on_spark.log.fetch_checks import (
+    becomes_a_copy,
+    check_fetch,
+    check_tombstones,
+    first_batches,
+)
+from kafka_on_spark.log.fetch_reports import (
+    Diverged,
+    ends_alike,
+    missing_batches,
+    report_of,
+)
+from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.log_starts import try_to_advance
+from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.producers import RegisteredProducers
+from kafka_on_spark.log.replica_operations import begin_leadership
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.truncation import (
+    fetch_start,
+    follow,
+    part_to_keep,
+    unread_borders,
+)
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.reports import PartitionReport
+
+ATTEMPTS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOrder:
+    """One follower's fetch, planned on an image.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration in that image.
+        leader: The leader's replica.
+        follower: The follower's replica; None: the fetch inspects the leader only.
+        fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
+        copy_bytes_max: Bytes that a throttle grants; one batch at least, unless 0; None: no bound.
+        copy_ms_max: For how long it copies; one commit at least.
+        is_uncached: Both tables are opened without what this process knows of them.
+        staged: Files that were staged just now for the follower, which has them, flushed.
+        suspect: A file that was found bad: of the follower, or of the leader if there is none.
+        registered: The producer ids that have not expired; None: none has, or it is not known.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    leader: ReplicaAddress
+    follower: ReplicaAddress | None
+    fetch_bytes_max: int
+    copy_bytes_max: int | None = None
+    copy_ms_max: float = inf
+    is_uncached: bool = False
+    staged: frozenset[Segment] = frozenset()
+    suspect: Segment | None = None
+    registered: RegisteredProducers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """What a fetch did and saw: one row back to the driver.
+
+    Attributes:
+        report: On the leader and at most one follower.
+        copied_bytes: Bytes of the segments that were committed to the follower.
+        copied_records: Their records.
+        truncated_records: Records cut from the follower.
+    """
+
+    report: PartitionReport
+    copied_bytes: int = 0
+    copied_records: int = 0
+    truncated_records: int = 0
+
+
+PartitionFetches = tuple[FetchOrder, ...]
+"""The fetches of one partition, each with another follower."""
+
+RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+"""Runs fetches, and returns a result for each, in order."""
+
+
+class _RefusedError(Exception):
+    """A side of the fetch can't go on: the error's code says why, as in Kafka."""
+
+    def __init__(self, error: KafkaOnSparkError) -> None:
+        self.error = error
+
+
+class LeaderRefusedError(_RefusedError):
+    """The leader's replica can't be fetched from."""
+
+
+class FollowerRefusedError(_RefusedError):
+    """The follower's replica can't be fetched for."""
+
+
+class DivergedError(Exception):
+    """The follower's log is not its leader's, and it is not known which of the two is right."""
+
+    def __init__(self, follower: ReplicaState) -> None:
+        self.follower = follower
+
+
+@contextmanager
+def _refused_by(side: type[_RefusedError]) -> Iterator[None]:
+    """Turn an error into the refusal of one side."""
+    try:
+        yield
+    except KafkaOnSparkError as error:
+        raise side(error) from error
+
+
+def fetch(
+    order: FetchOrder,
+    replicas: ReplicaStore,
+    segments: SegmentStore,
+    clock: Clock,
+    leader_state: ReplicaState | None = None,
+    *,
+    open_uncached: Callable[[ReplicaAddress], ReplicaLog] | None = None,
+) -> FetchResult:
+    """Bring `order.follower` up to its leader; return what was seen of both.
+
+    `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
+    `open_uncached`: instead of the store's, for an order that is uncached.
+    """
+    opened: Callable[[ReplicaAddress], ReplicaLog] = replicas.open
+    if order.is_uncached:
+        opened = open_uncached or replicas.open_uncached
+    fetcher = _Fetcher(order, opened, segments, clock)
+    leader, follower = fetcher.run(leader_state)
+    return FetchResult(
+        report=report_of(
+            order.partition,
+            (order.leader, leader),
+            None if order.follower is None else (order.follower, follower),
+            now_ms=clock.now_ms(),
+        ),
+        copied_bytes=fetcher.copied_bytes,
+        copied_records=fetcher.copied_records,
+        truncated_records=fetcher.truncated_records,
+    )
+
+
+class _Fetcher:
+    """The steps of one fetch, and what they moved."""
+
+    def __init__(
+        self,
+        order: FetchOrder,
+        opened: Callable[[ReplicaAddress], ReplicaLog],
+        segments: SegmentStore,
+        clock: Clock,
+    ) -> None:
+        self._order = order
+        self._partition = order.partition
+        self._epoch = order.partition.leader_epoch
+        self._segments = segments
+        self._clock = clock
+        self._leader_log = opened(order.leader)
+        self._follower_log = None if order.follower is None else opened(order.follower)
+        self._begins_empty = False
+        self.copied_bytes = self.copied_records = self.truncated_records = 0
+
+    def run(
+        self, known: ReplicaState | None
+    ) -> tuple[
+        ReplicaState | KafkaOnSparkError, ReplicaState | KafkaOnSparkError | Diverged | None
+    ]:
+        """Fetch; return the leader's log as the fetch saw it, and the follower's after it: None,
+        if there is none to report."""
+        # The follower is read before its leader: what it has, the leader must have.
+        follower: ReplicaState | KafkaOnSparkError | None = None
+        try:
+            follower = None if self._follower_log is None else self._load_follower()
+        except FollowerRefusedError as refused:
+            follower = refused.error
+        try:
+            self._leader = self._check_leadership(known)
+        except LeaderRefusedError as refused:
+            return refused.error, None if isinstance(follower, ReplicaState) else follower
+        if not isinstance(follower, ReplicaState):
+            return self._leader, follower
+        try:
+            self._see_leader_beside(follower)
+            return self._leader, self._catch_up(follower)
+        except LeaderRefusedError as refused:
+            return refused.error, None
+        except FollowerRefusedError as refused:
+            return self._leader, refused.error
+        except DivergedError as diverged:
+            return self._leader, Diverged(diverged.follower)
+
+    @_refused_by(FollowerRefusedError)
+    def _load_follower(self) -> ReplicaState:
+        """Return the follower's state, unless it has seen a later leadership."""
+        address, replica = self._follower_side()
+        state = replica.load()
+        self._check_suspect(address, replica, state)
+        if state.is_fenced_above(self._epoch):  # the plan is stale
+            check_leader_epoch(state.leader_epoch, self._epoch)
+        return state
+
+    @_refused_by(LeaderRefusedError)
+    def _load_leader(self) -> ReplicaState:
+        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
+        state = begin_leadership(self._leader_log, self._partition)
+        if self._follower_log is None:
+            self._check_suspect(self._order.leader, self._leader_log, state)
+        return self._advanced(self._leader_log, state)
+
+    def _check_suspect(
+        self, address: ReplicaAddress, replica: ReplicaLog, state: ReplicaState
+    ) -> None:
+        """Check the file that was found bad, if the log names it before and after: old files are
+        removed, also while one of them is read."""
+        suspect = self._order.suspect
+        if suspect is None or not _names(state, suspect):
+            return
+        try:
+            self._segments.check(address, suspect)
+        except CorruptLogError:
+            if _names(replica.load(), suspect):
+                raise
+
+    @_refused_by(LeaderRefusedError)
+    def _check_leadership(self, seen: ReplicaState | None) -> ReplicaState:
+        """Return the leader's state if it is of the leadership that the fetch was planned on."""
+        leader = self._load_leader() if seen is None else seen
+        check_leader_epoch(leader.leader_epoch, self._epoch)
+        return leader
+
+    def _see_leader_beside(self, follower: ReplicaState) -> None:
+        """See a state of the leader that is not older than the follower's.
+
+        If a follower under the same fence has the larger end, the leader's state is stale and is
+        read again. If the follower is still ahead, one of both has lost or changed commits.
+        """
+        if (
+            follower.is_fenced_at(self._epoch)
+            and follower.log_end_offset > self._leader.log_end_offset
+        ):
+            newest = self._load_leader()
+            if follower.log_end_offset > newest.log_end_offset:
+                raise self._diverged(follower)
+            self._leader = newest
+
+    def _catch_up(self, follower: ReplicaState) -> ReplicaState:
+        """Adopt the leadership, and take what the leader has up to its end as seen."""
+        broker_id, seen = self._follower_side()[0].broker_id, self._leader
+        if loss_of(self._partition, broker_id, follower) is not None:
+            follower = self._load_follower()  # a stale state is no loss
+        for _ in range(ATTEMPTS_MAX):
+            loss = loss_of(self._partition, broker_id, follower)
+            if loss is not None:
+                raise FollowerRefusedError(loss)
+            try:
+                return self._follow(follower, seen)
+            except CommitConflictError:
+                # A twin or a newer leadership was here; what it left decides.
+                follower = self._load_follower()
+        raise FollowerRefusedError(KafkaStorageError("commits to the follower keep conflicting"))
+
+    def _follow(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
+        """Compare both logs, adopt the leadership, and take what the follower lacks."""
+        follower, self._leader = self._read_to_compare(follower, leader)
+        return self._take_all(self._adopt(follower, self._leader), self._leader)
+
+    def _read_to_compare(
+        self, follower: ReplicaState, leader: ReplicaState
+    ) -> tuple[ReplicaState, ReplicaState]:
+        """Return both logs with all borders that tell up to where they are one.
+
+        Headers tell where two logs part, but inside a merged segment only its file keeps where
+        batches ended. Nearly always none need be read.
+        """
+        while True:
+            with _refused_by(FollowerRefusedError):
+                found = unread_borders(follower, leader, self._epoch)
+            if found is None:
+                return follower, leader
+            if found.is_leaders:
+                with _refused_by(LeaderRefusedError):
+                    borders = self._segments.borders(self._order.leader, found.merged)
+                leader = leader.with_borders(found.merged, borders)
+            else:
+                with _refused_by(FollowerRefusedError):
+                    borders = self._segments.borders(self._follower_side()[0], found.merged)
+                follower = follower.with_borders(found.merged, borders)
+
+    def _adopt(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
+        """Move the follower to the leadership: fence and truncation in one commit."""
+        with _refused_by(FollowerRefusedError):
+            change = self._change_to_follow(follower, leader)
+        if change is None:
+            return follower
+        after = self._commit(follower, change)
+        self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
+        return after
+
+    def _change_to_follow(self, follower: ReplicaState, leader: ReplicaState) -> LogChange | None:
+        """Return the change by which a follower follows its leader; what it keeps of a merged
+        segment that it cuts is written first.
+
+        Raises: as `follow` and SegmentStore.rewrite.
+        """
+        address = self._follower_side()[0]
+        floor = end_offset_min(self._partition, address.broker_id)
+        cut, kept = part_to_keep(follower, leader, self._epoch, floor), None
+        if cut is not None:
+            merged, end_offset = cut
+            kept = self._segments.rewrite(
+                address,
+                address,
+                (merged,),
+                leader_epoch=self._epoch,
+                start_offset=merged.base_offset,
+                end_offset=end_offset,
+            )
+        return follow(follower, leader, leader_epoch=self._epoch, floor=floor, kept_part=kept)
+
+    def _commit(self, follower: ReplicaState, change: LogChange) -> ReplicaState:
+        """Commit a change of the follower's log; return the state after it.
+
+        Raises:
+            CommitConflictError: Another process has committed to its table first.
+            FollowerRefusedError: The commit failed.
+        """
+        try:
+            return self._follower_side()[1].commit(follower, change)
+        except CommitConflictError:
+            raise
+        except KafkaOnSparkError as error:
+            raise FollowerRefusedError(error) from error
+
+    def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
+        """Copy and commit what the follower lacks, as far as the order's bytes and time go."""
+        if follower.log_end_offset > leader.log_end_offset:  # a twin has taken more than was seen
+            return follower
+        missing = self._missing(follower, leader)
+        self._begins_empty = not follower.batches  # each commit is decided on the one before
+        until_ms = self._clock.monotonic_ms() + self._order.copy_ms_max
+        while missing and (bytes_max := self._bytes_max(until_ms)):
+            taken = first_batches(missing, bytes_max)
+            follower = self._copy_and_commit(follower, taken, leader)
+            self.copied_bytes += sum(batch.size_bytes for batch in taken)
+            self.copied_records += sum(batch.record_count for batch in taken)
+            missing = missing[len(taken) :]
+        return self._advanced(self._follower_side()[1], follower)
+
+    def _advanced(self, replica: ReplicaLog, state: ReplicaState) -> ReplicaState:
+        start = self._partition.log_start_offset
+        return try_to_advance(replica, state, start, self._order.registered)
+
+    @_refused_by(FollowerRefusedError)
+    def _missing(self, follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
+        """Return the leader's batches that the follower lacks, if the leader's log continues it.
+
+        Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
+        that were written twice under one epoch.
+        """
+        check_tombstones(follower, leader)
+        end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
+        divergence = check_fetch(leader, end, last_fetched_epoch=last_epoch)
+        if divergence is not None or not ends_alike(follower, leader):
+            raise self._diverged(follower)
+        return missing_batches(follower, leader)
+
+    def _copy_and_commit(
+        self, follower: ReplicaState, batches: Sequence[LogPart], leader: ReplicaState
+    ) -> ReplicaState:
+        """Copy the files of `batches`, then commit the batches to the follower's log.
+
+        A source that is damaged, or can't be read, is the leader's.
+        """
+        start_offset = fetch_start(follower, leader)
+        assert start_offset is not None, "the logs end alike"
+        takes_all = self._begins_empty and batches[-1] is leader.batches[-1]
+        try:
+            change = operations.append_fetched(
+                follower,
+                self._bring_files(batches, start_offset),
+                leader_epoch=self._epoch,
+                leader_compaction=leader.compaction,
+                leader_producers=leader.producers,
+                is_whole=takes_all or becomes_a_copy(follower, batches, leader),
+            )
+        except CorruptLogError as error:  # also batches whose chain does not compute
+            raise LeaderRefusedError(error) from error
+        except KafkaOnSparkError as error:
+            is_storage = isinstance(error, KafkaStorageError)
+            of = error.context.get("broker_id")
+            if is_storage and of == self._order.leader.broker_id:
+                raise LeaderRefusedError(error) from error
+            raise FollowerRefusedError(error) from error
+        return self._commit(follower, change)
+
+    def _bring_files(self, parts: Sequence[LogPart], start_offset: Offset) -> list[LogPart]:
+        """Have the files of neighbouring parts of the leader's log in the follower's folder; return
+        the parts as the follower's log names them.
+
+        A follower's names are its own: a path is added to a table only under the fence in its name
+        (I26). So a batch that was cut and comes back under a later leadership comes under another
+        path than the one that a cleaner removes. What has the name of an append under this epoch
+        keeps it: it was shipped there. Of a merged segment that begins below `start_offset`, what
+        is from there on becomes a segment of its own.
+        """
+        source, target = self._order.leader, self._follower_side()[0]
+        is_cut = parts[0].base_offset < start_offset
+        whole = parts[1:] if is_cut else parts
+        brought = [part.named_under(self._epoch) for part in whole]
+        segments, named = _segments_of(whole), _segments_of(brought)
+        names = None if named == segments else [each.file_name for each in named]
+        is_staged = names is None and self._order.staged.issuperset(segments)
+        self._segments.copy(source, target, segments, names, is_staged=is_staged)
+        if not is_cut:
+            return brought
+        rest = self._segments.rewrite(
+            source,
+            target,
+            parts[:1],
+            leader_epoch=self._epoch,
+            start_offset=start_offset,
+            end_offset=parts[0].end_offset,
+        )
+        return [rest, *brought]
+
+    def _bytes_max(self, until_ms: float) -> int:
+        """Return how many bytes the next commit may bring; 0: nothing more this time."""
+        if self.copied_bytes and self._clock.monotonic_ms() >= until_ms:
+            return 0
+        at_once = max(1, self._order.fetch_bytes_max)
+        granted = self._order.copy_bytes_max
+        return at_once if granted is None else max(0, min(at_once, granted - self.copied_bytes))
+
+    def _diverged(self, follower: ReplicaState) -> FollowerRefusedError | DivergedError:
+        """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
+
+        One of both lost or changed commits. The chains of both compute, and the leader has proved
+        to have what is committed. A follower that lacks some of that is bad. So is one outside ISR
+        and ELR, on which nothing rests: it is fetched again. Of two logs that have all of it nobody
+        knows which is right: the fetch does not guess.
+        """
+        broker_id = self._follower_side()[0].broker_id
+        loss = loss_of(self._partition, broker_id, follower)
+        if loss is not None:
+            return FollowerRefusedError(loss)
+        if must_be_complete(self._partition, broker_id):
+            return DivergedError(follower)
+        error = "the replica has another log than its leader"
+        return FollowerRefusedError(ReplicaLostError(error, end=follower.log_end_offset))
+
+    def _follower_side(self) -> tuple[ReplicaAddress, ReplicaLog]:
+        assert self._order.follower is not None
+        assert self._follower_log is not None
+        return self._order.follower, self._follower_log
+
+
+def _names(state: ReplicaState, segment: Segment) -> bool:
+    return any(segment in batch.segments for batch in state.batches)
+
+
+def _segments_of(parts: Sequence[LogPart]) -> list[Segment]:
+    return [segment for part in parts for segment in part.segments]
+
+
+def must_be_complete(partition: PartitionRegistration, broker_id: BrokerId) -> bool:
+    """Return whether a replica is in the ISR or the ELR, so that committed records rest on it."""
+    return broker_id in partition.isr | partition.elr
+
+
+def end_offset_min(partition: PartitionRegistration, broker_id: BrokerId) -> Offset:
+    """Return the end offset below which a replica's log must not be cut."""
+    return partition.high_watermark if must_be_complete(partition, broker_id) else Offset(0)
+
+
+def loss_of(
+    partition: PartitionRegistration, broker_id: BrokerId, log: ReplicaState
+) -> ReplicaLostError | None:
+    """Return what a replica that must be complete lacks of the committed records; None: nothing.
+
+    Its log ends at the high watermark or above it and has its chain digest; both hold of a later
+    registration, too. Nothing is known of what lies below the log start, nor of a border in a
+    merged segment: what was merged is committed by a later registration.
+    """
+    end, high_watermark = log.log_end_offset, partition.high_watermark
+    if not must_be_complete(partition, broker_id):
+        return None
+    if end < high_watermark:
+        return ReplicaLostError(
+            "the replica is shorter than what is committed", end=end, high_watermark=high_watermark
+        )
+    if log.log_start_offset > high_watermark or log.is_merged_over(high_watermark):
+        return None
+    if log.chain_at(high_watermark) != partition.high_watermark_chain:
+        return ReplicaLostError(
+            "the replica has other records than those that are committed",
+            high_watermark=high_watermark,
+        )
+    return None
+
+
+def inspect_partition(
+    orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+) -> list[FetchResult]:
+    """Run the fetches of a partition's replicas, one after the other.
+
+    Each replica is opened uncached once: opening a table takes most of an inspection's time, and of
+    three replicas the leader's would be opened twice. Each `load` brings the log up to date, so no
+    follower is compared with an older leader.
+    """
+    open_uncached = cache(replicas.open_uncached)
+    return [
+        fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
+    ]

@@ -1,0 +1,275 @@
+"""Hashes of whole Arrow columns: Kafka's murmur2 of keys, digests of payloads and of content.
+
+All rows are processed together, one machine word of each at a time, longest rows first, so that the
+rows with words left are always a prefix. Where few rows are much longer than the others, what is
+more of each goes through Python by itself.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from kafka_on_spark.store import arrow_compute as pc
+
+UInt32 = npt.NDArray[np.uint32]
+UInt64 = npt.NDArray[np.uint64]
+Int64 = npt.NDArray[np.int64]
+
+_MURMUR2_SEED: Final = np.uint32(0x9747B28C)
+_MURMUR2_M: Final = np.uint32(0x5BD1E995)
+_MURMUR64A_M: Final = np.uint64(0xC6A4A7935BD1E995)
+_MURMUR64A_R: Final = np.uint64(47)
+
+_ALONE_MAX: Final = 64
+"""Rows that go through Python by themselves, at most."""
+
+_TURN_WORDS: Final = 150
+"""Words that Python takes alone in the time of a turn for the words of several rows, about."""
+
+_ROW_WORDS: Final = 120
+"""The same of what a row costs that is taken alone, however short."""
+
+_WORDS_AT_ONCE: Final = 2**16
+"""Words of one row that are Python's numbers at once."""
+
+
+class _Rows:
+    """The bytes of a binary column's rows, longest first."""
+
+    def __init__(self, column: pa.Array, word_bytes: int) -> None:
+        offsets, data = _buffers(column)
+        lengths = np.diff(offsets)
+        self.order = np.argsort(-lengths, kind="stable")
+        self.lengths = lengths[self.order]
+        self._starts = offsets[:-1][self.order]
+        # A word may be read beyond a row's end, and the last row's beyond the buffer's.
+        self._data = np.concatenate([data, np.zeros(word_bytes, np.uint8)])
+        self._word_bytes = word_bytes
+        self.word_counts = self.lengths // word_bytes
+        self.places_together = self._places_together()
+
+    def _places_together(self) -> int:
+        """Return how many words of each row to process together: what takes the least time."""
+        longest = np.append(self.word_counts[: _ALONE_MAX + 1], 0)[: _ALONE_MAX + 1]
+        alone = np.arange(len(longest))
+        words_alone = np.cumsum(longest) - longest - alone * longest
+        return int(longest[np.argmin(longest * _TURN_WORDS + alone * _ROW_WORDS + words_alone)])
+
+    def few(self, dtype: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """Yield the other words of each row that has any, with the row's place."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        for row in range(int(np.sum(self.word_counts > self.places_together))):
+            start, end = (
+                int(self._starts[row]) + self._word_bytes * int(place)
+                for place in (self.places_together, self.word_counts[row])
+            )
+            for first in range(start, end, _WORDS_AT_ONCE * self._word_bytes):
+                last = min(first + _WORDS_AT_ONCE * self._word_bytes, end)
+                yield row, every[first : last : self._word_bytes]
+
+    def words(self, place: int, count: int, dtype: str) -> npt.NDArray[Any]:
+        """Return the `place`-th words of the first `count` rows."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        return every[self._starts[:count] + place * self._word_bytes]
+
+    def tails(self, dtype: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the bytes after the last whole word as one word, and which rows have any."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        rest = self.lengths % self._word_bytes
+        words = every[self._starts + self.word_counts * self._word_bytes]
+        one = words.dtype.type(1)
+        mask = (one << (rest * 8).astype(words.dtype)) - one
+        return words & mask, rest > 0
+
+    def in_order(self, hashes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return `hashes` in the column's order."""
+        result = np.empty_like(hashes)
+        result[self.order] = hashes
+        return result
+
+
+def _buffers(column: pa.Array) -> tuple[Int64, npt.NDArray[np.uint8]]:
+    """Return the offsets and bytes of a binary array without nulls."""
+    assert pa.types.is_binary(column.type), column.type
+    _, offsets_buffer, data_buffer = column.buffers()
+    count = len(column)
+    if offsets_buffer is None or count == 0:
+        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + count + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if data_buffer is None:
+        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    data = np.frombuffer(data_buffer, np.uint8)[first:last]
+    return offsets.astype(np.int64) - first, data
+
+
+def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Return Kafka's 32-bit murmur2 of each row of a binary array without nulls.
+
+    Source: org.apache.kafka.common.utils.Utils.murmur2.
+    """
+    rows = _Rows(column, 4)
+    hashes = _MURMUR2_SEED ^ rows.lengths.astype(np.uint32)
+    for place in range(rows.places_together):
+        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
+        words = _mixed2(rows.words(place, count, "<u4"))
+        hashes[:count] = hashes[:count] * _MURMUR2_M ^ words
+    factor = int(_MURMUR2_M)
+    for row, left in rows.few("<u4"):
+        found = int(hashes[row])
+        for word in _mixed2(left).tolist():
+            found = (found * factor & 0xFFFFFFFF) ^ word
+        hashes[row] = found
+    tails, has_tail = rows.tails("<u4")
+    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR2_M, hashes)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _MURMUR2_M
+    hashes ^= hashes >> np.uint32(15)
+    return rows.in_order(hashes).view(np.int32)
+
+
+def _mixed2(words: UInt32) -> UInt32:
+    mixed: UInt32 = words * _MURMUR2_M
+    mixed ^= mixed >> np.uint32(24)
+    return mixed * _MURMUR2_M
+
+
+def murmur64a(column: pa.Array) -> UInt64:
+    """Return MurmurHash64A (seed 0) of each row of a binary array without nulls."""
+    rows = _Rows(column, 8)
+    hashes = rows.lengths.astype(np.uint64) * _MURMUR64A_M
+    for place in range(rows.places_together):
+        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
+        words = _mixed64a(rows.words(place, count, "<u8"))
+        hashes[:count] = (hashes[:count] ^ words) * _MURMUR64A_M
+    factor = int(_MURMUR64A_M)
+    for row, left in rows.few("<u8"):
+        found = int(hashes[row])
+        for word in _mixed64a(left).tolist():
+            found = (found ^ word) * factor & 0xFFFFFFFFFFFFFFFF
+        hashes[row] = found
+    tails, has_tail = rows.tails("<u8")
+    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR64A_M, hashes)
+    hashes ^= hashes >> _MURMUR64A_R
+    hashes *= _MURMUR64A_M
+    hashes ^= hashes >> _MURMUR64A_R
+    result: UInt64 = rows.in_order(hashes)
+    return result
+
+
+def _mixed64a(words: UInt64) -> UInt64:
+    mixed: UInt64 = words * _MURMUR64A_M
+    mixed ^= mixed >> _MURMUR64A_R
+    return mixed * _MURMUR64A_M
+
+
+def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
+    """Return the partition of each key, as Kafka's default partitioner does.
+
+    Source: BuiltInPartitioner.partitionForKey: toPositive(murmur2(key)) modulo partitions.
+    """
+    return to_positive(murmur2(keys)) % np.int32(partition_count)
+
+
+def to_positive(hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return `hashes` with the sign bit cleared, which is not the absolute value.
+
+    Source: org.apache.kafka.common.utils.Utils.toPositive.
+    """
+    return hashes & np.int32(0x7FFFFFFF)
+
+
+def record_digests(records: pa.RecordBatch) -> UInt64:
+    """Return the payload digest of each record, which tells a retry from another append.
+
+    MurmurHash64A of key, value and headers, each as int32 length (-1 for null) and bytes,
+    headers preceded by their count; then the timestamp as int64 µs, if the caller gave one: one
+    that is filled in differs in a retry.
+    """
+    timestamps = records.column("timestamp")
+    numbers = pc.fill_null(timestamps.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    given = pc.if_else(pc.is_valid(timestamps), _fixed(numbers, "<i8"), pa.scalar(b"", pa.binary()))
+    return murmur64a(_join([*_payload(records), given]))
+
+
+def content_digests(records: pa.RecordBatch, base_offset: int) -> UInt64:
+    """Return the content digest of each record of a segment that begins at `base_offset`.
+
+    As the payload digest of a record with a timestamp; then the record's offset as int64.
+    """
+    timestamps = records.column("timestamp").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    offsets = records.column("offset_delta").to_numpy(zero_copy_only=False) + np.int64(base_offset)
+    both = [_fixed(timestamps, "<i8"), _fixed(offsets, "<i8")]
+    return murmur64a(_join([*_payload(records), *both]))
+
+
+def key_hashes(keys: pa.Array) -> tuple[UInt64, UInt64]:
+    """Return the halves of each key's hash of 128 bits (xxh3); of a null, zeros."""
+    empty = bytes(16)
+    digest = xxhash.xxh3_128_digest
+    joined = b"".join([empty if key is None else digest(key) for key in keys.to_pylist()])
+    halves = np.frombuffer(joined, ">u8").astype(np.uint64).reshape(-1, 2)
+    return halves[:, 0], halves[:, 1]
+
+
+def _payload(records: pa.RecordBatch) -> list[pa.Array]:
+    return [
+        *_with_length(records.column("key")),
+        *_with_length(records.column("value")),
+        *_headers(records.column("headers")),
+    ]
+
+
+def sum_digests(digests: UInt64) -> int:
+    """Return the sum modulo 2^64 as a signed integer: it depends on no order and no split."""
+    return int(np.sum(digests, dtype=np.uint64).astype(np.int64))
+
+
+def add_digests(first: int, second: int) -> int:
+    """Return the digest of two parts together."""
+    return (first + second + 2**63) % 2**64 - 2**63
+
+
+def _join(parts: list[pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(
+        *parts, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=b""
+    )
+
+
+def _fixed(values: npt.NDArray[Any], dtype: str) -> pa.Array:
+    """Return each number's bytes as a binary array."""
+    numbers = np.ascontiguousarray(values, dtype)
+    width = numbers.dtype.itemsize
+    offsets = np.arange(0, (len(numbers) + 1) * width, width, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.binary(), len(numbers), buffers)
+
+
+def _with_length(column: pa.Array) -> list[pa.Array]:
+    """Return the columns "length" and "bytes" of a binary column."""
+    lengths = pc.fill_null(pc.binary_length(column), -1)
+    return [_fixed(lengths.to_numpy(zero_copy_only=False), "<i4"), column]
+
+
+def _headers(column: pa.Array) -> list[pa.Array]:
+    """Return the columns "count" and "all headers' bytes" of a headers column.
+
+    Null headers count as none.
+    """
+    counts = pc.fill_null(pc.list_value_length(column), 0)
+    count_bytes = _fixed(counts.to_numpy(zero_copy_only=False), "<i4")
+    flat = column.flatten()
+    if len(flat) == 0:
+        return [count_bytes]
+    keys, values = pc.struct_field(flat, [0]), pc.struct_field(flat, [1])
+    each = _join([*_with_length(keys.cast(pa.binary())), *_with_length(values)])
+    offsets = np.concatenate([[0], np.cumsum(counts.to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), each)
+    return [count_bytes, pc.binary_join(lists, b"")]

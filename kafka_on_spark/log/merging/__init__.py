@@ -1,1 +1,0 @@
-"""Merging one log: what is due, and whether an append still stands once its batch was merged."""

@@ -1,0 +1,189 @@
+"""How far one replica has come with compaction, and what follows for it.
+
+Five counters of its table, written by the commits that rewrite segments. The *targets* count from
+the first of these commits on, since from then on the log below them is no longer whole.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.compaction import Compaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProgress:
+    """A replica's compaction, as of a version of its table.
+
+    A *round* is one way through the log, from its start upwards. A target takes several if its keys
+    do not fit into memory.
+
+    Attributes:
+        compacted_below: A target. Records below it may be gone, for later ones below it.
+        tombstones_below: A target. Tombstones below it may be gone.
+        round_below: Where the round that the replica is in ends; 0: it is in none.
+        compacted_to: Its segments up to here are as the round leaves them.
+        finished_below: Where the last round ended that it has finished.
+    """
+
+    compacted_below: Offset = Offset(0)
+    tombstones_below: Offset = Offset(0)
+    round_below: Offset = Offset(0)
+    compacted_to: Offset = Offset(0)
+    finished_below: Offset = Offset(0)
+
+    def __post_init__(self) -> None:
+        ensure(
+            0 <= self.tombstones_below <= self.compacted_below
+            and 0 <= self.compacted_to <= self.round_below <= self.compacted_below
+            and 0 <= self.finished_below <= self.compacted_below,
+            self,
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the replica has done all that its targets ask for."""
+        return not self.round_below and self.finished_below == self.compacted_below
+
+    def has_finished(self, decided: Compaction) -> bool:
+        """Return whether the replica has finished `decided` or a later decision."""
+        return (
+            self.is_finished
+            and self.compacted_below >= decided.compacted_below
+            and self.tombstones_below >= decided.tombstones_below
+        )
+
+    def may_count(self, decided: Compaction) -> bool:
+        """Return whether the replica may be read, join the ISR, or count as finished.
+
+        Below `cleaned_below` nothing is left, on a replica that counts, of what a tombstone has
+        deleted. So a tombstone may go from one replica without its key coming back on another.
+        """
+        return self.finished_below >= decided.cleaned_below
+
+    def begun(self, decided: Compaction) -> Self:
+        """Return the progress with the targets of `decided`; as it is, if they are not above.
+
+        For higher targets all segments are looked at again: the keys that they bring, and
+        tombstones below them, may be anywhere.
+        """
+        return self._with_targets(decided.compacted_below, decided.tombstones_below)
+
+    def _with_targets(self, compacted_below: Offset, tombstones_below: Offset) -> Self:
+        compacted_below = max(self.compacted_below, compacted_below)
+        tombstones_below = max(self.tombstones_below, tombstones_below)
+        if (compacted_below, tombstones_below) == (self.compacted_below, self.tombstones_below):
+            return self
+        # Only tombstones are new: the round needs no keys.
+        is_short = self.finished_below == compacted_below
+        return replace(
+            self,
+            compacted_below=compacted_below,
+            tombstones_below=tombstones_below,
+            round_below=compacted_below if is_short else Offset(0),
+            compacted_to=Offset(0),
+        )
+
+    def in_round(self, round_below: Offset) -> Self:
+        """Return the progress in a round that ends at `round_below`, or in the one it is in."""
+        if self.round_below:
+            return self
+        return replace(self, round_below=min(round_below, self.compacted_below))
+
+    def advanced(self, offset: Offset) -> Self:
+        """Return the progress once the segments below `offset` are as the round leaves them."""
+        return replace(self, compacted_to=min(offset, self.round_below))
+
+    def round_finished(self) -> Self:
+        """Return the progress once the round has come to its end."""
+        return replace(
+            self,
+            round_below=Offset(0),
+            compacted_to=Offset(0),
+            finished_below=max(self.finished_below, self.round_below),
+        )
+
+    def after_fetch(self, leader: Self, *, is_first: bool, is_whole: bool = False) -> Self:
+        """Return the progress of a follower that takes segments of its `leader`.
+
+        It lacks what its leader lacks: records below the leader's target that later ones below it
+        have replaced, and, with its first fetch, tombstones. So both are its own from then on, and
+        it has finished what it had finished. `is_whole`: it has all that its leader had at one
+        version of its table, and nothing else; then it is as far as its leader.
+        """
+        if is_whole:
+            return leader
+        tombstones_below = leader.tombstones_below if is_first else Offset(0)
+        return self._with_targets(leader.compacted_below, tombstones_below)
+
+    def lowered_to(self, log_end_offset: Offset) -> Self:
+        """Return the progress of a replica whose log begins a leadership at `log_end_offset`.
+
+        Only after an unclean election can its target be above.
+        """
+        if self.compacted_below <= log_end_offset:
+            return self
+        return replace(
+            self,
+            compacted_below=log_end_offset,
+            tombstones_below=min(self.tombstones_below, log_end_offset),
+            round_below=Offset(0) if self.is_finished else log_end_offset,
+            compacted_to=Offset(0),
+            finished_below=min(self.finished_below, log_end_offset),
+        )
+
+
+COUNTERS: Final = {
+    "compacted_below": "compacted-below",
+    "tombstones_below": "tombstones-below",
+    "round_below": "compaction-round-below",
+    "compacted_to": "compacted-to",
+    "finished_below": "compaction-finished-below",
+}
+"""The counters of a replica's table, by the field that each is."""
+
+NO_PROGRESS: Final = CompactionProgress()
+"""Of a replica that was never compacted."""
+
+
+def lacks_replaced_records(progress: CompactionProgress, shared_end: Offset) -> bool:
+    """Return whether a log lacks records that are the last of their keys below `shared_end`.
+
+    `shared_end` is where what it shares with its leader ends on the leader, or, of a replica that
+    may lead uncleanly, its own log end. Above it stood what has replaced those records. Such a
+    follower is never cut, but lost and made again; of such a leader the others are.
+    """
+    return progress.compacted_below > shared_end
+
+
+def was_cut_below_target(
+    progress: CompactionProgress, *, high_watermark: Offset, has_followed: bool
+) -> bool:
+    """Return whether an unclean election has cut what had replaced records that a log lacks.
+
+    Without one no target is above the high watermark. `has_followed`: the log has adopted the
+    leadership that `high_watermark` is of, or a later one, and was found to lack none; then the
+    high watermark may be an old one.
+    """
+    return not has_followed and progress.compacted_below > high_watermark
+
+
+def has_missed_tombstones(
+    follower: CompactionProgress,
+    log_end_offset: Offset,
+    leader: CompactionProgress,
+    *,
+    is_first: bool,
+) -> bool:
+    """Return whether a follower may hold what a tombstone deleted that it will never see.
+
+    Its leader may have removed tombstones below `leader.tombstones_below`. A follower whose log
+    goes that far has had them; one without records (`is_first`) holds nothing that they deleted,
+    nor does one that began so from a leader that had come as far.
+    """
+    return (
+        not is_first
+        and log_end_offset < leader.tombstones_below
+        and follower.tombstones_below < leader.tombstones_below
+    )

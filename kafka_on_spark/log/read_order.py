@@ -1,0 +1,220 @@
+"""What a consumer may read of a partition, and from which replicas, in the best order.
+
+Pure. A reader gets records below the high watermark of one image: one consistent cut over all
+partitions. It may read from any replica that proves to have them (see log/reading.py).
+Between high watermark and log end a request gets nothing, and no error.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.base.errors import OffsetOutOfRangeError
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    Offset,
+    PartitionKey,
+    ReplicaUuid,
+    TopicPartition,
+    check_mapping,
+    check_whole_number,
+)
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.cuts import Ranges, check_cut
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition_names import partition_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOrder:
+    """A range of one partition to read, planned on an image.
+
+    Attributes:
+        name: The partition as people name it.
+        key: The partition's topic id and number.
+        partition: Its registration in the image, which a replica proves itself against.
+        start_offset: First offset to read.
+        end_offset: Exclusive; at most the high watermark.
+        candidates: Replicas to read from: each goes on where the one before failed.
+        compacted_max: A replica that is compacted above it lacks values of the cut that is read;
+            None: what is there is read.
+        tombstones_max: A replica that lacks tombstones above it lacks deletions that are read.
+    """
+
+    name: TopicPartition
+    key: PartitionKey
+    partition: PartitionRegistration
+    start_offset: Offset
+    end_offset: Offset
+    candidates: tuple[ReplicaAddress, ...]
+    compacted_max: Offset | None = None
+    tombstones_max: Offset | None = None
+
+
+def plan_read(
+    image: MetadataImage,
+    key: PartitionKey,
+    *,
+    start_offset: Offset,
+    end_offset: Offset,
+    client_rack: str | None = None,
+) -> ReadOrder:
+    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
+
+    Between the high watermark and the log end nothing can be read yet: the order is empty.
+
+    Raises:
+        OffsetOutOfRangeError: The start is below the log start or above the log end.
+    """
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    name = image.name_of(key)
+    if not partition.log_start_offset <= start_offset <= partition.known_log_end:
+        raise OffsetOutOfRangeError(
+            f"offset {start_offset} of {name} is not between its log start"
+            f" {partition.log_start_offset} and its log end {partition.known_log_end}"
+            f" (high watermark {partition.high_watermark})"
+        )
+    return ReadOrder(
+        name=name,
+        key=key,
+        partition=partition,
+        start_offset=start_offset,
+        end_offset=max(start_offset, min(end_offset, partition.high_watermark)),
+        candidates=tuple(
+            address_of(image, key, partition, broker_id)
+            for broker_id in readers_choice(image, partition, client_rack)
+        ),
+    )
+
+
+def plan_reads(
+    image: MetadataImage,
+    topic: str,
+    start: Mapping[int, int] | None = None,
+    end: Mapping[int, int] | None = None,
+    *,
+    client_rack: str | None = None,
+    now: MetadataImage | None = None,
+) -> list[ReadOrder]:
+    """Return one order a partition that has committed records between `start` and `end`.
+
+    `now`: the newest image, if `image` is of the past. Records committed by then are read from the
+    replicas of now, then from those of that time; each must prove to have them.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+        InvalidRequestError: Offsets are not given by partition, or one is not a number.
+        OffsetOutOfRangeError: A start is below its log start or above its log end, or a partition
+            was compacted above what had been committed then.
+    """
+    starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
+    orders = []
+    topic_image = image.topic(topic)
+    for number, partition in sorted(topic_image.partitions.items()):
+        order = plan_read(
+            image,
+            PartitionKey(topic_image.topic_id, number),
+            start_offset=Offset(starts.get(number, partition.log_start_offset)),
+            end_offset=Offset(ends.get(number, partition.high_watermark)),
+            client_rack=client_rack,
+        )
+        if now is not None:
+            order = of_cut(order, image, now)
+        if order.start_offset < order.end_offset:
+            orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
+    return orders
+
+
+def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrder:
+    """Return an order that reads from suspects after all others."""
+
+    def is_suspect(replica: ReplicaAddress) -> bool:
+        return replica.replica_uuid in suspects
+
+    return replace(order, candidates=tuple(sorted(order.candidates, key=is_suspect)))
+
+
+def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:
+    """Return an order to read what a partition had when the image was `then`.
+
+    Raises:
+        OffsetOutOfRangeError: It is compacted above what had been committed then.
+    """
+    partition = then.partition(order.key)
+    if partition is None:
+        return order  # the topic that has the name now is another one
+    check_cut(order.name, partition.high_watermark, now.partition(order.key))
+    return replace(order, compacted_max=partition.high_watermark)
+
+
+def of_values(orders: Iterable[ReadOrder]) -> list[ReadOrder]:
+    """Return orders to read the last value of each key below their ends."""
+    return [replace(order, compacted_max=order.end_offset) for order in orders]
+
+
+def of_changes(orders: Iterable[ReadOrder], ranges: Ranges) -> list[ReadOrder]:
+    """Return orders to read, besides, what was deleted in their ranges, which are `ranges`. The
+    order of another partition is left out: it was added after the later cut."""
+    return [
+        replace(order, tombstones_max=order.start_offset)
+        for order in of_values(orders)
+        if order.name.partition in ranges
+    ]
+
+
+def _from_replicas_of_now(
+    order: ReadOrder, now: MetadataImage, client_rack: str | None
+) -> ReadOrder:
+    partition = now.partition(order.key)
+    if partition is None:
+        return order
+    current = [
+        address_of(now, order.key, partition, broker_id)
+        for broker_id in readers_choice(now, partition, client_rack)
+    ]
+    rest = (each for each in order.candidates if each not in current)
+    return replace(order, candidates=(*current, *rest))
+
+
+def _offsets(
+    image: MetadataImage, topic: str, name: str, given: Mapping[int, int] | None
+) -> Mapping[int, int]:
+    if given is None:
+        return {}
+    check_mapping(given, name, "partitions and offsets")
+    for number, offset in given.items():
+        partition_key(image, topic, number)
+        check_whole_number(offset, f"the offset of partition {number}")
+    return given
+
+
+def readers_choice(
+    image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
+) -> list[BrokerId]:
+    """Return the replicas to read from: the client's rack first, the leader before others.
+
+    In-sync ones come first. Others may serve too, since each must prove that it has everything
+    committed. Source: RackAwareReplicaSelector (KIP-392).
+    """
+
+    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:
+        broker = image.brokers[broker_id]
+        return (
+            broker_id not in partition.isr,
+            client_rack is not None and broker.rack != client_rack,
+            broker_id != partition.leader,
+            partition.replicas.index(broker_id),
+        )
+
+    readable = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+    ]
+    # A broker that counts as dead is asked last: it may be back before the controller sees it.
+    rest = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id) and broker_id not in readable
+    ]
+    return sorted(readable, key=rank) + sorted(rest, key=rank)

@@ -1,0 +1,418 @@
+"""Adapts a Delta table to the ReplicaLog port: one commit for each operation.
+
+The table's partition columns are the batch header, its files are the segments, and its `txn`
+counters are what Kafka keeps in checkpoint files: log start, log end, the fence, and which
+producer-state file counts, with a digest of it. So a commit is atomic over data and counters, and
+any Delta reader sees an ordinary table.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log import chain
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.evidence import (
+    EVIDENCE,
+    identity_flaw,
+    inspect_root,
+    table_flaw,
+)
+from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.producer_files import (
+    ProducersWriter,
+    ReadFile,
+    listed_file,
+    read_producers,
+)
+from kafka_on_spark.log.producers import NO_FILE, ProducerEntries, ProducersFile
+from kafka_on_spark.log.progress import COUNTERS as COMPACTION_COUNTERS
+from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
+from kafka_on_spark.log.replica_headers import (
+    HEADER_SCHEMA,
+    TABLE_SCHEMA,
+    Row,
+    added_files,
+    batches_of,
+    removed_files,
+    rows_of,
+)
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
+from kafka_on_spark.store.deadlines import RootHangsError, within
+from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.table_creation import tombstones_kept
+from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
+from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
+from kafka_on_spark.store.root_identity import (
+    check_directory,
+    check_obeys,
+    check_obeys_once,
+)
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
+
+FORMAT_VERSION: Final = "2"
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
+CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
+PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0: there is none
+PRODUCER_DIGEST: Final = "producer-digest"  # of what is in it
+
+
+class _Checked(NamedTuple):
+    """A table as it was last read and checked."""
+
+    rows: Sequence[Row]
+    chain_before: ChainDigest
+    batches: tuple[LogPart, ...]
+
+
+class DeltaReplicaLog:
+    """A ReplicaLog on the Delta table at `address`.
+
+    `checks_disk`: the root must be the disk of the address before and after the first load.
+
+    Attributes:
+        registered_voters: As in the newest address that it was opened at.
+    """
+
+    def __init__(
+        self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
+    ) -> None:
+        self._address = address
+        self.registered_voters = address.registered_voters
+        self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
+        self._state: ReplicaState | None = None
+        self._checked: _Checked | None = None
+        self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
+        self._files = RootFiles(address.root, options)
+        self._writer = ProducersWriter(self._files, self._delta.uri, address.replica_uuid)
+        self._options = options
+        self._checks_disk = checks_disk
+
+    @classmethod
+    def create(
+        cls,
+        address: ReplicaAddress,
+        options: StorageOptions,
+        *,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> "DeltaReplicaLog":
+        """Create the empty table at `address`, fenced at `leader_epoch`, or use an earlier try's.
+
+        Raises:
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
+        return within(address.root, lambda: cls._create(address, options, leader_epoch))
+
+    @classmethod
+    def _create(
+        cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
+    ) -> "DeltaReplicaLog":
+        check_obeys(address.root, address.directory_id, address.registered_voters, options)
+        log = cls(address, options)
+        try:
+            log._delta = DeltaLog.create(
+                replica_folder(address),
+                options,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                configuration={
+                    **configuration_of(address.identity),
+                    **tombstones_kept(address.delete_delay_ms),
+                },
+                counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
+                is_flushed=address.is_flushed,
+            )
+            log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+        except (CommitConflictError, CommitOutcomeUnknownError) as error:
+            try:
+                log.load()  # whoever created it: an earlier try, or this one
+            except ReplicaLostError:
+                raise KafkaStorageError(f"can't create a table on {address.root}") from error
+        # If the disk went away meanwhile, the table is below its mount point, and would look sound
+        # until the disk is back.
+        check_directory(address.root, address.directory_id, options)
+        return log
+
+    def load(self) -> ReplicaState:
+        """Return the newest state; what it counts is durable."""
+        return within(self._address.root, self._loaded)
+
+    def _loaded(self) -> ReplicaState:
+        state, delta = self._state, self._delta
+        if state is not None and delta.is_local and delta.is_still_at(state.version):
+            return state  # without the lock, which guards the handle: it is not needed here
+        with (
+            self._delta.lock,
+            as_storage_errors(f"read the table at {self._delta.uri}", self._options),
+        ):
+            try:
+                if not self._checks_disk:
+                    return self._load()
+                with inspect_root(self._address.root, self._address.directory_id, self._options):
+                    state = self._load()
+                self._checks_disk = False
+                return state
+            except EVIDENCE as claim:
+                raise self._flaw_or_failure(claim) from claim
+
+    def _load(self) -> ReplicaState:
+        check_no_link(self._address)
+        is_opened_anew = self._delta.follow() is None
+        if self._state is None or is_opened_anew:
+            # The table may be another one by now, at the very version that is known.
+            self._state, self._producers = None, (NO_FILE, {})
+            self._writer.forget()
+            self._check_identity()
+        version = self._delta.version
+        if self._state is None or self._state.version != version:
+            self._state = None  # a read that fails leaves no state beside another state's producers
+            self._state = self._read_state(version, self._read_file)
+        return self._state
+
+    def _read_file(self, name: str) -> bytes | None:
+        return self._files.read(f"{self._delta.uri}/{name}", PRODUCERS_BYTES_MAX)
+
+    def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
+        """Return what an inspection finds wrong with the table, or that nothing is proved.
+
+        What this process says of a table may come from an error of the system.
+        """
+        address = self._address
+        folder = replica_folder(address).removeprefix(f"{address.root}/")
+        expected = configuration_of(address.identity)
+        flaw: KafkaOnSparkError | None
+        with inspect_root(address.root, address.directory_id, self._options) as inspection:
+            flaw = table_flaw(
+                inspection, folder, seen_version=self._delta.version, configuration=expected
+            )
+            if flaw is None:
+                flaw = self._flaw_on_second_read(listed_file(inspection, folder))
+        if flaw is None:
+            kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
+            flaw = kind(
+                f"the table at {self._delta.uri} could not be read, and an inspection found"
+                f" nothing wrong with it: {claim.message}"
+            )
+        self._delta.reopen_next_time()
+        self._state, self._checked = None, None
+        return flaw
+
+    def _flaw_on_second_read(self, read: ReadFile) -> KafkaOnSparkError | None:
+        """Return what a second read finds wrong with the log, whose commits can all be read.
+
+        `read` reads the replica's other files.
+        """
+        log = DeltaReplicaLog(self._address, self._options)
+        try:
+            version = log._delta.refresh()
+            log._check_identity()
+            log._read_state(version, read)
+        except ReplicaLostError:
+            return None  # the inspection has just read the table: the root was away for a moment
+        except EVIDENCE as error:
+            return error
+        return None
+
+    def _check_identity(self) -> None:
+        found = self._delta.configuration
+        expected = configuration_of(self._address.identity)
+        version = found.get("kos.format.version", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "create it again"
+            raise KafkaStorageError(
+                f"the table at {self._delta.uri} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: {advice}"
+            )
+        flaw = identity_flaw(found, expected, self._delta.uri)
+        if flaw is not None:
+            raise flaw
+
+    def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
+        start, end, fence, high, low = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW
+        )
+        number, digest = self._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST)
+        producers = self._producers_of(ProducersFile(number or 0, digest or 0), read)
+        compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
+        files = self._delta.active_files()
+        with parsing(f"the table at {self._delta.uri}"):
+            rows = rows_of(files)
+            before = chain.from_halves(high, low)
+            same, kept = self._unchanged(rows, before)
+            state = ReplicaState(
+                identity=self._address.identity,
+                version=version,
+                log_start_offset=Offset(start or 0),
+                log_end_offset=Offset(end or 0),
+                leader_epoch=_epoch(fence),
+                batches=(*kept, *batches_of(rows[same:])),
+                producers=producers,
+                chain_before=before,
+                compaction=_compaction(compaction),
+            )
+            check_log(state, checked=len(kept))
+        self._checked = _Checked(rows, before, state.batches)
+        return state
+
+    def _unchanged(
+        self, rows: Sequence[Row], before: ChainDigest
+    ) -> tuple[int, tuple[LogPart, ...]]:
+        """Return how many of the first rows are those of the last read, and their batches.
+
+        Those were checked then, so a log that has grown costs only its new rows.
+        """
+        known = self._checked
+        if known is None or known.chain_before != before:
+            return 0, ()
+        askeds = zip(rows, known.rows, strict=False)
+        same = next((place for place, (now, was) in enumerate(askeds) if now != was), None)
+        same = min(len(rows), len(known.rows)) if same is None else same
+        place = 0
+        for count, batch in enumerate(known.batches):
+            if place + len(batch.segments) > same:
+                return place, known.batches[:count]
+            place += len(batch.segments)
+        return place, known.batches
+
+    def _producers_of(self, file: ProducersFile, read: ReadFile) -> ProducerEntries:
+        """Return the entries in a file, which is read once: files never change."""
+        if self._producers[0] != file:
+            uuid = self._address.replica_uuid
+            self._producers = (file, read_producers(read, uuid, file) if file.number else {})
+        return self._producers[1]
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        """Commit `change` at the version after `state`; return the state that it leads to."""
+        try:
+            return within(self._address.root, lambda: self._commit(state, change))
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
+
+    def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        with self._delta.lock:
+            if self._state is not state and self._state != state:
+                # Not by the version alone: another thread may have opened the table anew, and it
+                # may be another one by now, at the very version of `state`.
+                raise CommitConflictError("decided on another state", version=state.version + 1)
+            after = state.apply(change)
+            self._check_obeys(state, change)
+            file = self._write_producers(state, change)
+            self._delta.commit(
+                state.version,
+                operation=change.operation,
+                files=list(_files_of(state, change)),
+                counters=_counters(after, change, file),
+            )
+            self._state = after
+            self._producers = (file, after.producers)
+            return after
+
+    def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
+        """Check that the root obeys the metadata log that decided `change`: each time if it adopts
+        a leadership, raises the log start or removes files, and else as `check_obeys_once`.
+
+        Raises: as `check_obeys`.
+        """
+        only_adds = (
+            change.leader_epoch == state.leader_epoch
+            and change.log_start_offset == state.log_start_offset
+            and not state.removed_by(change)
+        )
+        check = check_obeys_once if only_adds else check_obeys
+        root, directory_id = self._address.root, self._address.directory_id
+        check(root, directory_id, self.registered_voters, self._options)
+
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
+        """Write the producer-state file of a change, if it has one; return the one that counts
+        after it, which is durable then."""
+        file = self._producers[0]  # as of the newest state that was read
+        if change.producers is None:
+            return file
+        if not self._delta.is_still_at(state.version):  # the commit would not count: no file
+            raise CommitConflictError("decided on an old version", version=state.version + 1)
+        return self._writer.write(change.producers, above=file.number)
+
+    @property
+    def producers_number(self) -> int:
+        """Number of the producer-state file of the state that was last loaded; 0: it has none."""
+        return self._producers[0].number
+
+    def maintain(self) -> None:
+        """Write a checkpoint if one is due."""
+        if self._delta.may_need_checkpoint():  # no thread is asked after most commits
+            within(self._address.root, self._delta.checkpoint_if_due)
+
+
+def _epoch(counter: int | None) -> LeaderEpoch | None:
+    return None if counter is None else LeaderEpoch(counter)
+
+
+def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
+    if not any(counters):
+        return NO_PROGRESS
+    offsets = (Offset(each or 0) for each in counters)
+    return CompactionProgress(**dict(zip(COMPACTION_COUNTERS, offsets, strict=True)))
+
+
+def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
+    """Return the configuration of a replica's table, since version 0."""
+    return {
+        "kos.topic.id": identity.topic_id,
+        "kos.partition": str(identity.partition),
+        "kos.broker.id": str(identity.broker_id),
+        "kos.directory.id": identity.directory_id,
+        "kos.replica.uuid": identity.replica_uuid,
+        "kos.format.version": FORMAT_VERSION,
+    }
+
+
+def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | RemoveFile]:
+    """Yield the files that a change takes from the table, then those that it adds.
+
+    A merge moves records and changes none: Delta's streams skip it.
+    """
+    removed, merged = state.removed_by(change), change.merged
+    removed_records = sum(batch.record_count for batch in removed)
+    changes_data = merged is None or merged.record_count != removed_records
+    for batch in removed:
+        yield from removed_files(batch, changes_data=changes_data)
+    for batch in change.adds if merged is None else (merged,):
+        yield from added_files(batch, changes_data=changes_data)
+
+
+def _counters(after: ReplicaState, change: LogChange, file: ProducersFile) -> dict[str, int]:
+    """Return the counters that the commit carries: those of the whole log, so that a process that
+    opens the table finds them in its newest commit.
+
+    Delta lets a counter go back: a truncation lowers the log end on purpose, and the decision has
+    compared the others.
+    """
+    high, low = chain.halves(after.chain_before)
+    counters: dict[str, int] = {
+        LOG_START_OFFSET: after.log_start_offset,
+        LOG_END_OFFSET: after.log_end_offset,
+        CHAIN_HIGH: high,
+        CHAIN_LOW: low,
+        PRODUCER_STATE: file.number,
+        PRODUCER_DIGEST: file.digest,
+    }
+    if after.leader_epoch is not None:
+        counters[LEADER_EPOCH] = after.leader_epoch
+    if change.compaction is not None:
+        counters |= {
+            name: getattr(change.compaction, field) for field, name in COMPACTION_COUNTERS.items()
+        }
+    return counters

@@ -1,0 +1,112 @@
+"""What a task does to keep one replica small: every kind of work, in its order.
+
+The order of the kinds is part of the design: what the log start has dropped is not merged, what is
+merged is compacted with fewer reads, and what all of them have removed is cleaned last.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.log.cleaner import clean_delta_log, clean_replica
+from kafka_on_spark.log.compaction import compact_replica
+from kafka_on_spark.log.log_starts import advance_to
+from kafka_on_spark.log.merging import merge_replica
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.upkeep_work import (
+    CLEAN,
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    UpkeepResult,
+    Work,
+    WorkDone,
+    suspect_in,
+)
+
+log = logging.getLogger(__name__)
+
+
+ATTEMPTS_MAX: Final = 8
+"""Tries of one commit: an appender that keeps winning has more right to the table."""
+
+DROPPED: Final = "batches dropped below the log start"
+
+
+def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Drop the records below the log start that was decided in the metadata log (I16)."""
+    replica = ports.replicas.open(order.address)
+    start = order.partition.log_start_offset
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        if not state.log_start_offset < start <= state.log_end_offset:
+            return NOTHING_DONE
+        after = None if order.is_dry_run else advance_to(replica, state, start, order.registered)
+        if after is not state:
+            reached = start if after is None else after.log_start_offset
+            below = [batch for batch in state.batches if batch.end_offset <= reached]
+            return WorkDone(
+                count=len(below),
+                has_advanced=True,
+                what=DROPPED,
+                size_bytes=sum(batch.size_bytes for batch in below),
+                is_left=reached < start,
+            )
+    return WorkDone(what=DROPPED, is_left=True)
+
+
+WORKS: Final[tuple[tuple[str, Work], ...]] = (
+    ("log start", apply_log_start),
+    ("merge", merge_replica),
+    ("compact", compact_replica),
+    (CLEAN, clean_replica),
+    ("log", clean_delta_log),
+)
+"""Each kind of work under its name, in the order in which they run."""
+
+ON_THE_TABLE_ALONE: Final = (CLEAN, "log")
+"""Kinds of work that read no record, and decide on the newest table that they read themselves. They
+go on where others fail: a damaged file may stay damaged for ever, and a full disk gets room."""
+
+
+def run_upkeep(
+    order: UpkeepOrder, ports: UpkeepPorts, works: Sequence[tuple[str, Work]] = WORKS
+) -> UpkeepResult:
+    """Do the upkeep of one replica that is due, as far as the order allows.
+
+    After a kind that raises, only those go on that rest on the table alone. One that tells its
+    error in what it has done has found what the others need not rest on.
+    """
+    allowance = Allowance(order, ports.clock)
+    done: list[tuple[str, WorkDone]] = []
+    has_failed = False
+    for name, work in works:
+        is_asked = order.works is None or name in order.works
+        if not is_asked or (has_failed and name not in ON_THE_TABLE_ALONE):
+            continue
+        allowance.begin_kind()
+        try:
+            done.append((name, work(order, ports, allowance)))
+        except KafkaOnSparkError as error:
+            state = _readable(order, ports)
+            suspect = None if state is None else suspect_in(state, error)
+            done.append((name, NOTHING_DONE.failed(error, suspect)))
+            if state is None or name in ON_THE_TABLE_ALONE:
+                break  # it is the table or the root, on which all rests
+            has_failed = True
+    return UpkeepResult(
+        key=order.key,
+        broker_id=order.address.broker_id,
+        done=tuple(done),
+        moved_bytes=allowance.moved_bytes,
+    )
+
+
+def _readable(order: UpkeepOrder, ports: UpkeepPorts) -> ReplicaState | None:
+    """Return the log of a replica; None: it can't be read, and is inspected itself."""
+    try:
+        return ports.replicas.open(order.address).load()
+    except KafkaOnSparkError:
+        return None

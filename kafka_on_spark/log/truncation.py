@@ -1,0 +1,295 @@
+"""Truncation: where a follower's log diverges from its leader's; no other rule ever cuts a log.
+
+A log is never cut by the high watermark: a stale one has lost committed records (KIP-101), and the
+true one keeps records that the leader does not have. One question for an epoch's end is not enough
+after two fast failovers (KIP-279), so the follower asks until both sides name the same epoch. Then
+it compares chains: where a table was rolled back, two logs may diverge inside an epoch, and epochs
+alone would keep them apart for ever.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kafka_on_spark.base.errors import ReplicaLostError, UnknownLeaderEpochError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX
+from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.producers import not_above, united
+from kafka_on_spark.log.progress import lacks_replaced_records
+from kafka_on_spark.log.state import LogChange, ReplicaState
+
+AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncationStep:
+    """What one answer of the leader says about the follower's log.
+
+    Attributes:
+        truncate_to: The logs share nothing from this offset on.
+        is_complete: They share everything below it; if not, the follower asks about an older epoch.
+    """
+
+    truncate_to: Offset
+    is_complete: bool
+
+
+def truncation_step(answer: EpochEnd, mine: EpochEnd, log_end_offset: Offset) -> TruncationStep:
+    """Return what the leader's `answer` leaves of a log that ends at `log_end_offset`.
+
+    `mine`: where the follower's own log ends the epoch of the answer, or the next older one that it
+    has. If both sides have the same epoch, they share it up to the smaller end. If the follower
+    never had the epoch, they share nothing after its older one, and perhaps not all of that
+    (Source: AbstractFetcherThread.getOffsetTruncationState).
+    """
+    end_offset = min(mine.end_offset, log_end_offset)
+    if mine.leader_epoch != answer.leader_epoch:
+        return TruncationStep(end_offset, is_complete=False)
+    return TruncationStep(min(end_offset, answer.end_offset), is_complete=True)
+
+
+def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[TruncationStep]:
+    """Return what each answer leaves of `follower`; the last one is complete.
+
+    `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
+    nothing to cut. Terminates: each question names a lower epoch than the one before.
+
+    Raises:
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    steps: list[TruncationStep] = []
+    epoch = latest_epoch_with_records(follower)
+    while epoch is not None:
+        answer = ask_leader(epoch)
+        if answer is None:
+            raise UnknownLeaderEpochError("the leader is behind its follower", epoch=epoch)
+        mine = end_offset_for(follower, answer.leader_epoch)
+        assert mine is not None, (answer, epoch)  # its latest epoch is not below the answer's
+        steps.append(truncation_step(answer, mine, follower.log_end_offset))
+        if steps[-1].is_complete:
+            break
+        assert mine.leader_epoch < epoch, (mine, epoch)
+        epoch = mine.leader_epoch
+    return steps
+
+
+def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
+    """Return the offset up to which `follower` shares its leader's log, its log start at least.
+
+    Raises:
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    steps = truncation_steps(follower, ask_leader)
+    if not steps:
+        return follower.log_end_offset
+    return max(steps[-1].truncate_to, follower.log_start_offset)
+
+
+def shared_border(
+    follower: ReplicaState, leader: ReplicaState, end_offset: Offset
+) -> Offset | None:
+    """Return the highest border, at or below `end_offset`, up to which both are the same log.
+
+    None if the chains show none that both still have: then no record is known to be shared.
+    """
+    if not follower.batches:
+        is_shared = fetch_start(follower, leader) is not None
+        return follower.log_end_offset if is_shared else None
+    for offset, digest in follower.borders_down_from(end_offset):
+        if leader.chain_at(offset) == digest:
+            return offset
+    return None
+
+
+def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offset | None) -> None:
+    """Check that the follower lacks no record that is the last of its key in what both share.
+
+    Raises:
+        ReplicaLostError: It does, since what had replaced it is not in the leader's log.
+    """
+    if not follower.batches or follower.leader_epoch is None:
+        return
+    end = shared_end or Offset(0)
+    if shared_end == follower.log_end_offset:
+        answer = end_offset_for(leader, follower.leader_epoch)
+        end = end if answer is None else max(end, answer.end_offset)
+    if lacks_replaced_records(follower.compaction, end):
+        raise ReplicaLostError(
+            "the replica lacks records that compaction has replaced by others, which its leader"
+            " does not have",
+            compacted_below=follower.compaction.compacted_below,
+            shared_below=end,
+        )
+
+
+def fetch_start(follower: ReplicaState, leader: ReplicaState) -> Offset | None:
+    """Return from where a follower takes its leader's log; None: it is another log than its own.
+
+    That is its end, where both have the same chain digest. An emptied log may end inside a batch,
+    which it takes as a whole: then it is where the batch begins.
+    """
+    end = follower.log_end_offset
+    if not leader.log_start_offset <= end <= leader.log_end_offset:
+        return None
+    place = None if follower.batches else leader.batch_index_at(end)
+    lowest = end if place is None else leader.batches[place].base_offset
+    for offset, digest in leader.borders_down_from(end):
+        if offset < lowest:
+            break
+        if digest == follower.chain_digest:
+            return offset
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadBorders:
+    """Borders that a comparison of two logs needs, in the file of a merged segment.
+
+    Attributes:
+        merged: The segment.
+        is_leaders: It is the leader's; else the follower's.
+    """
+
+    merged: MergedSegment
+    is_leaders: bool
+
+
+def unread_borders(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch
+) -> UnreadBorders | None:
+    """Return the next borders to read before `follow` can tell where the logs part; None: none.
+
+    A follower that is fenced has no more to compare than its end. Else its borders are compared
+    downwards to the first that both have: what lies inside merged segments above that is in their
+    files. Nearly always the first border is it.
+    """
+    end = follower.log_end_offset
+    if follower.is_fenced_at(leader_epoch) or not follower.batches:
+        return _unread(leader, end, is_leaders=True)
+    end = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    unread = _unread(follower, end, is_leaders=False)
+    for offset, digest in follower.borders_down_from(end):
+        unread = unread or _unread(leader, offset, is_leaders=True)
+        if unread is not None or leader.chain_at(offset) == digest:
+            return unread
+        # What ends here is not shared as a whole, but what is inside may be in part.
+        unread = _unread(follower, Offset(offset - 1), is_leaders=False)
+    return unread
+
+
+def _unread(state: ReplicaState, offset: Offset, *, is_leaders: bool) -> UnreadBorders | None:
+    merged = state.merged_over(offset)
+    if merged is None or merged.borders is not None:
+        return None
+    return UnreadBorders(merged, is_leaders)
+
+
+def shared_end(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch
+) -> Offset | None:
+    """Return up to where a follower keeps its log when it moves to a leadership; None: nowhere.
+
+    All borders that `unread_borders` names have been read.
+    """
+    if follower.is_fenced_at(leader_epoch):  # it was compared when it began to follow
+        return follower.log_end_offset
+    by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    return shared_border(follower, leader, by_epochs)
+
+
+def part_to_keep(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch, floor: Offset
+) -> tuple[MergedSegment, Offset] | None:
+    """Return the follower's merged segment inside which `follow` will cut, and where.
+
+    What is kept of it is written anew before the cut. None: the cut falls elsewhere, or none does.
+    """
+    shared = shared_end(follower, leader, leader_epoch)
+    if shared is None or shared < max(floor, leader.log_start_offset):
+        return None
+    merged = follower.merged_over(shared) if shared > follower.log_start_offset else None
+    return None if merged is None else (merged, shared)
+
+
+def follow(
+    follower: ReplicaState,
+    leader: ReplicaState,
+    *,
+    leader_epoch: LeaderEpoch,
+    floor: Offset,
+    kept_part: MergedSegment | None = None,
+) -> LogChange | None:
+    """Decide, in one commit, how a follower's log moves to the leadership that `leader` has begun.
+
+    It keeps what it shares with the leader, by epochs and by chain. If that ends below the
+    leader's log start, the follower starts where the leader does, with the leader's chain and
+    producers: a deposed leader's batch below it, if kept, would answer a retry of an append that
+    was never committed. Its own producers it keeps as far as both logs are the same. None if it
+    follows already, and its next records are still there.
+
+    `kept_part`: what is kept of a merged segment of the follower's, rewritten, if the logs part
+    inside one.
+
+    Raises:
+        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
+        ReplicaLostError: It would end below `floor` (I14), lack records that were compacted away
+            (I27), or give up more files than one commit can name; the replica is made again.
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    start = leader.log_start_offset
+    shared = shared_end(follower, leader, leader_epoch)
+    if not follower.is_fenced_at(leader_epoch):
+        _check_whole(follower, leader, shared)
+    if shared is None and floor > 0:
+        raise ReplicaLostError(
+            "the replica shares nothing with its leader's log", high_watermark=floor
+        )
+    change: LogChange | None
+    if shared is None or floor <= shared < start:
+        change = operations.truncate_fully_and_start_at(
+            follower,
+            start,
+            leader_epoch=leader_epoch,
+            producers=united(not_above(follower.producers, shared or Offset(0)), leader.producers),
+            chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
+        )
+    else:
+        change = operations.adopt(
+            follower,
+            leader_epoch=leader_epoch,
+            truncate_to=shared,
+            floor=floor,
+            kept_part=kept_part,
+        )
+    if change is not None:
+        _check_one_commit(follower, change)
+    return change
+
+
+def _check_one_commit(follower: ReplicaState, change: LogChange) -> None:
+    """Check that one commit can name all files that a follower gives up.
+
+    Raises:
+        ReplicaLostError: They are more.
+    """
+    given_up = follower.removed_by(change)
+    if are_too_many_to_cut(given_up):
+        raise ReplicaLostError(
+            "the replica would give up more files than one commit can name",
+            files=_file_count(given_up),
+        )
+
+
+def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
+    """Return whether a follower that gives up all of `parts` is lost: their files are more than one
+    commit can name.
+
+    Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
+    """
+    return _file_count(parts) > SEGMENTS_A_BATCH_MAX
+
+
+def _file_count(parts: Iterable[LogPart]) -> int:
+    return sum(len(part.segments) for part in parts)

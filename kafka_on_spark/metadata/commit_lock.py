@@ -1,0 +1,258 @@
+"""The commit lock of one machine's processes on a table: it saves conflicts, and guards nothing.
+
+Conditional commits let one of several processes win, and the others decide again; with eight that
+commit as fast as they can, most of that work is wasted. On a local disk they take turns by a lock
+on the table's folder, which the system releases when a process dies. A process waits only briefly
+for a lock holder that makes no progress, perhaps frozen: a commit without the lock is as safe.
+
+A waiter may queue its reports in a file beside the table; the lock holder may commit them with its
+own. The file counts while its owner holds a lock on it: reports of a process that died, and so all
+that lie there since a machine stopped, are never read, and none is flushed. The holder answers by
+removing the file's name, and the owner reads that off the link count of the open file. There is no
+other reply: the waiter reads the log again. This ends once processes of a machine have another way
+to talk to each other.
+"""
+
+import fcntl
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock
+from kafka_on_spark.store.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
+from kafka_on_spark.store.local_changes import delete_file
+from kafka_on_spark.store.roots import is_local
+
+log = logging.getLogger(__name__)
+
+WAIT_S: Final = 1.0
+"""How long a process waits for the lock; a commit takes 10 to 30 ms."""
+
+HANG_SECONDS: Final = 1.0
+"""A root whose folder does not open for so long hangs, as far as the lock goes. Where another voter
+can lead, the time until it does has begun."""
+
+ACQUIRE_SECONDS: Final = WAIT_S + HANG_SECONDS
+"""How long a process waits for the lock, once the folder is open, on a root that hangs."""
+
+_PAUSE_S_MAX: Final = 0.004
+
+QUEUED: Final = "_handed_in"
+"""The folder of queued reports in a table's; engines skip names that begin with `_`."""
+
+REPORTS_BYTES_MAX: Final = 1 << 16
+QUEUED_MAX: Final = 64
+
+# Tables whose lock another process held for longer than that, perhaps frozen. This process does not
+# wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
+# A module global, since every cluster that this process opens on a table meets the same holder.
+_stalled_tables: Final[set[str]] = set()
+
+
+class _HeldLock(CommitLock):
+    """The lock on the table at `uri`, held; its waiters may have queued reports."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(needs_refresh=True)
+        self._uri = uri
+        self._root = os.path.dirname(uri)
+        self._taken: Sequence[str] = ()
+
+    def queued_reports(self) -> list[bytes]:
+        queued: list[tuple[str, bytes]] = []
+        with suppress(KafkaStorageError):  # the waiters take the lock later
+            queued = within(self._root, lambda: read_queued(self._uri), SHORT_CALL_SECONDS)
+        self._taken = [path for path, _ in queued]
+        return [content for _, content in queued]
+
+    def mark_committed(self) -> None:
+        if self._taken:
+            with suppress(KafkaStorageError):
+                within(self._root, partial(_unlink, self._taken), SHORT_CALL_SECONDS)
+        self._taken = ()
+
+
+def _unlink(paths: Sequence[str]) -> None:
+    for path in paths:
+        with suppress(OSError):  # the waiter takes the lock later
+            delete_file(path)
+
+
+class _Handover:
+    """Hands the lock from the thread that takes it to its caller, who may not wait for it any more:
+    the root hangs, or the user has interrupted the call. No thread that is left behind keeps it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._descriptor: int | None = None
+        self._is_over = False
+
+    def give(self, descriptor: int) -> None:
+        """Have the caller hold the lock until it ends this; close it if it has."""
+        with self._guard:
+            if not self._is_over:
+                self._descriptor = descriptor
+                return
+        os.close(descriptor)
+
+    def end(self) -> None:
+        """Let the lock go, also if it is taken later."""
+        with self._guard:
+            self._is_over = True
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@contextmanager
+def acquire_commit_lock(
+    uri: str, reports: Callable[[], bytes] | None = None
+) -> Iterator[CommitLock]:
+    """Wait for the lock on the table at `uri`, or until its holder has committed our reports.
+
+    `reports` is called only if this process has to wait. There is no lock on a store, or on a file
+    system without locks.
+    """
+    if not is_local(uri):
+        yield NO_LOCK
+        return
+    lock, handover = NO_LOCK, _Handover()
+    try:
+        with suppress(KafkaStorageError):  # the root hangs: the commit says it better
+            lock = within(
+                os.path.dirname(uri), lambda: _acquired(uri, reports, handover), HANG_SECONDS
+            )
+        yield lock
+    finally:
+        handover.end()
+
+
+def _acquired(uri: str, reports: Callable[[], bytes] | None, handover: _Handover) -> CommitLock:
+    """Return the lock; the caller lets it go by the end of `handover`."""
+    try:
+        descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:  # the disk is away: the commit says it better
+        log.debug("no commit lock at %s: %s", uri, error)
+        return NO_LOCK
+    extend_deadline(ACQUIRE_SECONDS)
+    try:
+        lock = _acquire(uri, descriptor, reports)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    handover.give(descriptor)
+    return lock
+
+
+def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> CommitLock:
+    has_lock = _try_lock(descriptor)
+    if has_lock is False and uri not in _stalled_tables:
+        mine = QueuedReports(uri, None if reports is None else reports())
+        try:
+            has_lock = _wait(descriptor, mine)
+            if not has_lock and mine.is_committed:
+                return CommitLock(needs_refresh=True)
+        finally:
+            mine.withdraw()
+    (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
+    return _HeldLock(uri) if has_lock else NO_LOCK
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Return whether this process holds the lock now; None: the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _wait(descriptor: int, mine: "QueuedReports") -> bool:
+    """Wait for the lock, or until our reports are committed; return whether it is ours."""
+    deadline = time.monotonic() + WAIT_S
+    while not mine.is_committed:
+        if _try_lock(descriptor):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(random.uniform(0, _PAUSE_S_MAX))
+    return False
+
+
+class QueuedReports:
+    """The reports that this process queues, if any; a failure costs time only."""
+
+    def __init__(self, uri: str, content: bytes | None) -> None:
+        self._folder = f"{uri}/{QUEUED}"
+        self._path = f"{self._folder}/{uuid4().hex}"
+        self._descriptor: int | None = None
+        if content is not None and len(content) <= REPORTS_BYTES_MAX:
+            with suppress(OSError):
+                self._write(content)
+
+    def _write(self, content: bytes) -> None:
+        with suppress(FileExistsError):
+            os.mkdir(self._folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, content)
+        except OSError:
+            os.close(descriptor)
+            os.unlink(self._path)
+            raise
+        self._descriptor = descriptor
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the lock holder says that it has committed the reports."""
+        return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
+
+    def withdraw(self) -> None:
+        """Remove the reports from the queue."""
+        if self._descriptor is None:
+            return
+        with suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def read_queued(uri: str) -> list[tuple[str, bytes]]:
+    """Return path and content of the reports of processes that wait; remove all others."""
+    folder = f"{uri}/{QUEUED}"
+    found = []
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder))[:QUEUED_MAX]:
+            path = f"{folder}/{name}"
+            with suppress(OSError):  # its owner has withdrawn it
+                # An empty file was just opened, and may not be locked yet.
+                content = _read(path) if os.stat(path).st_size else None
+                if content is not None:
+                    found.append((path, content))
+    return found
+
+
+def _read(path: str) -> bytes | None:
+    """Return the content of a file whose owner lives; remove the file otherwise."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(descriptor, REPORTS_BYTES_MAX)
+    else:
+        os.unlink(path)
+        return None
+    finally:
+        os.close(descriptor)

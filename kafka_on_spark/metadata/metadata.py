@@ -1,0 +1,158 @@
+"""What the services ask of the metadata root: its log, its commit lock, hints of sweeps."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafka_on_spark.base.ids import MemberId, Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+
+if TYPE_CHECKING:
+    # Type-checking only: appenders and readers must not load what audits and sweeps.
+    from kafka_on_spark.controller.sweep import SweepPosition
+
+
+class MetadataLog(Protocol):
+    """An ordered log of metadata batches with compare-and-append."""
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the batches from `from_offset` on, oldest first.
+
+        `to_offset`: only those that end there or before.
+        """
+        ...
+
+    def has_next(self) -> bool:
+        """Return whether there may be a commit after the newest that was read: a small question.
+
+        False proves nothing about a log that was cleaned or went back: `read` notices that.
+        """
+        ...
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, as `log_end_at` does."""
+        ...
+
+    def root_ms(self) -> int | None:
+        """Return the time of the root that commits are put on, ms since 1970 UTC; None: it tells
+        none now. No request is made for it, as far as the store tells its time by itself."""
+        ...
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        """Append a batch if the log still ends at `expected_offset`; return it.
+
+        Raises:
+            CommitConflictError: The log had moved on. The batch is not in it.
+            CommitOutcomeUnknownError: The store failed. The batch may be in the log.
+        """
+        ...
+
+    def maintain(self) -> None:
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
+        ...
+
+    def clean(self, now_ms: int) -> int:
+        """Delete files that merges replaced a while ago, and what else no reader needs; return how
+        many, old commits apart. `now_ms`: the wall clock."""
+        ...
+
+    def check_writable(self) -> None:
+        """Check that this process may append, as far as can be seen without an append.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        ...
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot as a batch that ends at its end offset.
+
+        `to_offset`: the newest of those that end there or before.
+        """
+        ...
+
+    def expire(self, before_ms: int) -> None:
+        """Give up the oldest records of the history, if they are older than `before_ms` and no
+        reader of the newest snapshots needs them."""
+        ...
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, unless they are there."""
+        ...
+
+
+class CommitLock:
+    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
+
+    Attributes:
+        needs_refresh: Another process may have committed before: read the log first.
+    """
+
+    def __init__(self, *, needs_refresh: bool = False) -> None:
+        self.needs_refresh = needs_refresh
+
+    def queued_reports(self) -> Sequence[bytes]:
+        """Return the reports that waiting processes have queued, encoded, one item a process."""
+        return ()
+
+    def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
+        return
+
+
+NO_LOCK: Final = CommitLock()
+"""There is no lock to take, or another process has held it for too long."""
+
+
+class SweepHints(Protocol):
+    """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
+
+    def read(self, cluster_id: str) -> "SweepPosition | None":
+        """Return the newest hint, by the wall clock; None if there is no valid one.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        ...
+
+    def write(self, cluster_id: str, position: "SweepPosition") -> None:
+        """Replace the last hint.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer, or takes no writes.
+        """
+        ...
+
+
+class Heartbeats(Protocol):
+    """Keeps heartbeats of groups' members: small, replaced often, and no part of the log."""
+
+    def beat(self, group: str, member_id: MemberId, count: int) -> None:
+        """Replace a member's heartbeat by another, which `count` tells from the one before.
+
+        Raises:
+            KafkaStorageError: No majority of the metadata roots answers, or takes writes.
+        """
+        ...
+
+    def listen(
+        self, group: str, member_ids: Sequence[MemberId]
+    ) -> list[Mapping[str, bytes | None]]:
+        """Return what stands of each member's heartbeat, in order: by metadata root, of a majority
+        of them, which need not be those of the last look; None: no file. Each beat changes it on a
+        majority of all roots.
+
+        Raises:
+            KafkaStorageError: No majority of the metadata roots answers: the look says nothing.
+        """
+        ...
+
+    def stop(self, group: str, member_id: MemberId) -> None:
+        """Remove a member's heartbeat, where it can be: the member has left."""
+        ...
+
+    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
+        """Remove what stands of all but these, where it can be. Of one that is about to join it is
+        removed as well, which its next heartbeat mends."""
+        ...

@@ -1,0 +1,473 @@
+"""Encodes and decodes files of the metadata log: rows of typed columns, of one or more batches.
+
+A column without any value is left out of a file: Delta reads it as null, and a commit of a few
+records writes a few columns instead of forty.
+
+Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
+pandas, which would delay each opening of a cluster by half a second.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.codec import COLUMNS, decode_stamp, encode
+from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
+from kafka_on_spark.metadata.partition_codec import Row
+from kafka_on_spark.metadata.records import (
+    ControllerRecord,
+    ExpiredRecord,
+    MetadataBatch,
+    Record,
+    Stamp,
+)
+from kafka_on_spark.store.error_translation import parsing
+from kafka_on_spark.store.file_limits import ROWS_MAX
+from kafka_on_spark.store.parquet_files import read_row_groups
+
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "list<integer>": pa.list_(pa.field("element", pa.int32())),
+    "list<string>": pa.list_(pa.field("element", pa.string())),
+}
+FILE_SCHEMA: Final = pa.schema(
+    [
+        ("offset_delta", pa.int32()),
+        ("batch_base_offset", pa.int64()),
+        *((name, _TYPES[kind]) for name, kind in COLUMNS.items()),
+    ]
+)
+"""`batch_base_offset` is where a record's batch begins: batches stay apart in merged files."""
+
+
+ALL_ROWS: Final = range(ROWS_MAX)
+"""Of a file, whatever it holds."""
+
+SLICE_ROWS: Final = 1 << 16
+"""Rows converted at once between Python objects and Arrow: a million would take gigabytes."""
+
+ENCODED_ROWS_MIN: Final = 1 << 12
+"""From this number on, texts are read by a dictionary; for fewer, its import takes longer."""
+
+PLAIN_ROWS_MAX: Final = 32
+"""Up to this number of rows a file is written without compression and dictionaries: to set these up
+for each column would take two thirds of the time to write and to read a file of one row."""
+
+_COUNTED: Final = ("offset_delta", "batch_base_offset", "time")
+
+_MERGED: Final[Mapping[str, Any]] = {
+    "compression": "zstd",
+    "use_dictionary": [name for name in FILE_SCHEMA.names if name not in _COUNTED],
+    "column_encoding": dict.fromkeys(_COUNTED, "DELTA_BINARY_PACKED"),
+    "write_page_checksum": True,
+    "store_schema": False,
+    "write_statistics": False,
+}
+
+_PLAIN: Final[Mapping[str, Any]] = {
+    **_MERGED,
+    "compression": "none",
+    "use_dictionary": False,
+    "column_encoding": None,
+}
+
+_CLAIM: Final = ControllerRecord.__name__
+
+_EMPTY: Final = np.empty(0, np.int64)
+
+# Where a record stands; never null.
+_POSITION_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset"})
+
+# A schema creates its fields again on each access.
+_COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
+
+# Of a whole batch, not of a record.
+_BATCH_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
+
+# What one row says of its whole batch.
+_STAMP_COLUMNS: Final = (
+    "batch_base_offset",
+    "time",
+    "controller_id",
+    "controller_epoch",
+    "application_id",
+)
+
+
+def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
+    """Return one batch as the bytes of a file."""
+    starts = range(0, len(records), SLICE_ROWS)
+    tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
+    count = len(records)
+    header = {
+        "offset_delta": pa.array(np.arange(count, dtype=np.int32)),
+        "batch_base_offset": pa.array(np.full(count, base_offset, np.int64)),
+    }
+    return _write(pa.table(header | dict(zip(table.column_names, table.columns, strict=True))))
+
+
+def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
+    """Return the columns of records that have a value."""
+    return pa.table(
+        {
+            name: pa.array(values, _COLUMN_TYPES[name])
+            for name, values in encode(records, stamp).items()
+            if values is not None
+        }
+    )
+
+
+def _write(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    is_plain = table.num_rows <= PLAIN_ROWS_MAX
+    pq.write_table(table, sink, **(_PLAIN if is_plain else _MERGED))
+    return sink.getvalue()
+
+
+def decode_file(
+    content: bytes | None,
+    path: str,
+    *,
+    from_offset: int = 0,
+    end_offset: int | None = None,
+    wanted: range = ALL_ROWS,
+) -> list[MetadataBatch]:
+    """Return the batches of a file that lie between two offsets, in order. A merged file may hold
+    many others: of a row group they are read, which is cheap, and not made. Row groups without
+    `wanted` rows are not read.
+
+    Raises:
+        CorruptLogError: It is missing, damaged, or holds records that this version can't read.
+    """
+    with parsing("a file of the metadata log", path):
+        return [
+            batch
+            for part in _parts(content, path, wanted=wanted)
+            for batch in _decoded(part, _batch_ranges(part, from_offset, end_offset))
+        ]
+
+
+def decode_parts(content: bytes | None, path: str) -> Iterator[list[MetadataBatch]]:
+    """Yield the batches of a file in order, those of a row group at once; raise as `decode_file`,
+    perhaps after some batches."""
+    with parsing("a file of the metadata log", path):
+        for part in _parts(content, path):
+            yield _decoded(part, _batch_ranges(part))
+
+
+def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
+    """Return where each batch of a file begins and ends, in order: all of it is read and verified,
+    and no record is made, which for the largest file would take seconds.
+
+    Raises:
+        CorruptLogError: It is missing or damaged.
+    """
+    extents = []
+    with parsing("a file of the metadata log", path):
+        for part in _parts(content, path):
+            bases = _bases(part)
+            for rows in _batch_ranges(part):
+                base = int(bases[rows.start])
+                extents.append((Offset(base), Offset(base + len(rows))))
+    return extents
+
+
+def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
+    """Yield the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
+
+    Raises:
+        CorruptLogError: It is missing or damaged, perhaps after some batches.
+    """
+    with parsing("a file of the metadata log", path):
+        for part in _parts(content, path):
+            rows = [row for each in _slices(part) for row in _rows_of(each)]
+            yield from (rows[each.start : each.stop] for each in _batch_ranges(part))
+
+
+def decode_tables(
+    content: bytes | None, path: str, row_count: int | None = None, wanted: range = ALL_ROWS
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file in order, verified, as they are, whole batches at once: no record is
+    made, and a column that has no value may be left out.
+
+    `row_count`: how many there must be. Row groups without `wanted` rows are not read.
+
+    Raises:
+        CorruptLogError: It is missing or damaged, perhaps after some rows.
+    """
+    with parsing("a file of the metadata log", path):
+        yield from _parts(content, path, row_count, wanted)
+
+
+def first_row(part: pa.Table) -> int:
+    """Return where a part of a file begins in it."""
+    return int(_as_numpy(part.column("offset_delta").slice(0, 1).combine_chunks())[0])
+
+
+def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
+    """Return where each batch of a file begins and when it was committed (ms), in order.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged.
+    """
+    found: list[tuple[Offset, int]] = []
+    with parsing("a file of the metadata log", path):
+        for part in _parts(content, path):
+            firsts = pa.array([each.start for each in _batch_ranges(part)], pa.int64())
+            heads = part.select(["batch_base_offset", "time"]).take(firsts)
+            bases = map(Offset, heads.column("batch_base_offset").to_pylist())
+            found += zip(bases, times_of(heads), strict=True)
+    return found
+
+
+def times_of(rows: pa.Table) -> list[int]:
+    """Return when each of some rows was committed, ms since 1970 UTC."""
+    times = rows.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+    return [time_us // 1000 for time_us in times.to_pylist()]
+
+
+def expired_rows(rows: pa.Table) -> bool:
+    """Return whether any of some rows is gone."""
+    return ExpiredRecord.__name__ in rows.column("record_type").to_pylist()
+
+
+def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
+    """Return the batches of a file that stand in these rows of it.
+
+    Columns are converted for all of them together: a merged file has tens of thousands of batches,
+    and a batch on its own takes most of a millisecond, which is half a minute in all.
+    """
+    if not batches:
+        return []
+    names = table.column_names
+    stamps = table.select([name for name in _STAMP_COLUMNS if name in names])
+    heads = pa.concat_tables([stamps.slice(row, 1) for row in _stamp_rows(table, batches)])
+    first = batches[0].start
+    places = table.slice(first, batches[-1].stop - first)
+    places = places.select([name for name in names if name not in _BATCH_COLUMNS])
+    decoder = ColumnDecoder()
+    records: list[Record] = []
+    for rows in _slices(places):
+        records += decoder.records(_columns_of(rows), rows.num_rows)
+    return [
+        MetadataBatch(
+            base_offset=Offset(head["batch_base_offset"]),
+            stamp=decode_stamp(head),
+            records=tuple(records[each.start - first : each.stop - first]),
+        )
+        for each, head in zip(batches, _rows_of(heads), strict=True)
+    ]
+
+
+def _stamp_rows(table: pa.Table, batches: Sequence[range]) -> list[int]:
+    """Return of each batch a row that has its stamp. A ControllerRecord has a controller of its own
+    there, so it tells only where the batch has nothing else: its row is then the same anyway."""
+    kinds = table.column("record_type").combine_chunks()
+    return [
+        next((row for row in each if kinds.slice(row, 1).to_pylist() != [_CLAIM]), each.start)
+        for each in batches
+    ]
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        yield table.slice(start, SLICE_ROWS)
+
+
+def _batch_ranges(
+    table: pa.Table, from_offset: int = 0, end_offset: int | None = None
+) -> list[range]:
+    """Return which rows are a batch each, of the batches between two offsets, in offset order."""
+    bases = _bases(table)
+    starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
+    return [
+        range(start, end)
+        for (start, end), base in zip(pairwise(starts), bases[starts[:-1]].tolist(), strict=True)
+        if base >= from_offset and (end_offset is None or base + end - start <= end_offset)
+    ]
+
+
+def _bases(table: pa.Table) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return where the batch of each row begins."""
+    return _as_numpy(table.column("batch_base_offset").combine_chunks())
+
+
+def _parts(
+    content: bytes | None, path: str, row_count: int | None = None, wanted: range = ALL_ROWS
+) -> Iterator[pa.Table]:
+    """Yield a file's rows in offset order, a row group at a time; a batch is never parted."""
+    if not content:
+        raise CorruptLogError("a file of the metadata log is missing", path=path)
+    held: pa.Table | None = None
+    for group in read_row_groups(content, path, row_count, wanted):
+        part = _checked(group, path)
+        if held is not None:
+            if _bases(held)[-1] == _bases(part)[0]:
+                part = pa.concat_tables([held, part])
+            else:
+                yield held
+        held = part
+    if held is not None:
+        yield held
+    elif wanted == ALL_ROWS:
+        raise CorruptLogError("not a file of a metadata log", path=path)
+
+
+def _checked(table: pa.Table, path: str) -> pa.Table:
+    # Only pages have checksums: a damaged name in the footer would read as a column left out.
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    is_ours = all(_COLUMN_TYPES.get(name) == each.type for name, each in columns.items())
+    has_places = not any(columns[name].null_count for name in _POSITION_COLUMNS if name in columns)
+    if table.num_rows == 0 or "batch_base_offset" not in columns or not (is_ours and has_places):
+        raise CorruptLogError("not a file of a metadata log", path=path)
+    return table if _is_in_order(table) else table.sort_by("offset_delta")
+
+
+def _is_in_order(table: pa.Table) -> bool:
+    if "offset_delta" not in table.column_names or table.num_rows < 2:
+        return True
+    deltas = _as_numpy(table.column("offset_delta").combine_chunks())
+    return bool((deltas[1:] > deltas[:-1]).all())
+
+
+def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
+    """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
+    columns: dict[str, list[Any] | None] = dict.fromkeys(_COLUMN_TYPES)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        columns[name] = _values_of(values, _COLUMN_TYPES[name])
+    return columns
+
+
+def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
+    """Return a column's values; equal texts are one object, lists are tuples."""
+    if pa.types.is_list(kind):
+        return _tuples_of(values, kind.value_type)
+    if pa.types.is_string(kind):
+        return _texts_of(values)
+    if pa.types.is_timestamp(kind):
+        values = values.view(pa.int64())
+    # The same ints in a tenth of the time of to_pylist, which creates a scalar for each value.
+    whole: list[Any] = values.to_pylist() if values.null_count else _as_numpy(values).tolist()
+    return whole
+
+
+def _texts_of(values: pa.Array) -> list[str | None]:
+    if len(values) < ENCODED_ROWS_MIN:
+        known: dict[str | None, str | None] = {}
+        return [known.setdefault(each, each) for each in values.to_pylist()]
+    encoded = values.dictionary_encode(null_encoding="encode")
+    texts = encoded.dictionary.to_pylist()
+    return list(map(texts.__getitem__, _as_numpy(encoded.indices).tolist()))
+
+
+def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
+    offsets = _as_numpy(values.offsets)
+    sizes = np.diff(offsets)
+    # The offsets of a slice begin in the middle.
+    first = int(offsets[0])
+    flat = _values_of(values.values.slice(first, int(offsets[-1]) - first), kind)
+    if values.null_count == 0 and (sizes == sizes[0]).all():
+        size = int(sizes[0])
+        return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
+    places = (offsets - first).tolist()
+    return [
+        tuple(flat[start:end]) if is_there else None
+        for (start, end), is_there in zip(pairwise(places), _are_not_null(values), strict=True)
+    ]
+
+
+def _as_numpy(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return integers without nulls as an array over the same memory."""
+    size = values.type.bit_width // 8
+    _, numbers = values.buffers()
+    start = values.offset * size
+    return np.frombuffer(numbers, f"<i{size}", len(values), start) if len(values) else _EMPTY
+
+
+def _are_not_null(values: pa.Array) -> list[bool]:
+    """Return for each value whether it is not null."""
+    bits, *_ = values.buffers()
+    if bits is None:
+        return [True] * len(values)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(bool)
+    there: list[bool] = flags[values.offset : values.offset + len(values)].tolist()
+    return there
+
+
+def _rows_of(table: pa.Table) -> list[Row]:
+    """Return a table's rows, `time` as µs since 1970 UTC, left-out columns null."""
+    return rows_of(_columns_of(table), table.num_rows)
+
+
+def merge_files(
+    contents: Iterable[tuple[bytes | None, str]], *, expires: bool = False
+) -> tuple[pa.Buffer, int]:
+    """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
+    and the number of rows. The files are read one after the other. `expires`: each as an
+    `ExpiredRecord`.
+
+    Raises:
+        CorruptLogError: One of them can't be read.
+    """
+    return encode_rows(
+        _expired(part) if expires else part
+        for content, path in contents
+        for part in decode_tables(content, path)
+    )
+
+
+def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
+    """Return rows, whole batches at once, as the bytes of one file, and the number of rows. Many
+    are written as they come: a row group holds whole batches.
+
+    Raises:
+        CorruptLogError: There is no row.
+    """
+    sink, writer = pa.BufferOutputStream(), None
+    held: list[pa.Table] = []
+    count = held_count = 0
+    for part in parts:
+        held.append(_numbered(part, count))
+        count, held_count = count + part.num_rows, held_count + part.num_rows
+        if held_count >= SLICE_ROWS:
+            writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
+            _write_group(writer, held)
+            held, held_count = [], 0
+    if not count:
+        raise CorruptLogError("rows of the metadata log are missing")
+    if writer is None:
+        return _write(pa.concat_tables(held, promote_options="default")), count
+    if held:
+        _write_group(writer, held)
+    writer.close()
+    return sink.getvalue(), count
+
+
+def _numbered(table: pa.Table, first: int) -> pa.Table:
+    """Return rows with their places in the file that they are merged into."""
+    place = table.column_names.index("offset_delta")
+    deltas = np.arange(first, first + table.num_rows, dtype=np.int32)
+    return table.set_column(place, "offset_delta", pa.array(deltas))
+
+
+def _expired(table: pa.Table) -> pa.Table:
+    """Return rows without what their records say."""
+    places = table.select(["offset_delta", "batch_base_offset", "time"])
+    return places.append_column("record_type", pa.repeat(ExpiredRecord.__name__, table.num_rows))
+
+
+def _write_group(writer: pq.ParquetWriter, tables: Sequence[pa.Table]) -> None:
+    whole = pa.concat_tables([FILE_SCHEMA.empty_table(), *tables], promote_options="default")
+    writer.write_table(whole, row_group_size=whole.num_rows)

@@ -1,0 +1,257 @@
+"""Tells which cluster is at a metadata root: its ``meta.properties`` names the metadata table.
+
+The table's folder is named after the root's directory id, which is created with the root and never
+copied. A cluster that is deleted and created again at the same path has another table, so a process
+with the old table open finds it gone, and never writes to the new one.
+
+The file is written after the table: if the file is there, the table was there.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InvalidRootError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.base.ids import DirectoryId, NodeId
+from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.root_identity import (
+    META_PROPERTIES,
+    encode_properties,
+    properties_of,
+    read_properties,
+)
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+TABLE_PREFIX: Final = "__cluster_metadata-0-"
+"""Kafka's name of the metadata partition; the directory id follows."""
+
+NODE_ID: Final = NodeId(1)
+"""Of a cluster's first voter; the others count on."""
+
+REMOVED: Final = b"removed=true"
+"""A line of a former voter's ``meta.properties``."""
+
+_DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+_NEVER_RESTORED: Final = (
+    "of several metadata roots, never restore one: empty it, remove its voter, then add it"
+)
+"""For people. A voter that was restored from a copy has forgotten votes, and may vote twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataIdentity:
+    """The content of ``meta.properties`` on a metadata root, and of the table's configuration.
+
+    Attributes:
+        is_removed: It is no voter any more, which is for people and for who has an old list: what
+            its table says stands.
+    """
+
+    cluster_id: str
+    node_id: NodeId
+    directory_id: DirectoryId
+    is_removed: bool = field(default=False, compare=False)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's configuration, since version 0."""
+        return {
+            "kos.cluster.id": self.cluster_id,
+            "kos.node.id": str(self.node_id),
+            "kos.directory.id": self.directory_id,
+        }
+
+    def table_at(self, metadata_root: str) -> str:
+        """Return the URL of the metadata table, for people and for Spark."""
+        return f"{metadata_root}/{TABLE_PREFIX}{self.directory_id}"
+
+    def encode(self) -> bytes:
+        """Return the file's bytes."""
+        content = encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
+        return content + (REMOVED + b"\n" if self.is_removed else b"")
+
+
+def new_identity(cluster_id: str, node_id: NodeId = NODE_ID) -> MetadataIdentity:
+    """Return the identity of a new metadata root."""
+    return MetadataIdentity(cluster_id, node_id, DirectoryId(uuid4().hex))
+
+
+def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
+    """Return which metadata root this is, or None if it has no ``meta.properties``.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: The file is not a metadata root's.
+    """
+    content = read_properties(metadata_root, options)
+    if content is None:
+        return None
+    try:
+        fields = properties_of(content)
+        found = MetadataIdentity(
+            fields["cluster.id"],
+            NodeId(int(fields["node.id"])),
+            DirectoryId(fields["directory.id"]),
+            is_removed=REMOVED in content.splitlines(),
+        )
+    except (KeyError, ValueError):
+        found = None
+    if found is None or _DIRECTORY_ID.fullmatch(found.directory_id) is None:
+        path = f"{metadata_root}/{META_PROPERTIES}"
+        raise InvalidRootError(
+            f"{path} is not a metadata root's: give the metadata root of a cluster, or an empty"
+            " folder to create one in"
+        )
+    return found
+
+
+def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity:
+    """Return which metadata root this is.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        CorruptLogError: There is a cluster's table, and the file that names it is gone or damaged.
+        KafkaStorageError: The root does not answer.
+    """
+    found = _readable_identity(metadata_root, options)
+    if found is None:
+        check_unnamed(metadata_root, options)
+        found = _readable_identity(metadata_root, options)  # or it was named since
+    if found is None:
+        raise ClusterNotFoundError(
+            f"there is no cluster at {metadata_root}: create one with Cluster.create, or check the"
+            " path"
+        )
+    return found
+
+
+def _readable_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
+    try:
+        return read_identity(metadata_root, options)
+    except InvalidRootError:
+        return None
+
+
+def is_there(metadata_root: str) -> bool:
+    """Return whether there is a metadata root, of any cluster; a store always is.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    if not is_local(metadata_root):
+        return True
+    lexists = partial(os.path.lexists, metadata_root)
+    return within(metadata_root, lexists, short_call_seconds(metadata_root))
+
+
+def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
+    """Check that a root that names no table has no table with a commit after its creation.
+
+    A table without one is what an interrupted creation left. A root that names a table by now was
+    created by another process since it was read: that is no error here.
+
+    Raises:
+        CorruptLogError: It has such a table.
+        KafkaStorageError: The root does not answer.
+    """
+    files = RootFiles(metadata_root, options)
+    for name in files.names(metadata_root):
+        if not name.startswith(TABLE_PREFIX):
+            continue
+        names = files.names(f"{metadata_root}/{name}/_delta_log")
+        if any(each.endswith(".json") and each[:20].strip("0") for each in names):
+            if _readable_identity(metadata_root, options) is not None:
+                return
+            raise CorruptLogError(
+                f"the metadata root {metadata_root} has the table {name} and no {META_PROPERTIES}"
+                " that names it: restore that file from a copy"
+            )
+
+
+def put_identity(
+    metadata_root: str, mine: MetadataIdentity, options: StorageOptions
+) -> MetadataIdentity:
+    """Write ``meta.properties`` unless it is there; return the identity in it.
+
+    Raises:
+        InvalidRootError: The root does not keep what is written to it.
+        KafkaStorageError: The root does not answer.
+    """
+    path = f"{metadata_root}/{META_PROPERTIES}"
+    RootFiles(metadata_root, options).write_if_absent(path, mine.encode())
+    if is_local(metadata_root):
+        flush([metadata_root])
+    found = read_identity(metadata_root, options)
+    if found is None:
+        raise InvalidRootError(f"the root {metadata_root} does not keep what is written to it")
+    return found
+
+
+def mark_removed(
+    metadata_root: str, directory_id: DirectoryId, options: StorageOptions, *, is_removed: bool
+) -> bool:
+    """Write down that a root is no voter any more, or that it may be one again; return whether that
+    stands there: a root that was emptied since is left as it is.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: Its file is not a metadata root's.
+    """
+    found = read_identity(metadata_root, options)
+    if found is None or found.directory_id != directory_id:
+        return False
+    if found.is_removed != is_removed:
+        content = replace(found, is_removed=is_removed).encode()
+        RootFiles(metadata_root, options).write(f"{metadata_root}/{META_PROPERTIES}", content)
+    return True
+
+
+def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
+    """Check that no other cluster was created at the root of one that this process has open.
+
+    Raises:
+        ClusterNotFoundError: Another one was.
+        KafkaStorageError: The root does not answer, or is away.
+    """
+    found = read_identity(metadata_root, options)
+    if found is None:
+        raise KafkaStorageError(
+            f"the metadata root {metadata_root} is away: bring its disk back and try again"
+        )
+    if found.directory_id != opened.directory_id:
+        raise ClusterNotFoundError(
+            f"the cluster {opened.cluster_id} that this process has open is gone from"
+            f" {metadata_root}, where {_other(found, opened)} was created: open it again"
+        )
+
+
+def table_gone(uri: str) -> CorruptLogError:
+    """Return the error of a metadata root that has lost its table."""
+    return CorruptLogError(
+        f"the metadata table {uri} is gone from its root: restore it from a copy if it is the only"
+        f" one, or empty the root to create another cluster; {_NEVER_RESTORED}"
+    )
+
+
+def went_back(metadata_root: str) -> ReplicaLostError:
+    """Return the error of a metadata root whose table lacks what this process has seen of it."""
+    return ReplicaLostError(
+        f"the metadata log at {metadata_root} went back behind what this process has seen: stop and"
+        f" restore it if it is the only one; {_NEVER_RESTORED}"
+    )
+
+
+def _other(found: MetadataIdentity, opened: MetadataIdentity) -> str:
+    if found.cluster_id == opened.cluster_id:
+        return "another metadata table"
+    return f"the cluster {found.cluster_id}"

@@ -1,0 +1,457 @@
+"""Catches up with the metadata log, decides, and commits: the one way to learn and change metadata.
+
+Holds the image of the process; decides nothing itself. After a conflict the decision runs again on
+the image that the winner's commit led to, so it must be pure.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    CommitConflictError,
+    HistoryExpiredError,
+    KafkaOnSparkError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.base.ids import ControllerEpoch, Offset, ReplicaUuid
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.metadata.commit_clock import CommitClock
+from kafka_on_spark.metadata.gc_pause import gc_paused
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock, MetadataLog
+from kafka_on_spark.metadata.metadata_outage import wait_for_root
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    MetadataBatch,
+    Stamp,
+    too_old_by_ms,
+)
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.snapshot import snapshot_records
+
+if TYPE_CHECKING:
+    from kafka_on_spark.metadata.reports import PartitionReport
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+HISTORY_KEPT_MS_MIN: Final = 3_600_000
+"""So much of the history is kept in any case: a running process looks back for some sessions."""
+
+SNAPSHOT_RECORDS_MIN: Final = 1000
+"""A snapshot is due when the log after the last one has as many records as the image, and at least
+these: snapshots then cost a constant share of the writes."""
+
+AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
+"""Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
+meanwhile; None: there are none."""
+
+PAUSE_MS_MIN: Final = 1.0
+PAUSE_MS_MAX: Final = 200.0
+
+
+class MetadataWatch:
+    """Is told of commits and of what is replayed, and does nothing with it. Who counts derives from
+    it, and never raises."""
+
+    def committing(self) -> AbstractContextManager[None]:
+        """Return what a commit runs in; its error says how the commit ended."""
+        return nullcontext()
+
+    def replayed(
+        self, before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
+    ) -> None:
+        """Take what was replayed since this process first read the log, with the images before and
+        after it."""
+
+
+class MetadataService:
+    """The image of one process, and its commits to the metadata log.
+
+    Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
+    `after_commit` is called after each commit; it has `maintain` called in another thread.
+    `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
+    conflicts; what keeps the log right is the conditional commit, with or without the lock.
+    `table` returns the URL of the log, for SQL. `watch` is told of commits and of what is replayed.
+
+    Attributes:
+        clock: Says the time of what this process commits and appends.
+        suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
+        read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
+            others committed since may be missing.
+    """
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        application_id: str | None = None,
+        after_commit: Callable[[], None] = lambda: None,
+        acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
+        table: Callable[[], str] = lambda: "",
+        watch: MetadataWatch | None = None,
+    ) -> None:
+        self._table = table
+        self._watch = watch or MetadataWatch()
+        self._log = metadata_log
+        self._clock = clock
+        self.clock = CommitClock(
+            clock,
+            ask_root_ms=metadata_log.root_ms,
+            newest_ms=self._newest_ms,
+            ahead_max_ms=lambda: self._image.settings().integer("clock.ahead.max.ms"),
+        )
+        self._random = random
+        self._application_id = application_id
+        self._after_commit = after_commit
+        self._acquire_lock = acquire_lock
+        self._lock = threading.RLock()
+        self._image = MetadataImage()
+        self._replayed_at_ms = self.read_at_ms = clock.monotonic_ms()
+        self._snapshot_offset = 0
+        self._snapshot_record_count = 0
+        self._results_lock = threading.Lock()
+        self._awaited: dict[str, AdminResultRecord | None] = {}
+        self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
+        self._is_closed = False
+        self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
+
+    def close(self) -> None:
+        """Refuse all later calls: nothing is read or committed any more."""
+        self._is_closed = True
+
+    def check_open(self) -> None:
+        """Check that this process has not closed the cluster.
+
+        Raises:
+            ClusterClosedError: This process has.
+        """
+        if self._is_closed:
+            raise ClusterClosedError()
+
+    def check_writable(self) -> None:
+        """Check that this process may commit, as far as that can be seen without a commit.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        self._log.check_writable()
+
+    @property
+    def log(self) -> MetadataLog:
+        """The log itself, for who changes where it is kept."""
+        return self._log
+
+    @contextmanager
+    def turn(self) -> Iterator[Stamp]:
+        """Yield the stamp of a commit that is made on the log itself, while no process that waits
+        for its turn commits."""
+        self.check_open()
+        with self._acquire_lock(None), self._lock:
+            yield self._stamp(None)
+
+    @property
+    def table(self) -> str:
+        """URL of the metadata log, a Delta table: of several voters' that of the leader."""
+        return self._table()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that this process knows."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Replay what was committed before this call; return the newest image.
+
+        Threads that call it while another one reads share the next read.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        self.check_open()
+        begun = self._reads_begun
+        with self._lock, gc_paused():
+            if self._last_read > begun:
+                return self._image
+            self._reads_begun += 1
+            began_ms = self._clock.monotonic_ms()
+            is_first = self._image.offset == 0
+            if is_first:
+                self._start_from_snapshot()
+            try:
+                batches = self._log.read(from_offset=self._image.offset)
+            except HistoryExpiredError:  # this process was away for so long
+                before, is_first = self._image, True
+                self._start_from_snapshot()
+                if self._image.offset < before.offset:
+                    self._image = before
+                    raise
+                batches = self._log.read(from_offset=self._image.offset)
+            if batches:
+                before, self._image = self._image, self._image.replay(*batches)
+                self._replayed_at_ms = self._clock.monotonic_ms()
+                self._record_results(batches)
+                if not is_first:
+                    self._watch.replayed(before, batches, self._image)
+            self._last_read, self.read_at_ms = self._reads_begun, began_ms
+            return self._image
+
+    def has_next(self) -> bool:
+        """Return whether there may be commits that this process has not replayed: one request to a
+        store, where `catch_up` sends two.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        self.check_open()
+        began_ms = self._clock.monotonic_ms()
+        has_next = self._log.has_next()
+        if not has_next:
+            self.read_at_ms = began_ms
+        return has_next
+
+    def catch_up_waiting(self) -> MetadataImage:
+        """Do as `catch_up`, and wait for a metadata root that is away, for as long as
+        `metadata.away.timeout.ms` says: a process that runs for days outlives that.
+
+        Raises: as `catch_up`.
+        """
+        timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
+        return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
+
+    @contextmanager
+    def watching(
+        self, record: AdminRequestRecord
+    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
+        """Yield a function that returns the result of a request, once this process has replayed it.
+
+        Begin before the request is in the log: an image keeps open requests, and no results.
+        """
+        with self._results_lock:
+            self._awaited[record.request] = None
+        try:
+            yield lambda: self._awaited[record.request]
+        finally:
+            with self._results_lock:
+                del self._awaited[record.request]
+
+    def _record_results(self, batches: Sequence[MetadataBatch]) -> None:
+        """Record the results in batches that were replayed, of requests that are watched."""
+        if not self._awaited:
+            return
+        results = [
+            record
+            for batch in batches
+            for record in batch.records
+            if isinstance(record, AdminResultRecord)
+        ]
+        with self._results_lock:
+            for each in results:
+                if each.request in self._awaited:
+                    self._awaited[each.request] = each
+
+    def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
+        """Return the image at `offset`; a decision is in it as a whole.
+
+        Replays the log from `after`, if that is old enough, else from the newest snapshot that is.
+        """
+        if after is not None and after.offset == offset:
+            return after
+        if after is not None and 0 < after.offset < offset:
+            return after.replay(*self._log.read(from_offset=after.offset, to_offset=offset))
+        image = self._newest_snapshot(to_offset=offset)
+        return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, as `log_end_at` does."""
+        return self._log.offset_at(time_ms)
+
+    def _start_from_snapshot(self) -> None:
+        snapshot = self._log.newest_snapshot()
+        if snapshot is None:
+            return
+        start = MetadataImage(offset=snapshot.base_offset)
+        self._image = start.replay(snapshot)
+        self._replayed_at_ms = self._clock.monotonic_ms()
+        self._snapshot_offset = self._image.offset
+        self._snapshot_record_count = len(snapshot.records)
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Commit what `decide` says of the newest image; return its response.
+
+        Raises:
+            RequestTimedOutError: Commits kept conflicting; nothing of it is committed.
+            CommitOutcomeUnknownError: The store failed. It ends a controller's term; the next
+                one reads the truth off the log.
+            ClusterClosedError: This process has closed the cluster.
+            And what `decide` raises.
+        """
+        return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
+
+    def conclude(self, reports: "Sequence[PartitionReport]", *, timeout_ms: int) -> int:
+        """Commit what `reports` and the reports that waiting processes have queued lead to;
+        return how many ISRs change.
+
+        While this process waits for the commit lock, its holder may decide on these reports with
+        its own. A report is a fact, and what follows from it is decided on the image of the
+        process that commits, so it makes no difference which process commits. The holder's word
+        is not trusted: this process decides again on the image that it reads. That leads to no
+        records if the holder has committed them, and else this process commits them.
+
+        Raises: as `submit`.
+        """
+        # In the function: a query waits for the process that plans it, which concludes nothing.
+        from kafka_on_spark.controller.conclusion import conclude, without_suspects
+        from kafka_on_spark.controller.queued_reports import decode_queued, encode_reports
+
+        mine = {report.key for report in reports}
+
+        def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
+            own = conclude(image, reports)
+            try:
+                others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
+                return conclude(image, [*reports, *others]) if others else own
+            except Exception:  # the processes that queued them decide on them, too
+                log.warning("queued reports are left to their processes", exc_info=True)
+                return own
+
+        def encoded() -> bytes:
+            suspects = self.suspects()  # another process's are others
+            return encode_reports([without_suspects(each, suspects) for each in reports])
+
+        return self._submit(decide, timeout_ms, None, encoded)
+
+    def _submit(
+        self,
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None,
+        encoded_reports: Callable[[], bytes] | None,
+    ) -> T:
+        self.check_open()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        while True:
+            with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
+                if lock.needs_refresh:
+                    self.catch_up()  # with the commits of earlier holders
+                image = self._image
+                suspects = self.suspects()
+                result = decide(replace(image, suspects=suspects) if suspects else image, lock)
+                if not result.records:
+                    return result.response
+                try:
+                    stamp = self._stamp(controller)
+                    with self._watch.committing():
+                        batch = self._log.append(
+                            result.records, stamp, expected_offset=image.offset
+                        )
+                except CommitConflictError:
+                    self.catch_up()
+                else:
+                    self._image = image.replay(batch)
+                    self._replayed_at_ms = self._clock.monotonic_ms()
+                    self._record_results([batch])
+                    lock.mark_committed()
+                    self._watch.replayed(image, [batch], self._image)
+                    break
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise RequestTimedOutError("commits to the metadata log keep conflicting")
+            self._clock.sleep_ms(next(pauses) * self._random())
+        self._after_commit()
+        return result.response
+
+    def _newest_ms(self) -> int:
+        """Return the time of the newest commit, and what has passed since this process replayed it:
+        also where nobody else commits, a process whose clock is behind does not stand still."""
+        return self._image.time_ms + self._clock.monotonic_ms() - self._replayed_at_ms
+
+    def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
+        controller_id, controller_epoch = controller or (None, None)
+        return Stamp(
+            time_ms=self.clock.now_ms(),
+            controller_id=controller_id,
+            controller_epoch=controller_epoch,
+            application_id=self._application_id,
+        )
+
+    def maintain(self) -> None:
+        """Do what is due after an answer was given: a snapshot, a checkpoint of the log.
+
+        A failure costs time only; the log has everything.
+        """
+        image = self._image
+        try:
+            if image.offset - self._snapshot_offset >= max(
+                SNAPSHOT_RECORDS_MIN, self._snapshot_record_count
+            ):
+                records = snapshot_records(image)
+                self._snapshot_offset, self._snapshot_record_count = image.offset, len(records)
+                # With the image's own time, so that an image from the snapshot has it as well.
+                stamp = replace(self._stamp(None), time_ms=image.time_ms)
+                self._log.write_snapshot(records, stamp, image.offset)
+                self._expire_history(image)
+            self._log.maintain()
+        except KafkaOnSparkError as error:
+            log.warning("no snapshot at offset %s: %s", image.offset, error)
+
+    def _expire_history(self, image: MetadataImage) -> None:
+        """Give up the history that is older than metadata.max.retention.ms says, and more than an
+        hour: running processes look back for some sessions."""
+        retention_ms = image.settings().integer("metadata.max.retention.ms")
+        root_ms = None if retention_ms < 0 else self._log.root_ms()
+        if root_ms is not None:
+            now_ms = too_old_by_ms(self._clock.now_ms(), root_ms, image.time_ms)
+            self._log.expire(now_ms - max(retention_ms, HISTORY_KEPT_MS_MIN))
+
+    def clean(self) -> int:
+        """Delete files of the metadata roots that no reader needs; return how many. After each
+        checkpoint of a root this is done in any case.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        self.check_open()
+        return self._log.clean(self.clock.now_ms())
+
+    def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets at which one begins or ends, oldest first."""
+        return self._log.read(from_offset=start, to_offset=end)
+
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log between its snapshots, the newest piece first, each with the image that it
+        continues. A search for a recent batch reads no more than it must."""
+        self.check_open()
+        end = self._image.offset
+        while end > 0:
+            before = self._newest_snapshot(to_offset=Offset(end - 1))
+            yield before, self._log.read(from_offset=before.offset, to_offset=end)
+            end = before.offset
+
+    def _newest_snapshot(self, *, to_offset: Offset) -> MetadataImage:
+        """Return the image of the newest snapshot up to an offset; an empty one without any."""
+        snapshot = self._log.newest_snapshot(to_offset=to_offset)
+        if snapshot is None:
+            return MetadataImage()
+        return MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+
+    def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return every batch of the log, oldest first; those up to `to_offset`."""
+        self.check_open()
+        return self._log.read(from_offset=Offset(0), to_offset=to_offset)

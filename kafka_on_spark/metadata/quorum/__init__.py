@@ -1,0 +1,1 @@
+"""The voters of the metadata log: votes, elections, forced generations."""

@@ -1,0 +1,495 @@
+"""The quorum's leader, as this process sees it: a table that a majority confirms.
+
+Looks come first: the leader's and as many others' as a majority needs. What they don't confirm is a
+tail that somebody left, which is ended here; or a leader that is gone, which is replaced once it
+has failed for the fetch timeout. Invariants that it keeps: Q3 and Q6 (what is committed is counted
+by the leader's epoch and mark), Q10 (a majority was seen to hold the leader's end, after the read
+began).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    QuorumUnavailableError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import QuorumEpoch
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.metadata.quorum.elections import (
+    Waiting,
+    hears_leader,
+    is_election_due,
+    is_stranded,
+    retry_backoff_ms,
+)
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.leader_view import (
+    LeaderView,
+    leader_among,
+    newest_leader,
+    view_of,
+)
+from kafka_on_spark.metadata.quorum.lookups import has_write
+from kafka_on_spark.metadata.quorum.settings import AskSettings
+from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, VoterTable
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+
+log = logging.getLogger(__name__)
+
+DISCOVERIES_MAX: Final = 8
+"""So often a table may name a newer set of voters, of whom others are to be asked."""
+
+COPIED_A_MS: Final = 20
+"""Records that the slowest voter which is waited for copies in a millisecond: a decision for many
+partitions takes its time, and one that is left out of its answer is unknown."""
+
+PAUSE_MS: Final = 50
+"""Between looks for a leader that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A leader's table as it was looked at, and who was seen to hold its log."""
+
+    table: VoterTable
+    view: LeaderView
+
+    @property
+    def is_confirmed(self) -> bool:
+        """As LeaderView says."""
+        return self.view.is_confirmed
+
+
+def led_among(seen: Mapping[VoterKey, VoterTable]) -> Led | None:
+    """Return the leader that tables show, and who of them holds its log; None: they show none, or
+    not its own table."""
+    view = leader_among(seen)
+    return None if view is None else Led(seen[view.key], view)
+
+
+def likely_voters(
+    voters: VoterSet, known: Mapping[VoterKey, VoterTable], failed: Collection[VoterKey]
+) -> list[VoterKey]:
+    """Return the leader that is known and as few other voters as may confirm it, those first that
+    have not failed; all, where none is known."""
+    key, view = newest_leader(known), leader_among(known)
+    if key is None or view is None or not voters.is_voter(key):
+        return list(voters.keys)
+    others = sorted(
+        (each for each in voters.keys if each != key),
+        key=lambda each: (each in failed, -view.held.get(each, -1)),
+    )
+    return [key, *others[: voters.majority - 1]]
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What a process remembers since it can't read from a leader, or can't commit on its table.
+
+    Attributes:
+        waiting: Since when; None: it can.
+        last_ms: When it last failed: what was long ago does not add up.
+        failed_elections: How many it has held since.
+        unwritable: Voters that took no commits.
+    """
+
+    waiting: Waiting | None = None
+    last_ms: int = 0
+    failed_elections: int = 0
+    unwritable: set[VoterKey] = field(default_factory=set)
+
+    def lasting(self, began_ms: int, timeout_ms: int) -> Waiting | None:
+        """Return what a try that began at `began_ms`, and failed, goes on with; None: there is
+        nothing, or it was long ago. Another thread may end it meanwhile."""
+        return None if began_ms - self.last_ms > timeout_ms else self.waiting
+
+    def end(self) -> None:
+        """Note that it can."""
+        self.waiting, self.failed_elections = None, 0
+        self.unwritable = set()
+
+
+class Leadership:
+    """The leader as this process sees it. Threads may share it.
+
+    `random` gives [0, 1): jitter between elections, nothing else.
+
+    Attributes:
+        led: The leader as it was last confirmed, for a decision on it; None: look first.
+        confirmed: The log that a majority was last seen to hold. It stays committed, whoever leads.
+    """
+
+    def __init__(
+        self,
+        tables: VoterTables,
+        elections: Elections,
+        clock: Clock,
+        random: Callable[[], float],
+        settings: AskSettings,
+    ) -> None:
+        self.led: Led | None = None
+        self.confirmed: LeaderView | None = None
+        self._tables = tables
+        self._elections = elections
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._reading = Trouble()
+        self._committing = Trouble()
+        self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
+
+    def deadline_ms(self, record_count: int = 0) -> int:
+        """Return until when a call that begins now waits for a leader; so many records are copied
+        meanwhile."""
+        return copying_ms(record_count) + self.now_ms() + self._settings().call_timeout_ms
+
+    def commit_timeout_ms(self, record_count: int) -> int:
+        """Return how long one voter is waited for that takes so many records."""
+        return self._settings().answer_timeout_ms + copying_ms(record_count)
+
+    def now_ms(self) -> int:
+        """Return the time of this process's own clock."""
+        return self._clock.monotonic_ms()
+
+    def confirm(self) -> Led:
+        """Return the leader, of whose end a majority was seen to hold all, after this call began.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            RootAccessDeniedError: The leader's root refuses this process, and no other voter can
+                lead, or others hear the leader.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
+            InconsistentClusterError: A log went back behind what this process has seen.
+        """
+        until_ms, known, has_elected = self.deadline_ms(), self.confirmed, False
+        while True:
+            began_ms = self.now_ms()
+            seen = self._look_around()
+            led = led_among(seen)
+            if led is not None and not led.is_confirmed:
+                led = self._end_tail()
+            if led is not None and led.is_confirmed:
+                self._reading.end()
+                _check_continues(led, known)
+                self.keep(led)
+                return led
+            last_ms = until_ms if has_elected else None
+            has_elected |= self._wait_or_elect(self._reading, seen, began_ms, until_ms, last_ms)
+
+    def confirm_writable(self) -> Led:
+        """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
+        without one. One that refuses them is replaced as after a commit.
+
+        Raises: as `confirm`, and as VoterLog.check_writable.
+        """
+        until_ms = self.deadline_ms()
+        while True:
+            began_ms, led = self.now_ms(), self.confirm()
+            try:
+                self._tables.check_writable(led.view.key)
+            except RootAccessDeniedError:
+                if not self.can_elect:
+                    raise
+                self.wait_for_commits(led.view.key, began_ms, until_ms)
+            else:
+                return led
+
+    def _look_around(self) -> dict[VoterKey, VoterTable]:
+        """Return voters' tables as they are now: those that confirm the leader, else all that
+        answer.
+
+        The list of voters that this process began with may be old: the voters that any table names
+        are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
+        voters and those of the first list are asked: they may know of newer ones.
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        tables = self._tables
+        keys = likely_voters(tables.voters, tables.newest_of_all(), tables.troubled())
+        for _ in range(DISCOVERIES_MAX):
+            for table in self._tables.each(keys, self._tables.look):
+                seen[table.key] = table
+                led = led_among(seen)
+                if led is not None and led.is_confirmed:
+                    self._tables.use(led.view.log.voters or self._tables.voters)
+                    return seen
+            asked.update(keys)
+            self._tables.learn_voters()
+            keys = [key for key in self._tables.voters.keys if key not in asked]
+            if not keys and not self._tables.voters.is_majority(seen):
+                keys = [key for key in self._tables.known if key not in asked]
+            if not keys:
+                break
+        self._tables.learn_voters(seen.values())
+        return seen
+
+    def _end_tail(self) -> Led | None:
+        """Return the leader once a majority holds its end: its writer has a commit's time for that,
+        then this process brings the others up."""
+        self._clock.sleep_ms(self._settings().commit_ms)
+        led = led_among(self._look_around())
+        if led is None or led.is_confirmed:
+            return led
+        return self.replicate(led.table)
+
+    def replicate(self, leader: VoterTable) -> Led:
+        """Have voters follow a leader, whose table is as of now, until a majority does; return who
+        was seen to hold its log. The others are brought up after the answer.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+        """
+        view = view_of(leader)
+        assert view is not None, leader
+        assert view.log.voters is not None, leader
+        self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
+        others = [key for key in self._tables.voters.keys if key != leader.key]
+        if not view.is_confirmed:
+            newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
+            timeout_ms = self.commit_timeout_ms(newest)
+            ask = partial(follow, self._tables, leader)
+            for table in self._tables.each(others, ask, timeout_ms=timeout_ms):
+                view = view.seen(table)
+                if view.is_confirmed:
+                    break
+        return Led(leader, view)
+
+    def keep(self, led: Led) -> None:
+        """Keep a leader that a majority has confirmed; what failed on one before it is over."""
+        self.led = led
+        waiting = self._committing.waiting
+        if waiting is not None and waiting.epoch < led.view.epoch:
+            self._committing.end()
+        known = self.confirmed
+        if known is None or led.view.log.end_offset >= known.log.end_offset:
+            self.confirmed = led.view
+
+    # Where the leader fails.
+
+    def committed(self) -> None:
+        """Note that a commit of this process was taken."""
+        self._committing.end()
+
+    def commit_failed(self, leader: VoterKey, epoch: QuorumEpoch, began_ms: int) -> None:
+        """Note that the leader of an epoch took no commit of a try that began at `began_ms`: the
+        time until it is replaced goes on while it is looked at; unless it was replaced by now."""
+        self._committing.unwritable.add(leader)
+        if self._failed(self._committing, began_ms, self.now_ms()).epoch > epoch:
+            self._committing.end()
+
+    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
+        """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
+        it once that lasts.
+
+        Raises:
+            RootAccessDeniedError: The leader's root refuses this process, and others hear the
+                leader, or no other voter can lead.
+            QuorumUnavailableError: The time is up, or no majority answers.
+        """
+        self._committing.unwritable.add(leader)
+        keys = self._tables.voters.keys
+        self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
+
+    @property
+    def can_elect(self) -> bool:
+        """Whether another voter could lead: not where there is only one."""
+        return len(self._tables.voters.voters) > 1
+
+    def _wait_or_elect(
+        self,
+        trouble: Trouble,
+        answered: Iterable[VoterKey],
+        began_ms: int,
+        until_ms: int,
+        elects_until_ms: int | None,
+    ) -> bool:
+        """Wait a moment after a try that failed, which began at `began_ms`; elect a leader once
+        tries, one after the other, have failed for the fetch timeout. Return whether it was tried.
+
+        `elects_until_ms`: until when an election that is due is held; None: at any time, since one
+        try may take longer than its call.
+        """
+        now_ms, heard = self.now_ms(), {*answered}
+        timeout_ms = self._settings().fetch_timeout_ms
+        waiting = self._failed(trouble, began_ms, now_ms)
+        denial = self._denial(trouble)
+        tables = self._tables.newest_of_all().values()
+        if denial is not None and any(hears_leader(each, waiting) for each in tables):
+            trouble.end()
+            raise denial
+        is_heard = self._tables.voters.is_majority(heard)
+        is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
+        if is_due:
+            is_over = elects_until_ms is not None and now_ms >= elects_until_ms
+        else:
+            is_over = began_ms >= until_ms
+        if is_over or not (is_heard or self._may_be_heard(heard)):
+            raise denial or self._unavailable()
+        if is_due:
+            self._elect(trouble, waiting, until_ms)
+        else:
+            left_ms = waiting.since_ms + timeout_ms - now_ms
+            self._clock.sleep_ms(min(PAUSE_MS, left_ms) if left_ms > 0 else PAUSE_MS)
+        return is_due
+
+    def _may_be_heard(self, answered: Collection[VoterKey]) -> bool:
+        """Return whether a majority may answer yet: who has not failed is slow, and goes on with
+        what it was asked. A process that opens a large log, or has no processor, takes longer than
+        it waits for an answer."""
+        voters = self._tables.voters
+        return voters.is_majority(
+            [key for key in voters.keys if key in answered or key not in self._tables.failures]
+        )
+
+    def _denial(self, trouble: Trouble) -> RootAccessDeniedError | None:
+        """Return how the leader's root refuses what this process tries; None: it does not."""
+        leader = newest_leader(self._tables.newest_of_all())
+        tables = self._tables
+        refusals = tables.denied if trouble is self._committing else tables.failures
+        found = None if leader is None else refusals.get(leader)
+        return found if isinstance(found, RootAccessDeniedError) else None
+
+    def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
+        denied = self._tables.denied
+        unwritable = trouble.unwritable | self._committing.unwritable | denied.keys()
+        try:
+            candidacy = self._elections.ask(waiting, unwritable)
+        except QuorumUnavailableError as unavailable:
+            voters, failures = self._tables.voters, self._tables.failures
+            able = [key for key in voters.keys if key not in denied and key not in failures]
+            is_slow = self.now_ms() < until_ms and voters.is_majority(able)
+            denial = self._denial(trouble)
+            if not is_slow and (denial is not None or not unwritable):
+                raise denial or unavailable from None
+            # Nobody else can stand: they may take commits again; or who did not answer is slow.
+            trouble.unwritable, self._committing.unwritable = set(), set()
+            denied.clear()
+            self._back_off(trouble)
+            return
+        if candidacy is None:
+            trouble.waiting = self._waiting(self._clock.monotonic_ms())
+        elif self._elections.elect(candidacy) is not None:
+            self._reading.end()
+            self._committing.end()
+        else:
+            if candidacy.key in self._tables.failures:
+                trouble.unwritable.add(candidacy.key)
+            self._back_off(trouble)
+
+    def _back_off(self, trouble: Trouble) -> None:
+        trouble.failed_elections += 1
+        most_ms = self._settings().election_backoff_max_ms
+        pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
+        self._clock.sleep_ms(pause_ms)
+
+    def _failed(self, trouble: Trouble, began_ms: int, now_ms: int) -> Waiting:
+        """Note that a try failed, which began at `began_ms`; return since when tries have failed,
+        one after the other. Looks and commits add up: they ask the same leader."""
+        timeout_ms = self._settings().fetch_timeout_ms
+        waiting = trouble.lasting(began_ms, timeout_ms)
+        if waiting is None:
+            others = (self._reading, self._committing)
+            lasting = (each.lasting(began_ms, timeout_ms) for each in others)
+            waiting = next((each for each in lasting if each is not None), None)
+            waiting = waiting or self._waiting(self._failing_since(began_ms, now_ms))
+            trouble.waiting = waiting
+        trouble.last_ms = self.now_ms()
+        return waiting
+
+    def _failing_since(self, began_ms: int, now_ms: int) -> int:
+        """Return since when the leader fails, whose first try that failed began at `began_ms`: a
+        root that hangs fails as long as it was waited for.
+
+        No more than that is counted, and half of the fetch timeout at most: a process that was
+        frozen in its try has not waited, and voters are watched for signs of the leader.
+        """
+        settings = self._settings()
+        most_ms = min(settings.answer_timeout_ms, settings.fetch_timeout_ms // 2)
+        return max(began_ms, now_ms - most_ms)
+
+    def _waiting(self, since_ms: int) -> Waiting:
+        """Begin to wait, and look where each voter's log ends now: what this process has seen of
+        it may be old, and then a batch of long ago would pass for one that was taken since. Voters
+        that hang are not waited for once more."""
+        tables = self._tables
+        keys = [key for key in tables.voters.keys if self.can_elect and not tables.hangs(key)]
+        ends = {table.key: table.log.end_offset for table in tables.each(keys, tables.look)}
+        epochs = (epoch for each in tables.newest_of_all().values() for _, epoch in each.leaders)
+        return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
+
+    def _unavailable(self) -> KafkaOnSparkError:
+        voters, failures = self._tables.voters, dict(self._tables.failures)
+        why = [f"{key}: {failures[key].message}" for key in voters.keys if key in failures]
+        if len(voters.voters) == 1 and why:
+            return as_met_alone(failures[voters.keys[0]])
+        return QuorumUnavailableError(
+            f"no majority of the {len(voters.voters)} voters of the metadata quorum answers and"
+            f" agrees on a leader ({'; '.join(why) or 'all answer'}): make more of their roots"
+            " reachable, or try again"
+        )
+
+    def rescue_stranded(self) -> None:
+        """Have the leader elected again where a voter stays above its epoch without a leader, since
+        a candidate died: else that voter is lost to the quorum, and nobody says so."""
+        led, now_ms = self.led, self._clock.monotonic_ms()
+        if led is None:
+            return
+        tables = self._tables.newest_of_all().values()
+        stranded = [table for table in tables if is_stranded(table, led.table)]
+        terms = [(table.key, table.quorum_epoch) for table in stranded]
+        self._stranded = {term: self._stranded.get(term, now_ms) for term in terms}
+        due_ms = now_ms - self._settings().fetch_timeout_ms
+        due = [term for term, since_ms in self._stranded.items() if since_ms <= due_ms]
+        leader = self._still_stranding(led, due) if due else None
+        if leader is not None:
+            self.led = None
+            self._elections.elect_again(leader)
+
+    def _still_stranding(
+        self, led: Led, terms: Collection[tuple[VoterKey, QuorumEpoch]]
+    ) -> VoterTable | None:
+        """Return the leader's table if it still leads, and a voter still is where it was stranded;
+        None: others took that voter back, or do so, or elected another leader."""
+        for leader in self._tables.each([led.view.key], self._tables.look):
+            if leader.quorum_epoch == led.view.epoch:
+                for table in self._tables.each({key for key, _ in terms}, self._tables.look):
+                    if (table.key, table.quorum_epoch) in terms and is_stranded(table, leader):
+                        return leader
+        return None
+
+
+def copying_ms(record_count: int) -> int:
+    """Return how long a voter may take to copy so many records, beyond its answer."""
+    return record_count // COPIED_A_MS
+
+
+def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return the error of the only voter as its user meets it: where a log went back that no other
+    voter has, nothing may go on."""
+    if isinstance(error, ReplicaLostError):
+        return InconsistentClusterError(error.message)
+    return error
+
+
+def _check_continues(led: Led, known: LeaderView | None) -> None:
+    """Check a confirmed log against what was confirmed before it was looked at.
+
+    Raises:
+        InconsistentClusterError: It lacks some of that.
+    """
+    newest = known.log.batches[-1] if known is not None and known.log.batches else None
+    if newest is not None and not has_write(led.view.log, newest):
+        raise InconsistentClusterError(
+            f"the metadata log of voter {led.view.key} went back behind {newest.end_offset}, which"
+            " this process has seen committed: a voter was restored from a copy, then stop, and"
+            " remove it; or the quorum was forced to go on without that, then begin anew",
+            epoch=led.view.epoch,
+        )

@@ -1,0 +1,373 @@
+"""Adapts the voters' tables to the MetadataLog port: services see one log that is committed.
+
+An image is made of committed batches only (Q6): each read is confirmed by a majority, and ends
+where that holds the leader's log. Once committed, a batch is read from any voter that has it.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from kafka_on_spark.base.errors import (
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    ProtocolError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.generations import check_forced_once, check_not_given_up
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView
+from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
+from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
+from kafka_on_spark.metadata.quorum.ports import UNREADABLE, OpenVoterLog, SideBySide, VoterLog
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog
+from kafka_on_spark.metadata.quorum.settings import AskSettings, QuorumSettings
+from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
+from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+from kafka_on_spark.metadata.quorum.writer import Writer
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def newest_snapshot(
+    raft_log: RaftLog,
+    found: Iterable[tuple[VoterLog, Collection[OffsetAndEpoch]]],
+    to_offset: Offset,
+) -> MetadataBatch | None:
+    """Return the newest readable snapshot of `raft_log` that ends at `to_offset` or before, if any.
+
+    `found`: where the snapshots on each root end; of those that end at one place, the first is
+    read.
+    """
+    of_log = [
+        (end, voter)
+        for voter, ends in found
+        for end in ends
+        if end.offset <= to_offset and is_snapshot_of(raft_log, end)
+    ]
+    for end, voter in sorted(of_log, key=lambda each: each[0], reverse=True):
+        try:
+            return voter.read_snapshot(end)
+        except UNREADABLE as error:
+            log.warning("the snapshot up to %s is passed over: %s", end.offset, error)
+    return None
+
+
+class QuorumLog:
+    """The metadata log of a quorum, of one voter or several. Threads may share it.
+
+    `random` gives [0, 1): jitter, nothing else. `new_id` returns an id that nobody else makes.
+
+    Attributes:
+        tables: The voters' tables, as this process sees them.
+        elections: Elections that this process holds.
+        settings: Says how patient it is, once it knows what the cluster's settings say.
+        changes: Changes of the voters that it makes.
+    """
+
+    def __init__(
+        self,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        new_id: Callable[[], str],
+        settings: QuorumSettings,
+    ) -> None:
+        self.tables = VoterTables(
+            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
+        )
+        self.settings: AskSettings = lambda: settings
+        self.elections = Elections(
+            self.tables, clock, new_id, lambda: self.settings().election_timeout_ms
+        )
+        self._leadership = Leadership(
+            self.tables, self.elections, clock, random, lambda: self.settings()
+        )
+        self._writer = Writer(self.tables, self._leadership, new_id)
+        self.changes = VoterChanges(self.tables, self._leadership, self.elections, self._writer)
+        self._read_end: Offset | None = None
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the committed batches from `from_offset` on, oldest first; up to `to_offset`.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter, or of each
+                that has the batches.
+            InconsistentClusterError: The log ends before `from_offset`, one log contradicts
+                another, or the cluster was forced since.
+        """
+        known = self._leadership.confirmed
+        if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
+            return self._batches(known, from_offset, to_offset)  # it stays as it is
+        view = self._confirmed()
+        end = view.log.end_offset
+        if from_offset > end:
+            raise InconsistentClusterError(
+                f"the metadata log is committed up to {end}, but this process has seen"
+                f" {from_offset}: it went back; stop, and restore it"
+            )
+        batches = self._batches(view, from_offset, end if to_offset is None else to_offset)
+        if to_offset is None:
+            self._read_end = end  # only now: what could not be read is still to be waited for
+        return batches
+
+    def _confirmed(self) -> LeaderView:
+        """Return the leader as a majority has just confirmed it.
+
+        Raises: as `read`.
+        """
+        view, tables = self._leadership.confirm().view, self.tables
+        known = (tables.newest(key) for key in tables.known)
+        seen = [each for each in known if each is not None]
+        check_not_given_up(view.epoch, seen)
+        check_forced_once(seen)
+        return view
+
+    def has_next(self) -> bool:
+        """Return whether there may be a commit after the newest that was read: one look at the
+        leader's table. Where that fails, `read` says why.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
+        """
+        known = self._leadership.confirmed
+        table = None if known is None else self.tables.newest(known.key)
+        if table is None or table.log.end_offset != self._read_end:
+            return True
+        try:
+            return not self.tables.log_of(table.key).is_newest(table)
+        except UNREADABLE:
+            if len(self.tables.voters.voters) > 1:
+                return True
+            raise
+
+    def _batches(self, view: LeaderView, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return batches that are committed; one that goes on beyond `end` is left out."""
+        border = view.log.border_before(end)
+        if border <= start:
+            return []
+        holders = [key for key, held in view.held.items() if held >= border and key != view.key]
+        return self._of_first(
+            (view.key, *holders), lambda each: each.read(from_offset=start, to_offset=border)
+        )
+
+    def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
+        """Return what the first voter that answers says; those that hang are asked last.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        """
+        first: ProtocolError | None = None
+        for key in sorted(keys, key=self.tables.hangs):  # one that hangs holds its table's lock
+            try:
+                return ask(self.tables.log_of(key))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                first = first or error
+        assert first is not None, keys
+        raise self._as_met(first)
+
+    def _well(self) -> list[VoterKey]:
+        """Return the voters that neither fail nor hang: each that does would hold up what is done
+        on one after the other. All of them, if there are none."""
+        keys, troubled = self.tables.voters.keys, self.tables.troubled()
+        return [key for key in keys if key not in troubled] or list(keys)
+
+    def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
+        """Return what voters say that answer; they are asked one after the other.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        """
+        answers: list[T] = []
+        errors: list[ProtocolError] = []
+        for key in keys:
+            try:
+                answers.append(ask(self.tables.log_of(key)))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                self.tables.failures[key] = error
+                errors.append(error)
+        if errors and not answers:
+            raise self._as_met(errors[0])
+        return answers
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, as `log_end_at` does.
+
+        Raises: as `read`.
+        """
+        led = self._leadership.confirm()
+        found = self._of_first((led.view.key,), lambda each: each.offset_at(time_ms))
+        return min(found, led.view.log.end_offset)
+
+    def root_ms(self) -> int | None:
+        """Return the time of the leader's root; None: it tells none now, or nobody leads."""
+        leader = self.leader
+        return None if leader is None else self.tables.root_ms(leader)
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        """Append a batch if the log still ends at `expected_offset`; return it once committed.
+
+        Raises: as Writer.append.
+        """
+        assert records, "an empty batch would be a version without a decision"
+        return self._writer.append(records, stamp, expected_offset)
+
+    @property
+    def leader(self) -> VoterKey | None:
+        """The voter that led when a majority last confirmed it; None: no voter was asked as yet."""
+        known = self._leadership.confirmed
+        return None if known is None else known.key
+
+    def describe(self) -> QuorumDescription:
+        """Return who leads, and how far each voter is, all of them asked anew.
+
+        Raises: as `read`.
+        """
+        view = self._leadership.confirm().view
+        keys = self.tables.voters.keys
+        seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
+        failures = dict(self.tables.failures)  # voters' threads change it
+        problems = {key: error.message for key, error in failures.items() if key not in seen}
+        return describe(view, seen, problems)
+
+    def last_seen(self) -> QuorumDescription | None:
+        """Return the same by what this process has last seen, and ask nobody: no root can hold it
+        up. None: it has asked nobody as yet."""
+        view, tables = self._leadership.confirmed, self.tables
+        if view is None:
+            return None
+        failures = dict(tables.failures)
+        problems = {
+            key: failures[key].message if key in failures else "calls to it hang"
+            for key in tables.troubled()
+        }
+        return describe(view, tables.newest_of_all(), problems)
+
+    def maintain(self) -> None:
+        """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
+        which waits for no voter's checkpoint.
+
+        Raises:
+            KafkaOnSparkError: No voter answers, which costs time only.
+        """
+        try:
+            self._leadership.rescue_stranded()
+        finally:
+            if any(self._of_all(self._well(), lambda each: each.maintain())):
+                self._leadership.led = None  # the next decision is put at a later version
+
+    def expire(self, before_ms: int) -> None:
+        """Give up the oldest records of the history on each voter that answers.
+
+        Raises: as `_of_all`.
+        """
+        if any(self._of_all(self._well(), lambda each: each.expire(before_ms))):
+            self._leadership.led = None  # the next decision is put at a later version
+
+    def clean(self, now_ms: int) -> int:
+        """Delete what no reader needs, on each voter that answers; return how many files.
+
+        Raises: as `_of_all`.
+        """
+        return sum(self._of_all(self._well(), lambda each: each.clean(now_ms)))
+
+    def check_writable(self) -> None:
+        """Check that this process may append: to the leader's root, and a majority's.
+
+        Raises:
+            RootAccessDeniedError: It may not, also with all voters there; or the leader's root
+                refuses it, and takes commits of others.
+            And what voters that are away raise, with which it may.
+        """
+        led = self._leadership.confirm_writable()
+        voters, granted = self.tables.voters, {led.view.key}
+        failures_met: dict[VoterKey, ProtocolError] = {}
+        held, failures = led.view.held, self.tables.failures
+        # Voters that have just confirmed the leader answer; others may hang.
+        for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
+            if voters.is_majority(granted):
+                return
+            try:
+                self.tables.check_writable(key)
+                granted.add(key)
+            except UNREADABLE as error:
+                failures_met[key] = error
+        if failures_met and not voters.is_majority(granted):
+            raise _outcome_of(failures_met, voters)
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot on any voter that answers, as a batch that ends at
+        its end offset; the newest of those up to `to_offset`. Only those of the committed log
+        count.
+
+        Their names are asked for, and one is read: of those that end at one place, the leader's.
+        Voters that are slower than the leader and a majority are not waited for.
+
+        Raises: as `read`.
+        """
+        view = self._confirmed()
+        bound = view.log.end_offset if to_offset is None else to_offset
+        voters = self.tables.voters
+        found: dict[VoterKey, list[OffsetAndEpoch]] = {}
+        for key, ends in self.tables.each(
+            voters.keys, lambda key: (key, self.tables.log_of(key).snapshots())
+        ):
+            found[key] = ends
+            if view.key in found and voters.is_majority(found):
+                break
+        if not found:
+            raise self._unavailable()
+        leader_first = sorted(found, key=lambda key: key != view.key)
+        logs = ((self.tables.log_of(key), found[key]) for key in leader_first)
+        return newest_snapshot(view.log, logs, bound)
+
+    def _as_met(self, error: ProtocolError) -> KafkaOnSparkError:
+        """Return the error of a voter: what one of several lost, others may have, and nothing need
+        stop for it."""
+        return as_met_alone(error) if len(self.tables.voters.voters) == 1 else error
+
+    def _unavailable(self) -> KafkaOnSparkError:
+        for key in self.tables.voters.keys:
+            failure = self.tables.failures.get(key)
+            if failure is not None:
+                return as_met_alone(failure)
+        return QuorumUnavailableError("no voter of the metadata quorum answers in time: try again")
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, which is committed, on each
+        voter that takes them: any of them may be left alone one day, and opened. A voter that does
+        not hold that end gets none: it may be left alone before it does.
+
+        Raises: as `read`, and as `_of_all`.
+        """
+        led = self._leadership.confirm()
+        end = OffsetAndEpoch(end_offset, led.view.log.epoch_before(end_offset))
+        others = [key for key in self.tables.voters.keys if key != led.view.key]
+        up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
+        holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
+        self._of_all(holders, lambda each: each.write_snapshot(records, stamp, end))
+
+
+def _outcome_of(failures: Mapping[VoterKey, ProtocolError], voters: VoterSet) -> ProtocolError:
+    """Return what to tell of voters that can't be written to: of a voter that is away, if those
+    that do not deny are a majority, so that waiting helps."""
+    denied = {key for key, each in failures.items() if isinstance(each, RootAccessDeniedError)}
+    is_passing = voters.is_majority(set(voters.keys) - denied)
+    return next(each for key, each in failures.items() if (key in denied) is not is_passing)

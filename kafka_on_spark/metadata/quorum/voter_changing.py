@@ -1,0 +1,291 @@
+"""Changes who votes and who leads: adds and removes voters, one at a time, transfers leadership.
+
+What may be changed is decided in `metadata/quorum/voter_changes`. A change is a decision like any
+other, on a log that is committed to its end, so the next one waits for it by itself.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    QuorumUnavailableError,
+    VoterNotFoundError,
+)
+from kafka_on_spark.base.ids import NodeId
+from kafka_on_spark.metadata.quorum.elections import Candidacy, best_log, is_stranded, next_epoch
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.following import write_once
+from kafka_on_spark.metadata.quorum.generations import check_not_given_up
+from kafka_on_spark.metadata.quorum.leader_view import LeaderView
+from kafka_on_spark.metadata.quorum.leadership import Leadership, Led
+from kafka_on_spark.metadata.quorum.voter_changes import (
+    add_voter,
+    next_node_id,
+    remove_voter,
+    with_new_voter,
+)
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+from kafka_on_spark.metadata.quorum.writer import Writer
+from kafka_on_spark.metadata.records import Stamp, VotersRecord
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OTHERS_WERE_QUICKER: Final = (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    QuorumUnavailableError,
+)
+"""Why a change is decided anew."""
+
+TRIES_MAX: Final = 16
+"""How often a change is decided anew, since others decided, or another voter came to lead."""
+
+UNAVAILABLE_MAX: Final = 3
+"""How often it is decided anew since voters don't answer, or are behind."""
+
+
+class VoterChanges:
+    """Changes of the voters that this process makes. Threads may share it."""
+
+    def __init__(
+        self, tables: VoterTables, leadership: Leadership, elections: Elections, writer: Writer
+    ) -> None:
+        self._tables = tables
+        self._leadership = leadership
+        self._elections = elections
+        self._writer = writer
+
+    def next_node_id(self) -> NodeId:
+        """Return the id that a new voter is to have.
+
+        Raises: as Leadership.confirm.
+        """
+        return next_node_id(self._leadership.confirm().view.log)
+
+    def root_of(self, key: VoterKey) -> str | None:
+        """Return the root that the log registers for a voter or a former one; None: it has none.
+
+        Raises: as Leadership.confirm.
+        """
+        return self._leadership.confirm().view.log.root_of(key)
+
+    def check_new(self, voter: Voter) -> VoterSet:
+        """Return the set that a voter would be in; nothing is changed.
+
+        Raises: as `with_new_voter`, and as Leadership.confirm.
+        """
+        return with_new_voter(self._leadership.confirm().view, voter)
+
+    def check_removal(self, key: VoterKey) -> VoterSet:
+        """Return the set without a voter, be it the leader; nothing is changed.
+
+        Raises: as `VoterSet.without_voter`, and as Leadership.confirm.
+        """
+        return _voters(self._leadership.confirm()).without_voter(key)
+
+    def check_election(self, to: VoterKey | None) -> VoterKey:
+        """Return who would lead; nothing is changed.
+
+        Raises: as `elect`, but for what only the election shows.
+        """
+        return self._candidate(self._leadership.confirm(), to)
+
+    def bring_up(self, voter: Voter) -> None:
+        """Have a root that is no voter as yet follow the leader, for as long as that takes.
+
+        Raises: as `follow`, and as Leadership.confirm.
+        """
+        self._tables.know(voter)
+        self._decided(lambda led: self._follow(led.table, voter.key))
+
+    def add(self, voter: Voter, stamp: Stamp) -> VoterSet:
+        """Add a voter, once it has caught up and taken a commit; return the set that it is in.
+
+        Raises:
+            DuplicateVoterError: A voter of that id is there.
+            QuorumUnavailableError: It does not catch up, or no majority of the voters answers.
+            CommitOutcomeUnknownError: It may be added, or come to be.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+        """
+        self._tables.know(voter)
+
+        def added(led: Led) -> VoterSet:
+            with_new_voter(led.view, voter)
+            self._follow(led.table, voter.key)
+            newest = self._leadership.confirm()  # what others decided while it was copied
+            with_new_voter(newest.view, voter)
+            table = self._written_to(newest.table, voter.key)
+            return self._put(newest, add_voter(newest.view, voter, table), stamp, f"{voter} added")
+
+        return self._decided(added)
+
+    def _follow(self, leader: VoterTable, key: VoterKey) -> None:
+        """Have a root follow the leader.
+
+        Raises: as `follow`.
+            QuorumUnavailableError: It does not, as yet.
+        """
+        try:
+            with _without_consequence(key):
+                follow(self._tables, leader, key)
+        except FencedLeaderEpochError:
+            root = self._tables.look(key)
+            check_not_given_up(leader.quorum_epoch, [root])
+            if not is_stranded(root, leader):
+                raise  # another leads by now
+            # It stood in vain before, be it a voter or a former one: the leader takes it back.
+            self._leadership.led = None
+            self._elections.elect_again(leader, root)
+            raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
+
+    def _written_to(self, leader: VoterTable, key: VoterKey) -> VoterTable:
+        """Return a follower's table after a commit that changes nothing."""
+        with _without_consequence(key):
+            follower = self._tables.look(key)
+            return self._tables.commit(follower, write_once(follower, leader))
+
+    def remove(self, key: VoterKey, stamp: Stamp) -> VoterSet:
+        """Remove a voter; of the leader, another is elected first. Return the set that is left.
+
+        Raises:
+            VoterNotFoundError: It is no voter, or the only one.
+            QuorumUnavailableError: No majority of the voters answers, or no other can lead.
+            CommitOutcomeUnknownError: It may be removed, or come to be.
+        """
+
+        def removed(led: Led) -> VoterSet:
+            voters = _voters(led)
+            voter = voters.voter_of(key.node_id)
+            voters.without_voter(key)
+            if led.view.key == key:
+                self._elect(led, self._best(led, but=key))
+                led = self._leadership.confirm()
+            if led.view.key == key:
+                raise CommitConflictError("it came to lead again")
+            view = self._held_without(led, key)
+            return self._put(led, remove_voter(view, key), stamp, f"{voter} removed")
+
+        return self._decided(removed)
+
+    def _held_without(self, led: Led, key: VoterKey) -> LeaderView:
+        """Return who holds the leader's log of those that are left without a voter, all of them
+        asked."""
+        view = led.view
+        others = [each for each in _voters(led).keys if each not in (key, view.key)]
+        for table in self._tables.each(others, partial(follow, self._tables, led.table)):
+            view = view.seen(table)
+        return view
+
+    def elect(self, to: VoterKey | None) -> VoterKey:
+        """Have a voter lead, or, of those with the best log, the one of the lowest id; return it.
+
+        Raises:
+            VoterNotFoundError: It is no voter.
+            QuorumUnavailableError: It gets no majority of votes: it, or the others, don't answer.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+        """
+
+        def elected(led: Led) -> VoterKey:
+            key = self._candidate(led, to)
+            if key != led.view.key:
+                self._elect(led, key)
+                self._leadership.confirm()  # a majority has its first batch
+            return key
+
+        return self._decided(elected)
+
+    def _candidate(self, led: Led, to: VoterKey | None) -> VoterKey:
+        key = self._best(led) if to is None else to
+        if not _voters(led).is_voter(key):
+            raise VoterNotFoundError(
+                f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
+            )
+        return key
+
+    def _best(self, led: Led, but: VoterKey | None = None) -> VoterKey:
+        """Return the voter that answers and has the best log, of those but one."""
+        keys = [key for key in _voters(led).keys if key != but]
+        tables = list(self._tables.each(keys, self._tables.look))
+        if not tables:
+            raise QuorumUnavailableError(
+                f"no other voter than {but} answers, and so none can lead: make one reachable"
+            )
+        return best_log(tables).key
+
+    def _elect(self, led: Led, key: VoterKey) -> None:
+        """Have another voter than the leader elected.
+
+        Raises:
+            QuorumUnavailableError: It was not, as yet.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+        """
+        self._follow(led.table, key)
+        seen = [led.table, *self._tables.newest_of_all().values()]
+        self._leadership.led = None
+        if self._elections.elect(Candidacy(key, next_epoch(seen))) is not None:
+            return
+        failure = self._tables.failures.get(key)
+        if failure is not None:
+            raise KafkaStorageError(f"voter {key} can't lead: {failure.message}") from failure
+        raise QuorumUnavailableError(f"voter {key} got no majority of votes: try again")
+
+    def _put(self, led: Led, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
+        record = voters_record(voters, cause)
+        self._writer.append((record,), stamp, led.table.log.end_offset, voters)
+        log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
+        return voters
+
+    def _decided(self, decide: Callable[[Led], T]) -> T:
+        """Return what `decide` comes to on a confirmed leader; it is asked again where others were
+        quicker.
+
+        Raises: as `decide`.
+        """
+        for tries in range(TRIES_MAX):
+            led = self._leadership.confirm()
+            try:
+                return decide(led)
+            except OTHERS_WERE_QUICKER as error:
+                log.info("a change of voters is decided again: %s", error)
+                last = error
+                if isinstance(error, QuorumUnavailableError) and tries >= UNAVAILABLE_MAX:
+                    break
+        raise QuorumUnavailableError(f"the voters were not changed: {last}; try again") from last
+
+
+def voters_record(voters: VoterSet, cause: str) -> VotersRecord:
+    """Return the record that puts `voters` into force."""
+    return VotersRecord(voters=tuple(map(str, voters.voters)), cause=f"{cause} by request")
+
+
+@contextmanager
+def _without_consequence(key: VoterKey) -> Iterator[None]:
+    """Report a commit on a follower's table that may stand or not as a root that fails: nothing is
+    decided by it.
+
+    Raises:
+        KafkaStorageError: It is unknown whether it stands.
+    """
+    try:
+        yield
+    except CommitOutcomeUnknownError as error:
+        raise KafkaStorageError(f"the root of voter {key} fails: {error.message}") from error
+
+
+def _voters(led: Led) -> VoterSet:
+    voters = led.view.log.voters
+    assert voters is not None, "who leads has counted its voters"
+    return voters

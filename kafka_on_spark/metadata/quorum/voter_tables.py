@@ -1,0 +1,443 @@
+"""Keeps the newest table of each voter that this process has seen, and asks several at once.
+
+A voter that can't be asked is left out of the answers: it counts for nothing. Why is kept, for
+people. One error ends everything: a log that contradicts another (InconsistentClusterError).
+"""
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, TypeVar, cast
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.metadata.quorum.elections import newest_voters
+from kafka_on_spark.metadata.quorum.following import adopt, fetch
+from kafka_on_spark.metadata.quorum.ports import (
+    UNREADABLE,
+    OpenVoterLog,
+    SideBySide,
+    VoterCall,
+    VoterLog,
+)
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.records import MetadataBatch
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Ask = Callable[[VoterKey], T | None]
+
+SLOW_CALLS_MAX: Final = 2
+"""A voter that has so many calls under way for longer than an answer waits for it is asked no more
+until one of them ends: a root that hangs for hours piles up nothing."""
+
+LEFT_CALLS_MAX: Final = 4
+"""The same for calls that were left behind, however short a time ago: each decision may leave one,
+and so many are left long before the first of them is slow."""
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call on a voter, from the moment that it is to be made.
+
+    Attributes:
+        key: The voter.
+        began_ms: When it was to be made, by this process's own clock.
+        is_left: Nobody waits for it any more.
+    """
+
+    key: VoterKey
+    began_ms: int
+    is_left: bool = False
+
+
+class VoterTables:
+    """The voters' logs, and what was seen of them. Threads share it.
+
+    Attributes:
+        voters: The newest set that a leader's log has shown.
+        failures: Why a voter did not answer last; who answered is not in it.
+        denied: How a voter's root refuses writes of this process, until it takes one.
+    """
+
+    def __init__(
+        self,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
+        *,
+        clock: Clock,
+        timeout_ms: int,
+    ) -> None:
+        self.voters = voters
+        self._known = {each.key: each for each in voters.voters}
+        self.failures: dict[VoterKey, KafkaOnSparkError] = {}
+        self.denied: dict[VoterKey, RootAccessDeniedError] = {}
+        self._open_log = open_log
+        self._side_by_side = side_by_side
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._logs: dict[VoterKey, VoterLog] = {}
+        self._newest: dict[VoterKey, VoterTable] = {}
+        self._clock = clock
+        self._under_way: defaultdict[VoterKey, set[_Call]] = defaultdict(set)
+
+    def use(self, voters: VoterSet) -> None:
+        """Ask these voters from now on. Calls to former ones may still be under way."""
+        if voters != self.voters:
+            with self._lock:
+                self._known |= {each.key: each for each in voters.voters}
+            self.voters = voters
+
+    @property
+    def known(self) -> tuple[VoterKey, ...]:
+        """All that this process has heard of: voters, former ones, and roots that may be some."""
+        with self._lock:
+            return tuple(self._known)
+
+    def know(self, voter: Voter) -> None:
+        """Have a root be asked for by its key, that is no voter as yet."""
+        with self._lock:
+            self._known[voter.key] = voter
+
+    def log_of(self, key: VoterKey) -> VoterLog:
+        """Return a voter's log; a former one's, too.
+
+        Raises:
+            ReplicaLostError: The root has another directory now.
+            KafkaStorageError: It does not answer.
+        """
+        with self._lock:
+            found, voter = self._logs.get(key), self._known[key]
+        if found is None:
+            opened = self._open_log(voter)  # without the lock: its root may hang
+            with self._lock:
+                found = self._logs.setdefault(key, opened)
+        return found
+
+    def newest(self, key: VoterKey) -> VoterTable | None:
+        """Return a voter's newest table, as this process has seen it."""
+        return self._newest.get(key)
+
+    def newest_of_all(self) -> dict[VoterKey, VoterTable]:
+        """Return the newest table of each voter that this process has seen."""
+        with self._lock:
+            return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
+
+    def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
+        """Ask the voters from now on that the best log names which this process has seen, or which
+        has just answered: what only a root that is away says may have been cut since."""
+        with self._lock:
+            found = newest_voters(self._newest.values() if answered is None else answered)
+        if found is not None:
+            self.use(found)
+
+    def load(self, key: VoterKey) -> VoterTable:
+        """Return a voter's table, read anew.
+
+        Raises: as VoterLog.load.
+        """
+        return self.note(self.log_of(key).load())
+
+    def look(self, key: VoterKey) -> VoterTable:
+        """Return a voter's table as it is now; if nothing was committed since, that is one look.
+
+        Raises: as VoterLog.load.
+        """
+        known = self._newest.get(key)
+        if known is not None and self.log_of(key).is_newest(known):
+            return known
+        return self.load(key)
+
+    def check_writable(self, key: VoterKey) -> None:
+        """Check that a voter's root takes commits, as far as can be seen without one.
+
+        Raises: as VoterLog.check_writable.
+        """
+        try:
+            self.log_of(key).check_writable()
+        except RootAccessDeniedError as error:
+            self.denied[key] = error
+            raise
+
+    def commit(
+        self, table: VoterTable, change: TableChange, source: VoterKey | None = None
+    ) -> VoterTable:
+        """Commit on a voter's table.
+
+        Raises: as VoterLog.commit.
+        """
+        copied = None if source is None else self.log_of(source)
+        with self._noting_denial(table.key):
+            return self.note(self.log_of(table.key).commit(table, change, copied))
+
+    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
+        """Commit new records on a voter's table.
+
+        Raises: as `commit`.
+        """
+        with self._noting_denial(table.key):
+            return self.note(self.log_of(table.key).append(table, change, batch))
+
+    @contextmanager
+    def _noting_denial(self, key: VoterKey) -> Iterator[None]:
+        try:
+            yield
+        except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
+            denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
+            if isinstance(denial, RootAccessDeniedError):
+                self.denied[key] = denial
+            raise
+        self.denied.pop(key, None)
+
+    def note(self, table: VoterTable) -> VoterTable:
+        """Keep a voter's table, if it is the newest that was seen; return it."""
+        with self._lock:
+            known = self._newest.get(table.key)
+            if known is None or table.version >= known.version:
+                self._newest[table.key] = table
+        return table
+
+    def each(
+        self, keys: Iterable[VoterKey], ask: Ask[T], *, timeout_ms: int | None = None
+    ) -> Iterator[T]:
+        """Ask several voters at once; yield what `ask` returns, as it comes, for `timeout_ms` at
+        most (None: for as long as a voter may take to answer).
+
+        A caller may stop: what is under way goes on by itself.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+        """
+        calls = self._begun(keys)
+        made = [self._call(each, partial(ask, each.key)) for each in calls]
+        for outcome in self._outcomes(calls, made, timeout_ms):
+            table = outcome.answer()
+            if table is not None:
+                yield table
+
+    def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
+        """Look at all voters, and former ones, those that others name too; return the tables of
+        those that answer in time, and who neither answers nor fails.
+
+        Raises: as `each`.
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        while keys := [key for key in self.known if key not in asked]:
+            asked.update(keys)
+            for key in keys:
+                self.failures.pop(key, None)  # what it was before says nothing of now
+            for table in self.each(keys, self.look, timeout_ms=timeout_ms):
+                seen[table.key] = table
+            self.learn_voters(seen.values())
+        silent = (key for key in asked if key not in seen and key not in self.failures)
+        return list(seen.values()), sorted(silent)
+
+    def in_time(self, key: VoterKey, ask: Callable[[], T], timeout_ms: int | None = None) -> T:
+        """Return what `ask` returns, which calls voter `key` and no other. One of several voters is
+        waited for as `each` waits; the only one for as long as its calls take.
+
+        Raises:
+            CommitOutcomeUnknownError: It does not answer in time: what it was asked goes on by
+                itself, and what that puts may land.
+            KafkaStorageError: Too many calls on it hang. It was not asked.
+            And what `ask` raises.
+        """
+        if self._is_alone:
+            return ask()
+        calls = self._begun([key])
+        if not calls:
+            raise hanging(key)
+        for outcome in self._outcomes(calls, [self._call(calls[0], ask)], timeout_ms):
+            return outcome.result()
+        raise CommitOutcomeUnknownError(
+            f"voter {key} does not answer in time: what it was asked may still be done"
+        )
+
+    def root_ms(self, key: VoterKey) -> int | None:
+        """Return the time of a voter's root; None: it tells none now, which says nothing more."""
+
+        def ask() -> int | None:
+            try:
+                return self.log_of(key).root_ms()
+            except UNREADABLE as error:
+                log.info("the root of voter %s does not tell the time: %s", key, error)
+                return None
+
+        try:
+            return None if self.hangs(key) else self.in_time(key, ask)
+        except (CommitOutcomeUnknownError, KafkaStorageError):
+            return None
+
+    def hangs(self, key: VoterKey) -> bool:
+        """Return whether a call on a voter has been under way for longer than it is waited for.
+        The only voter is waited for as long as its calls take."""
+        with self._lock:
+            return not self._is_alone and self._slow(key) > 0
+
+    def _slow(self, key: VoterKey) -> int:
+        before_ms = self._clock.monotonic_ms() - self._timeout_ms
+        return sum(each.began_ms <= before_ms for each in self._under_way[key])
+
+    def troubled(self) -> list[VoterKey]:
+        """Return the voters that did not answer when they were last asked, or hang."""
+        return [key for key in self.voters.keys if key in self.failures or self.hangs(key)]
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self.voters.voters) == 1
+
+    def _begun(self, keys: Iterable[VoterKey]) -> list[_Call]:
+        """Count a call on each voter, but for those on which too many hang."""
+        begun = []
+        with self._lock:
+            for key in keys:
+                left = sum(each.is_left for each in self._under_way[key])
+                is_stuck = self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
+                if self._is_alone or not is_stuck:
+                    begun.append(_Call(key, self._clock.monotonic_ms()))
+                    self._under_way[key].add(begun[-1])
+        return begun
+
+    def _ended(self, call: _Call) -> None:
+        with self._lock:
+            self._under_way[call.key].discard(call)
+
+    def _call(self, call: _Call, ask: Callable[[], T]) -> "VoterCall[_Outcome[T]]":
+        return VoterCall(call.key, partial(self._made, call, ask))
+
+    def _outcomes(
+        self,
+        calls: Sequence[_Call],
+        made: Sequence["VoterCall[_Outcome[T]]"],
+        timeout_ms: int | None,
+    ) -> Iterator["_Outcome[T]"]:
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            if self._is_alone and len(made) == 1:
+                yield made[0]()
+            else:
+                yield from self._side_by_side.run(made, limit_ms)
+        except KafkaOnSparkError:  # no thread makes them
+            for each in calls:
+                self._ended(each)
+            raise
+        finally:
+            for each in calls:
+                each.is_left = True
+
+    def _made(self, call: _Call, ask: Callable[[], T]) -> "_Outcome[T]":
+        """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
+        key = call.key
+        try:
+            found = ask()
+        except CommitConflictError as error:
+            return _Outcome(error=error)  # it has answered
+        except InconsistentClusterError as error:
+            log.error("voter %s: %s", key, error)
+            return _Outcome(error=error)
+        except KafkaOnSparkError as error:
+            log.debug("voter %s is left out: %s", key, error)
+            self.failures[key] = error
+            return _Outcome(error=error)
+        except Exception as error:
+            log.exception("a call on voter %s failed", key)
+            return _Outcome(error=error)
+        finally:
+            self._ended(call)
+        self.failures.pop(key, None)
+        return _Outcome(found)
+
+
+def hanging(key: VoterKey) -> KafkaStorageError:
+    """Return the error of a voter that is not asked, since calls on it hang."""
+    return KafkaStorageError(
+        f"voter {key} does not answer: calls to it hang, and no more begin until one of them"
+        " returns"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome(Generic[T]):
+    """What became of a call on a voter."""
+
+    found: T | None = None
+    error: Exception | None = None
+
+    def answer(self) -> T | None:
+        """Return what the voter answered; None: nothing, and it is left out.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+            And what is no error of a root.
+        """
+        error = self.error
+        is_of_a_root = isinstance(error, KafkaOnSparkError) and not isinstance(
+            error, InconsistentClusterError
+        )
+        if error is not None and not is_of_a_root:
+            raise error
+        return self.found
+
+    def result(self) -> T:
+        """Return what the call returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return cast(T, self.found)
+
+
+FETCH_RECORDS_MAX: Final = 100_000
+"""Records of one commit of a voter that was away: what it takes in memory has a bound."""
+
+COMMITS_MAX: Final = 1000
+"""A voter that was away for longer goes on with the next call."""
+
+
+def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable:
+    """Bring voter `key` up to what was seen of `leader`: adopt it, and fetch what the voter lacks
+    of its log; return the voter's table, as it is now.
+
+    Any process does so for any voter, and several at once: who loses a race counts the winner's
+    commit. Invariants that these commits keep: Q4 and Q8 (a batch is taken under its leader's mark
+    alone).
+
+    Raises:
+        FencedLeaderEpochError: The voter has seen a later epoch.
+        NotLeaderOrFollowerError: `leader` leads nothing.
+        InconsistentClusterError: One of both logs went back.
+        QuorumUnavailableError: Others keep committing on the voter's table.
+        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError: A root fails.
+        ReplicaLostError: The voter's table is gone.
+    """
+    voter, is_current = tables.newest(key), False
+    for _ in range(COMMITS_MAX):
+        if voter is None:
+            voter, is_current = tables.load(key), True
+        change = adopt(voter, leader) or fetch(voter, leader, records_max=FETCH_RECORDS_MAX)
+        if change is None and is_current:
+            return voter
+        try:
+            if change is None:
+                voter = tables.look(key)
+            else:
+                voter = tables.commit(voter, change, source=leader.key)
+            is_current = True
+        except CommitConflictError:
+            voter = None
+    raise QuorumUnavailableError(f"voter {key} does not catch up with {leader.key}: try again")

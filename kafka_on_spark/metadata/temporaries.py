@@ -1,0 +1,177 @@
+"""Removes what killed processes leave on a root: unfinished files, probes, tables of tests, and the
+empty tables of cluster creations that lost a race.
+
+No reader uses them, and they take space. A file is removed once it is a day old, by the clock of
+this process and by the root's: a process that still writes it then only fails to rename it. One
+that can't be removed is told, and keeps no other from going; one that is gone was another
+cleaner's. A store has an object whole or not at all: of a broker's root there, probes and tables of
+tests go.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.metadata.commit_lock import QUEUED
+from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
+from kafka_on_spark.metadata.records import too_old_by_ms
+from kafka_on_spark.store.delta.delta_files import commit_path, log_folder
+from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.root_identity import now_ms_at
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+
+log = logging.getLogger(__name__)
+
+AGE_SECONDS_MIN: Final = 24 * 3600.0
+
+_OF_FILES: Final = re.compile(
+    r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
+    r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
+    r"|_probe-[0-9a-f]{32}"
+    r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
+)
+_QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}")
+_CREATED: Final = [f"{0:020}.json"]
+"""All files in the log of a table that was created and never written to."""
+
+VIEWS: Final = "views"
+"""In the metadata root: the tables of views of running queries."""
+
+_VIEW: Final = re.compile(r"[0-9a-f]{32}")
+_SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
+_METADATA_TABLE: Final = re.compile(f"{TABLE_PREFIX}.*")
+
+
+@dataclass(frozen=True, slots=True)
+class RootCleaned:
+    """What a cleaning of a root has removed.
+
+    Attributes:
+        count: Files, and tables.
+        left_at: The replica folder that the next cleaning begins with; "": all of it was cleaned.
+        error: Why a part of it could not be cleaned; None: all could.
+    """
+
+    count: int
+    left_at: str = ""
+    error: str | None = None
+
+
+def clean_broker_root(
+    root: str,
+    tables: Iterable[str],
+    options: StorageOptions,
+    *,
+    begins_at: str = "",
+    is_over: Callable[[], bool] = lambda: False,
+) -> RootCleaned:
+    """Remove what killed processes left on a broker's root and, on a disk, in the replica folders
+    `tables`, from `begins_at` on, one folder at least, until `is_over`."""
+    cleaning = _Cleaning(root, options)
+    if not begins_at:
+        cleaning.remove_files(root, _OF_FILES)
+        cleaning.remove_tables(root, _SCRATCH_TABLE)
+    folders = sorted(each for each in tables if each >= begins_at) if is_local(root) else []
+    for number, table in enumerate(folders):
+        if number and is_over():
+            return cleaning.result(left_at=table)
+        for folder in (table, f"{table}/_delta_log"):
+            cleaning.remove_files(folder, _OF_FILES)
+    return cleaning.result()
+
+
+def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootCleaned:
+    """Remove what killed processes left on a metadata root."""
+    cleaning = _Cleaning(root, options)
+    cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
+    if is_local(root):
+        cleaning.remove_files(f"{table}/{QUEUED}", _QUEUED_REPORTS)
+        for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
+            cleaning.remove_files(folder, _OF_FILES)
+        # A root names its table once, so no process ever writes to its other empty ones.
+        cleaning.remove_tables(
+            root, _METADATA_TABLE, lambda other: other != table and cleaning.is_empty(other)
+        )
+    return cleaning.result()
+
+
+@dataclass(slots=True)
+class _Cleaning:
+    """One cleaning of a root: each of its parts is tried, whatever became of the others."""
+
+    root: str
+    options: StorageOptions
+    root_ms: int | None = None
+    count: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def result(self, left_at: str = "") -> RootCleaned:
+        return RootCleaned(self.count, left_at, self.errors[0] if self.errors else None)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except UnsafeFileError as error:
+            log.debug("%s", error)  # a folder or a link stays
+        except KafkaStorageError as error:
+            self.errors.append(error.message)
+
+    @property
+    def _files(self) -> RootFiles:
+        return RootFiles(self.root, self.options)
+
+    def _is_old(self, written_at_ms: int) -> bool:
+        own_ms = time.time_ns() // 1_000_000
+        if own_ms - written_at_ms <= 1000 * AGE_SECONDS_MIN:
+            return False
+        if self.root_ms is None:
+            self.root_ms = now_ms_at(self.root, self.options)
+        return too_old_by_ms(own_ms, self.root_ms) - written_at_ms > 1000 * AGE_SECONDS_MIN
+
+    def _named(self, folder: str, names: re.Pattern[str]) -> list[str]:
+        found: list[str] = []
+        with self._telling():
+            found = self._files.names(folder)
+        return [f"{folder}/{name}" for name in found if names.fullmatch(name)]
+
+    def remove_files(self, folder: str, names: re.Pattern[str]) -> None:
+        """Remove old files of such names from a folder."""
+        before = self.count
+        for path in self._named(folder, names):
+            with self._telling():
+                is_there = self._files.size(path) is not None
+                at_ms = self._files.time_ms(path)
+                if is_there and at_ms is not None and self._is_old(at_ms):
+                    self._files.delete_file(path)
+                    self.count += 1
+        if self.count > before:
+            log.info("removed %d unfinished files from %s", self.count - before, folder)
+
+    def remove_tables(
+        self,
+        folder: str,
+        names: re.Pattern[str],
+        is_left: Callable[[str], bool] = lambda table: True,
+    ) -> None:
+        """Remove old tables of such names that `is_left` says are left."""
+        for table in self._named(folder, names):
+            with self._telling():
+                at_ms = self._files.time_ms(commit_path(table, 0))
+                if at_ms is None and is_local(table):
+                    at_ms = self._files.time_ms(table)
+                # On a store the first commit is a table's first object: without it this is the rest
+                # of a deletion.
+                if (at_ms is None or self._is_old(at_ms)) and is_left(table):
+                    self._files.delete(table)
+                    self.count += 1
+
+    def is_empty(self, table: str) -> bool:
+        """Return whether a table was created and never written to."""
+        names = self._files.names
+        return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED

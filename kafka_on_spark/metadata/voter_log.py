@@ -1,0 +1,638 @@
+"""Adapts a voter's Delta table to the VoterLog port: a commit is one version, a batch one file.
+
+Vote, leader and log are one atomic state, because the counters of the table and its files change in
+the same commit. The rows are typed metadata records, so that people can query the table. Snapshots
+are Parquet files of the same columns beside it.
+"""
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
+from typing import Final, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    HistoryExpiredError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+    RootReadOnlyError,
+)
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata import metadata_snapshots
+from kafka_on_spark.metadata.metadata_files import (
+    batch_times,
+    decode_file,
+    decode_parts,
+    decode_tables,
+    encode_file,
+    encode_rows,
+    expired_rows,
+    first_row,
+    merge_files,
+    times_of,
+)
+from kafka_on_spark.metadata.metadata_placement import (
+    LogFile,
+    add_file,
+    files_added_by,
+    log_files,
+    new_file,
+    raft_log_of,
+    remove_file,
+)
+from kafka_on_spark.metadata.metadata_root import (
+    MetadataIdentity,
+    check_replaced,
+    table_gone,
+    went_back,
+)
+from kafka_on_spark.metadata.quorum.lookups import has_write, is_snapshot_of
+from kafka_on_spark.metadata.quorum.ports import UNREADABLE, VoterLog
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftBatch
+from kafka_on_spark.metadata.quorum.runs import copied_together
+from kafka_on_spark.metadata.quorum.voter_set import VoterKey
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, goes_on_from
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    Record,
+    Stamp,
+    has_expired,
+    log_end_at,
+)
+from kafka_on_spark.metadata.voter_format import (
+    HISTORY_START,
+    HISTORY_START_MS,
+    check_format,
+    counters_of,
+    table_of,
+)
+from kafka_on_spark.metadata.voter_upkeep import MERGE, VoterUpkeep
+from kafka_on_spark.store.deadlines import RootHangsError, on_root
+from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_files import log_folder
+from kafka_on_spark.store.delta.history import TableCommit
+from kafka_on_spark.store.delta.log_cleaning import clean_log
+from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.root_identity import now_ms_at
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+T = TypeVar("T")
+
+TAIL_COMMITS_MAX: Final = 32
+"""New commits whose files are read one by one; of more, the table's merged files are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch, or a run of them, as the bytes of a file: who has written it need not read it to
+    copy it.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        end_offset: Offset after its last record.
+        time_ms: When it was made.
+        content: The bytes.
+        has_expired: Records in it are gone.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    time_ms: int
+    content: pa.Buffer
+    has_expired: bool = False
+
+
+def encoded(batch: MetadataBatch) -> EncodedBatch:
+    """Return a batch as the bytes of a file."""
+    content = encode_file(batch.records, batch.stamp, batch.base_offset)
+    return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
+
+
+def read_encoded(
+    root_files: RootFiles, uri: str, files: Sequence[LogFile], header: RaftBatch
+) -> EncodedBatch:
+    """Return the rows of a header, which may be a long run, as they are: no record is made. `files`
+    are those of the table at `uri`, in order.
+
+    Raises:
+        CorruptLogError: A file is missing or damaged, or lacks some of them.
+        KafkaStorageError: The root does not answer.
+    """
+    newest: list[pa.Table] = []
+    has_expired = False
+
+    def parts() -> Iterator[pa.Table]:
+        nonlocal has_expired
+        for file in files:
+            if file.end_offset <= header.base_offset or file.base_offset >= header.end_offset:
+                continue
+            path = f"{uri}/{file.path}"
+            content = root_files.read(path, METADATA_FILE_BYTES_MAX)
+            wanted = file.rows_between(header.base_offset, header.end_offset)
+            for part in decode_tables(content, path, file.size, wanted):
+                first = max(wanted.start - first_row(part), 0)
+                rows = part.slice(first, wanted.stop - first_row(part) - first)
+                newest[:] = [rows.slice(rows.num_rows - 1)]
+                has_expired |= expired_rows(rows)
+                yield rows
+
+    content, count = encode_rows(parts())
+    if count != header.end_offset - header.base_offset:
+        raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
+    [time_ms] = times_of(newest[0])
+    return EncodedBatch(header.base_offset, header.end_offset, time_ms, content, has_expired)
+
+
+def write_batches(
+    files: RootFiles, uri: str, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
+) -> list[LogFile]:
+    """Write `batches`, oldest first, as flushed files: one a header, or one of many that are known
+    to be committed. Return the files.
+
+    Every file has a name of its own, so a batch that was cut and is brought back by a later leader
+    comes under another name than the one that a cleaner may be removing.
+
+    Raises:
+        CorruptLogError: The batches are not those of the headers.
+        KafkaStorageError: The root does not answer.
+    """
+    added = []
+    place = 0
+    for group in copied_together(headers):
+        first = place
+        while place < len(batches) and batches[place].end_offset <= group[-1].end_offset:
+            place += 1
+        own = batches[first:place]
+        ends = own and (own[0].base_offset, own[-1].end_offset)
+        if ends != (group[0].base_offset, group[-1].end_offset):
+            raise CorruptLogError(
+                f"a batch at {group[0].base_offset} is missing where it is copied from"
+            )
+        added.append(_write(files, uri, group, own))
+    if added and is_local(uri):
+        flush([uri])
+    return added
+
+
+def _write(
+    files: RootFiles, uri: str, group: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
+) -> LogFile:
+    path = f"{group[0].base_offset:020d}-{uuid4().hex}.parquet"
+    content = batches[0].content
+    if len(batches) > 1:
+        content, _ = merge_files([(each.content, path) for each in batches])
+    files.write(f"{uri}/{path}", content)
+    return new_file(path, content.size, group, batches[-1].time_ms)
+
+
+class NewestFiles:
+    """The files of new records, oldest first. The voter's lock is held for each call."""
+
+    def __init__(self) -> None:
+        self._files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
+
+    def clear(self) -> None:
+        """Forget all: the log was cut, or the table opened anew."""
+        self._files.clear()
+
+    def note(self, commits: Sequence[TableCommit]) -> None:
+        """Note the files that commits add, which follow those that were noted last."""
+        is_cut = any(each.removes and each.operation != MERGE for each in commits)
+        if is_cut or len(commits) > TAIL_COMMITS_MAX:
+            self._files.clear()
+        else:
+            self._files.extend(files_added_by(commits))
+
+    def between(self, from_offset: Offset, to_offset: Offset) -> Sequence[LogFile] | None:
+        """Return the files that hold all between two offsets; None: some of it is in others."""
+        found = [
+            each
+            for each in self._files
+            if from_offset <= each.base_offset and each.end_offset <= to_offset
+        ]
+        # What this process has committed itself was not noted, and leaves a gap.
+        ends = [from_offset, *(each.end_offset for each in found)]
+        is_whole = [each.base_offset for each in found] == ends[:-1] and ends[-1] == to_offset
+        return found if found and is_whole else None
+
+
+class DeltaVoterLog:
+    """A VoterLog on the Delta table that a metadata root names. Threads may share it.
+
+    Attributes:
+        key: Which voter it is.
+        uri: The table, for people and for Spark.
+        root: The metadata root.
+    """
+
+    def __init__(
+        self, metadata_root: str, identity: MetadataIdentity, options: StorageOptions
+    ) -> None:
+        self.key = VoterKey(identity.node_id, identity.directory_id)
+        self.uri = identity.table_at(metadata_root)
+        self.root = metadata_root
+        self._identity = identity
+        self._options = options
+        self._files = RootFiles(metadata_root, options)
+        self._delta = DeltaLog(self.uri, options)
+        self._table: VoterTable | None = None
+        self._seen: VoterTable | None = None
+        self._log_files: list[LogFile] = []
+        self._newest_files = NewestFiles()
+        self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
+        self._upkeep = VoterUpkeep(
+            self._files,
+            self.root,
+            self._delta,
+            options,
+            load=self._load,
+            log_files=lambda: self._log_files,
+        )
+
+    # Following
+
+    @on_root
+    def load(self) -> VoterTable:
+        """Return the newest table, flushed."""
+        with self._delta.lock:
+            try:
+                return self._load()
+            except CorruptLogError:
+                # The root may have been away for a moment: real damage shows on a second look at
+                # the whole table, too.
+                self._delta.reopen_next_time()
+                return self._load()
+
+    def _load(self) -> VoterTable:
+        with self._present():
+            commits = self._delta.follow()
+            if commits is None:
+                self._newest_files.clear()
+                check_format(self._delta.configuration, self.root, self._identity)
+            elif self._table is not None and self._table.version == self._delta.version:
+                return self._table
+            else:
+                self._newest_files.note(commits)
+            self._log_files = log_files(self._delta.active_files())
+            log = raft_log_of(self._log_files)
+            found = table_of(self.key, self._delta.counters(), log, self._delta.version)
+            if commits is None and self._seen is not None and not goes_on_from(self._seen, found):
+                raise ReplicaLostError("what was seen of the table is not in it any more")
+        self._table = self._seen = found
+        return found
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Tell a table that went back, where nothing may go on, from one whose root is away, and
+        both from another cluster in its place."""
+        try:
+            yield
+        except CorruptLogError:
+            self._table = None
+            check_replaced(self.root, self._identity, self._options)
+            raise
+        except ReplicaLostError as error:
+            self._table = None
+            self._delta.reopen_next_time()
+            check_replaced(self.root, self._identity, self._options)
+            if not self._files.names(log_folder(self.uri)):
+                raise table_gone(self.uri) from error
+            raise went_back(self.root) from error
+        except BaseException:
+            self._table = None
+            raise
+
+    def is_newest(self, table: VoterTable) -> bool:
+        """Return whether no commit follows `table`.
+
+        It needs no lock, so that a thread without need of the table does not wait for it.
+        """
+        return self._delta.is_still_at(table.version)
+
+    # Committing
+
+    def commit(
+        self, table: VoterTable, change: TableChange, source: VoterLog | None = None
+    ) -> VoterTable:
+        """Commit `change`; what it appends is copied from `source`."""
+        batches: Sequence[EncodedBatch] = []
+        if change.appended:
+            assert isinstance(source, DeltaVoterLog), change
+            batches = source.copy(change.appended)
+            if any(each.has_expired for each in batches):
+                self._take_snapshot(source)
+        return self._as_unknown(table, change, batches)
+
+    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
+        """Commit `change`; the batch that it appends holds the records of `batch`."""
+        (header,) = change.appended
+        content = encoded(batch)
+        self._in_hand = header, content
+        return self._as_unknown(table, change, [content])
+
+    def _as_unknown(
+        self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
+    ) -> VoterTable:
+        try:
+            return self._commit(table, change, batches)
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message) from error
+        except RootReadOnlyError as error:
+            raise self._refusing(os.strerror(errno.EROFS)) from error
+
+    @on_root
+    def _commit(
+        self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
+    ) -> VoterTable:
+        after = table.apply(change)
+        with self._delta.lock:
+            if self._table is None or self._table.version < table.version:
+                self._load()
+            if self._delta.version != table.version:
+                raise CommitConflictError("decided on an old version", version=table.version + 1)
+            removed = self._cut(change)
+            added = write_batches(self._files, self.uri, change.appended, batches)
+            actions: list[AddFile | RemoveFile] = [
+                *(remove_file(each, changes_data=True) for each in removed),
+                *(add_file(each, changes_data=True) for each in added),
+            ]
+            try:
+                self._delta.commit(
+                    table.version,
+                    operation="append" if change.appended else "elect",
+                    files=actions,
+                    counters=counters_of(change, after),
+                )
+            except CommitConflictError:
+                raise  # nothing was written, and the next load reads what others committed
+            except BaseException:
+                self._table = None
+                raise
+            kept = [each for each in self._log_files if each not in removed]
+            self._log_files = [*kept, *added]
+            if removed:
+                self._newest_files.clear()
+            if len(added) < len(change.appended):
+                after = replace(after, log=raft_log_of(self._log_files))
+            self._table = self._seen = after
+            self._upkeep.committed(after.version)
+        return after
+
+    def _cut(self, change: TableChange) -> list[LogFile]:
+        """Return the files that a change cuts: whole ones, since what is merged is committed."""
+        cut_to = change.cut_to
+        if cut_to is None:
+            return []
+        cut = [each for each in self._log_files if each.end_offset > cut_to]
+        if any(each.base_offset < cut_to for each in cut):
+            raise CorruptLogError(f"a merged file would be cut at {cut_to}", root=self.root)
+        return cut
+
+    # Reading
+
+    @on_root
+    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
+        return self._read_twice(lambda: self._read(from_offset, to_offset))
+
+    def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
+        """Return the batches of `headers`, which follow each other, as one version of the table has
+        them: the one that this process has just appended is still in its hand.
+
+        Raises: as `load`; CorruptLogError also where that version lacks one of them: what was seen
+            of the log may have been cut since, and another write stand in its place.
+        """
+        known, content = self._in_hand
+        if content is not None and [known] == [*headers]:
+            return [content]
+        return self._read_encoded(headers)
+
+    @on_root
+    def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
+        def read() -> list[EncodedBatch]:
+            files = self._files_between(headers[0].base_offset, headers[-1].end_offset, headers)
+            return [read_encoded(self._files, self.uri, files, each) for each in headers]
+
+        return self._read_twice(read)
+
+    def _read_twice(self, read: Callable[[], T]) -> T:
+        try:
+            with self._present():
+                return read()
+        except CorruptLogError:
+            # The root may have been away for a moment, or a merge have been cleaned: real damage
+            # shows on a second read, too.
+            with self._delta.lock:
+                self._delta.reopen_next_time()
+                self._load()
+            with self._present():
+                return read()
+
+    def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets, of one version of the table."""
+        files = self._files_between(from_offset, to_offset, ())
+        wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
+        parts = []
+        # The last files first: they are small and soon merged, and then deleted a minute later, and
+        # a long log takes longer to read.
+        for file in reversed(wanted):
+            path = f"{self.uri}/{file.path}"
+            part = decode_file(
+                self._files.read(path, METADATA_FILE_BYTES_MAX),
+                path,
+                from_offset=from_offset,
+                end_offset=to_offset,
+                wanted=file.rows_between(from_offset, to_offset),
+            )
+            parts.append(part)
+        batches = [batch for part in reversed(parts) for batch in part]
+        expected = from_offset
+        for batch in batches:
+            if batch.base_offset != expected:
+                raise CorruptLogError(
+                    "a gap in the metadata log", expected=expected, found=batch.base_offset
+                )
+            expected = batch.end_offset
+        if any(map(has_expired, batches)):
+            raise self.history_expired()
+        return batches
+
+    def _files_between(
+        self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
+    ) -> Sequence[LogFile]:
+        """Return files that hold what lies between two offsets, of one version of the table, which
+        must have `headers`."""
+        with self._delta.lock:
+            table = self._table or self._load()
+            files = self._newest_files.between(from_offset, to_offset) or self._log_files
+        if to_offset > table.log.end_offset:
+            raise CorruptLogError(
+                "the metadata log ends before what is asked", asked=to_offset, root=self.root
+            )
+        lacking = (each.write_id for each in headers if not has_write(table.log, each))
+        write_id = next(lacking, None)
+        if write_id is not None:
+            raise CorruptLogError(
+                "the metadata log lacks the batch that is to be copied",
+                write_id=write_id,
+                root=self.root,
+            )
+        return files
+
+    def history_expired(self) -> HistoryExpiredError:
+        """Return the error of a reader that asks for a part of the history that is gone."""
+        with self._delta.lock:
+            counters = self._delta.counters()
+        start, time_ms = counters.get(HISTORY_START, 0), counters.get(HISTORY_START_MS, 0)
+        began = datetime.fromtimestamp(time_ms // 1000, UTC)
+        return HistoryExpiredError(
+            f"the metadata's history before offset {start} ({began:%Y-%m-%d %H:%M:%S} UTC) is gone,"
+            " as metadata.max.retention.ms says: ask for what was later"
+        )
+
+    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
+        """Yield the batch that holds `offset` and those after it, a row group at a time.
+
+        Streams for debugging; caches nothing.
+        """
+        while (file := self._read_twice(partial(self._file_at, offset))) is not None:
+            for part in decode_parts(*file):
+                for batch in part:
+                    if batch.end_offset > offset:
+                        if has_expired(batch):
+                            raise self.history_expired()
+                        yield batch
+                        offset = batch.end_offset
+
+    def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
+        """Return the bytes and the path of the file that holds `offset`; None: the log ends."""
+        for file in self._files_now():
+            if file.end_offset > offset:
+                path = f"{self.uri}/{file.path}"
+                content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+                if not content:
+                    raise CorruptLogError("a file of the metadata log is missing", path=path)
+                return content, path
+        return None
+
+    def _files_now(self) -> list[LogFile]:
+        with self._delta.lock:
+            self._load()
+            return list(self._log_files)
+
+    @on_root
+    def root_ms(self) -> int:
+        """Return the time of the root."""
+        return now_ms_at(self.root, self._options)
+
+    @on_root
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, as `log_end_at` does.
+
+        This reads the files: a merged file holds many batches, and their times may go back.
+        """
+        return self._read_twice(lambda: self._offset_at(time_ms))
+
+    def _offset_at(self, time_ms: int) -> Offset:
+        files = self._files_now()
+        end = Offset(files[-1].end_offset if files else 0)
+        paths = (f"{self.uri}/{file.path}" for file in files)
+        times = (
+            batch_times(self._files.read(each, METADATA_FILE_BYTES_MAX), each) for each in paths
+        )
+        return log_end_at(chain.from_iterable(times), end, time_ms)
+
+    # The rest of the root
+
+    @on_root
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """Return where the root's snapshots end, by their names."""
+        return metadata_snapshots.snapshot_ends(self._files, self.root)
+
+    @on_root
+    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
+        """Return a snapshot, as a batch that ends at its end offset."""
+        cluster_id = self._identity.cluster_id
+        return metadata_snapshots.read_snapshot(self._files, self.root, cluster_id, end)
+
+    @on_root
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
+        """Write the records that rebuild the image at `end`, unless they are there.
+
+        Raises:
+            ClusterNotFoundError: Another cluster was created in this one's place.
+        """
+        check_replaced(self.root, self._identity, self._options)
+        metadata_snapshots.write_snapshot(self._files, self.root, records, stamp, end)
+
+    def _take_snapshot(self, source: VoterLog) -> None:
+        """Copy the newest snapshot of a log whose oldest records are expired, before these are
+        copied: this voter may be left alone once it has the rest, and opened."""
+        log, there = source.load().log, self.snapshots()
+        for end in sorted(source.snapshots(), reverse=True):
+            if is_snapshot_of(log, end):
+                if end in there:
+                    return
+                with suppress(*UNREADABLE):
+                    batch = source.read_snapshot(end)
+                    self.write_snapshot(batch.records, batch.stamp, end)
+                    return
+        raise KafkaStorageError(
+            "the oldest records of the metadata log are expired, and the voter that they are copied"
+            " from has no snapshot that can be read: have another one lead, then try again"
+        )
+
+    @on_root
+    def expire(self, before_ms: int) -> bool:
+        """Give up the oldest records, as `VoterUpkeep.expire` does; return whether there were
+        any."""
+        return self._upkeep.expire(before_ms, self._is_sound)
+
+    def _is_sound(self, end: OffsetAndEpoch) -> bool:
+        try:
+            return self.read_snapshot(end).end_offset == end.offset
+        except UNREADABLE:
+            return False
+
+    @on_root
+    def check_writable(self) -> None:
+        """Check that this process may write to a local log's folder; a store is not asked."""
+        refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
+        if refusal is not None:
+            raise self._refusing(refusal)
+
+    def _refusing(self, why: str) -> RootAccessDeniedError:
+        return RootAccessDeniedError(
+            f"the metadata root {self.root} takes no writes of this process ({why}): write as a"
+            " user who may, or mount it for writing; nothing was written"
+        )
+
+    @on_root
+    def maintain(self) -> bool:
+        """Write a checkpoint if one is due, and clean; merge small files when there are many."""
+        return self._upkeep.maintain()
+
+    @on_root
+    def merge(self) -> bool:
+        """Merge small files, if there are many; return whether that was done."""
+        return self._upkeep.merge()
+
+    @on_root
+    def clean(self, now_ms: int) -> int:
+        """Delete what no reader needs; return how many files, old commits apart."""
+        count = self._upkeep.clean(now_ms)
+        clean_log(self._files, self.uri)
+        return count

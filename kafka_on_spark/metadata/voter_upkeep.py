@@ -1,0 +1,282 @@
+"""Keeps a voter's table small: checkpoints with the cleaning after them, and merges of small files.
+
+Only files below the last decision of the voter's own log are merged: it proves them committed, so
+no cut falls into a merged file.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import accumulate, takewhile
+from typing import Final
+from uuid import uuid4
+
+from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaOnSparkError
+from kafka_on_spark.metadata.metadata_cleaning import (
+    DELETED_MAX,
+    SNAPSHOTS_KEPT,
+    MetadataCleaner,
+)
+from kafka_on_spark.metadata.metadata_files import merge_files
+from kafka_on_spark.metadata.metadata_placement import (
+    LogFile,
+    add_file,
+    new_file,
+    remove_file,
+)
+from kafka_on_spark.metadata.metadata_snapshots import newest_snapshot_end, snapshot_ends
+from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.runs import runs_of
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.voter_format import (
+    HISTORY_START,
+    HISTORY_START_MS,
+    LOG_END_OFFSET,
+)
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.error_translation import reason
+from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+log = logging.getLogger(__name__)
+
+MERGE: Final = "merge"
+"""The operation of a commit that changes no row."""
+
+MERGE_INTERVAL: Final = 8
+"""The process that commits a version divisible by this looks for files to merge."""
+
+MERGE_TRIES: Final = 3
+"""How often a merge that lost against another commit is tried again, before the next one is due."""
+
+MERGED_FILES_MIN: Final = 32
+"""Files of one size class to merge at once, at least. Each active file costs every commit about
+0.02 ms, and a merge costs one commit."""
+
+MERGED_BELOW_RECORDS: Final = (32, 1024, 1 << 15, 1 << 20, 1 << 21)
+"""Size classes of files to merge: first those of single decisions, then the results of that, and so
+on, up to what one file may hold. A log has at most about 130 files of them, and of what no class
+takes one for each three million records: 3.6 days of 10 commits a second."""
+
+TAIL_CLASSES: Final = 2
+"""The first classes, which are merged wherever they lie. Files of a larger class are merged only
+below the newest snapshot: whoever opens the cluster reads the files from that on, and would read
+many rows that the snapshot has."""
+
+LARGE_FILES_MIN: Final = 4
+"""The same of the last class: 32 of them would be more than one file may hold."""
+
+MERGED_RECORDS_MAX: Final = 1 << 22
+"""Records of a merged file, about."""
+
+MERGED_BYTES_MAX: Final = 1 << 28
+"""Bytes of a merged file, about: a process that merges or reads it holds them, and a row group."""
+
+
+def files_to_merge(
+    files: Sequence[LogFile], snapshot_end: Callable[[], int] = lambda: 0
+) -> list[LogFile]:
+    """Return the adjacent files to merge into one, in order, or none.
+
+    The smallest class comes first. Smaller files between those of a class are merged with them, and
+    don't count: otherwise the newest merged file would be written again every few commits.
+    `snapshot_end` says where the newest snapshot ends; it is asked only if that matters.
+    """
+    least = 0
+    for number, bound in enumerate(MERGED_BELOW_RECORDS):
+        is_last = number == len(MERGED_BELOW_RECORDS) - 1
+        enough = min(MERGED_FILES_MIN, LARGE_FILES_MIN) if is_last else MERGED_FILES_MIN
+        run = _run_to_merge(files, least, bound, enough)
+        if run and number >= TAIL_CLASSES:
+            end = snapshot_end()
+            below = [each for each in files if each.end_offset <= end]
+            run = _run_to_merge(below, least, bound, enough)
+        if run:
+            return run
+        least = bound
+    return []
+
+
+def _run_to_merge(files: Sequence[LogFile], least: int, bound: int, enough: int) -> list[LogFile]:
+    """Return of the first run of files below a class's bound that has enough of that class what one
+    file may hold."""
+    runs: list[list[LogFile]] = [[]]
+    for file in files:
+        if file.size < bound and file.size_bytes < MERGED_BYTES_MAX // 2:
+            runs[-1].append(file)
+        else:
+            runs.append([])
+    for run in runs:
+        if sum(file.size >= least for file in run) >= enough:
+            return _bounded(run)
+    return []
+
+
+def _bounded(run: list[LogFile]) -> list[LogFile]:
+    """Return the first files of a run, as many as one file may hold; two at least."""
+    records = accumulate(file.size for file in run)
+    sizes = accumulate(file.size_bytes for file in run)
+    fits = zip(records, sizes, strict=True)
+    count = sum(end <= MERGED_RECORDS_MAX and size <= MERGED_BYTES_MAX for end, size in fits)
+    return run[: max(count, 2)]
+
+
+def files_to_expire(
+    files: Sequence[LogFile], start: int, end: int, before_ms: int
+) -> list[LogFile]:
+    """Return the files whose records are to be given up, in order: the oldest ones, as many as one
+    file may hold, that end after `start`, where the history begins, and at `end` or before, and
+    whose newest batch is older than `before_ms`."""
+    old = takewhile(lambda file: file.end_offset <= end and file.time_ms < before_ms, files)
+    return _bounded([file for file in old if file.end_offset > start])
+
+
+def write_merged(
+    files: RootFiles, uri: str, merged: Sequence[LogFile], *, expires: bool = False
+) -> LogFile:
+    """Write the rows of files as one flushed file, order unchanged; return it. `expires`: without
+    what their records say.
+
+    Raises:
+        CorruptLogError: One of them is missing or can't be read.
+        KafkaStorageError: The root does not answer.
+    """
+    paths = [f"{uri}/{file.path}" for file in merged]
+    content, count = merge_files(
+        ((files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths), expires=expires
+    )
+    path = f"{merged[0].base_offset:020d}-{uuid4().hex}.parquet"
+    files.write(f"{uri}/{path}", content)
+    if is_local(uri):
+        flush([uri])
+    if count != merged[-1].end_offset - merged[0].base_offset:
+        raise CorruptLogError("files of the metadata log have other rows than the table says")
+    runs = runs_of(batch for file in merged for batch in file.batches)
+    return new_file(path, content.size, runs, merged[-1].time_ms)
+
+
+class VoterUpkeep:
+    """What is due on one voter's table after the answers were given.
+
+    `load` goes on to the newest version, `log_files` returns its files; both under the lock.
+    """
+
+    def __init__(
+        self,
+        files: RootFiles,
+        root: str,
+        delta: DeltaLog,
+        options: StorageOptions,
+        *,
+        load: Callable[[], VoterTable],
+        log_files: Callable[[], list[LogFile]],
+    ) -> None:
+        self._files = files
+        self._root = root
+        self._uri = delta.uri
+        self._delta = delta
+        self._options = options
+        self._load = load
+        self._log_files = log_files
+        self._cleaner = MetadataCleaner(files, root, delta.uri, options)
+        self._is_merge_due = False
+
+    def committed(self, version: int) -> None:
+        """Note a commit of this process."""
+        self._is_merge_due |= version % MERGE_INTERVAL == 0
+
+    def maintain(self) -> bool:
+        """Write a checkpoint if one is due, and clean the root after it; merge small files when
+        there are many. Return whether files were merged.
+
+        Raises:
+            KafkaOnSparkError: A merge failed, which costs time only.
+        """
+        self._checkpoint()
+        with self._delta.lock:
+            if not self._is_merge_due:
+                return False
+            self._is_merge_due = False
+        return self.merge()
+
+    def _checkpoint(self) -> None:
+        if not self._delta.checkpoint_if_due():
+            return  # after one that failed, too: a full disk gets room
+        try:
+            self.clean(time.time_ns() // 1_000_000, DELETED_MAX)
+        except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
+            log.warning("files of %s stay: %s", self._uri, reason(error, self._options))
+
+    def clean(self, now_ms: int, deleted_max: int | None = None) -> int:
+        """Delete what no reader needs, old commits apart, as MetadataCleaner says."""
+
+        def read_table() -> list[LogFile]:
+            with self._delta.lock:
+                self._load()
+                return list(self._log_files())
+
+        return self._cleaner.clean(read_table, now_ms, deleted_max)
+
+    def merge(self) -> bool:
+        """Write adjacent small files as one, rows and order unchanged; return whether that
+        was done.
+
+        Appends may go on while files are read and written; the commit is one like any other.
+        """
+        with self._delta.lock:
+            log = self._load().log
+            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
+        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
+        if not merged:
+            return False
+        written = write_merged(self._files, self._uri, merged)
+        return self._replace(merged, written, {})
+
+    def expire(self, before_ms: int, is_sound: Callable[[OffsetAndEpoch], bool]) -> bool:
+        """Give up the records of the oldest files that are older than `before_ms`, as many as one
+        file may hold; return whether there were any.
+
+        Only below the newest three snapshots of this root, of which the oldest `is_sound`: whoever
+        opens this voter alone needs no record before that, also if two of them are damaged.
+        """
+        with self._delta.lock:
+            log, counters = self._load().log, self._delta.counters()
+            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
+        ends = sorted(each for each in snapshot_ends(self._files, self._root))
+        kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
+        if len(kept) < SNAPSHOTS_KEPT:
+            return False
+        start = counters.get(HISTORY_START, 0)
+        expired = files_to_expire(files, start, kept[0].offset, before_ms)
+        if not expired or not is_sound(kept[0]):
+            return False
+        written = write_merged(self._files, self._uri, expired, expires=True)
+        newest_ms = max(counters.get(HISTORY_START_MS, 0), *(each.time_ms for each in expired))
+        begins = {HISTORY_START: written.end_offset, HISTORY_START_MS: newest_ms}
+        return self._replace(expired, written, begins)
+
+    def _replace(self, replaced: list[LogFile], written: LogFile, counters: dict[str, int]) -> bool:
+        """Commit that a file stands in the place of others; return whether that was done."""
+        for _ in range(MERGE_TRIES):
+            with suppress(CommitConflictError):
+                with self._delta.lock:
+                    table = self._load()
+                    # What was merged by another process stands in another file; what is merged was
+                    # committed, so it was not cut.
+                    if not set(replaced) <= set(self._log_files()):
+                        return False
+                    self._delta.commit(
+                        table.version,
+                        operation=MERGE,
+                        files=[
+                            *(remove_file(each, changes_data=False) for each in replaced),
+                            add_file(written, changes_data=False),
+                        ],
+                        counters={LOG_END_OFFSET: table.log.end_offset, **counters},
+                    )
+                self._checkpoint()
+                return True
+        return False

@@ -1,0 +1,1 @@
+"""The context of a process: metadata, store, clock, tasks."""

@@ -1,0 +1,138 @@
+"""Opens the metadata and the replicas of a cluster, in any process.
+
+Apart from `services`, which wires all of a Cluster: the process that Spark starts for each run of a
+streaming query imports this module while the query waits for it.
+"""
+
+import random
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka_on_spark.base.config import SETTINGS
+from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.metadata.commit_lock import acquire_commit_lock
+from kafka_on_spark.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
+from kafka_on_spark.metadata.metadata_outage import is_failing, wait_for_root
+from kafka_on_spark.metadata.metadata_root import is_there
+from kafka_on_spark.metadata.metadata_service import MetadataService, MetadataWatch
+from kafka_on_spark.metadata.quorum.settings import QuorumSettings
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.root_urls import roots_in
+from kafka_on_spark.store.storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.log.replica_store import DeltaReplicaStore
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=8)
+def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
+    """Return this process's open replicas."""
+    # In the function: the process that plans a stream needs no replicas, and deltalake is slow.
+    from kafka_on_spark.log.replica_store import DeltaReplicaStore
+
+    return DeltaReplicaStore(options)
+
+
+class Awaits(Enum):
+    """What the opening of a cluster waits for, for the default of `metadata.away.timeout.ms`: the
+    cluster's own value lies on the root."""
+
+    NOTHING = "a cluster that can't be opened is refused at once"
+    ROOT = "a root that does not answer, or does not exist"
+    CLUSTER = "also a root without a cluster: its disk may not be mounted"
+
+
+def open_metadata(
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
+    awaits: Awaits = Awaits.NOTHING,
+    watch: MetadataWatch | None = None,
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, caught up.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+    """
+
+    def opened() -> MetadataService:
+        metadata = metadata_service(
+            metadata_root,
+            options,
+            application_id=application_id,
+            after_commit=after_commit,
+            watch=watch,
+        )
+        metadata.catch_up()
+        return metadata
+
+    return awaiting(opened, metadata_root, awaits)
+
+
+def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
+    """Return the answer of `ask`, which opens the cluster at `metadata_root` and reads from it.
+
+    It is asked again while its error is one that `awaits` waits for.
+
+    Raises: as `ask`.
+    """
+    if awaits is Awaits.NOTHING:
+        return ask()
+    return wait_for_root(
+        ask,
+        SystemClock(),
+        timeout_ms=int(SETTINGS["metadata.away.timeout.ms"].default),
+        is_away=lambda error: is_awaited(error, metadata_root, awaits),
+    )
+
+
+def is_awaited(error: KafkaOnSparkError, metadata_root: str, awaits: Awaits) -> bool:
+    """Return whether the opening of a cluster waits after `error`, and tries again."""
+    if not isinstance(error, ClusterNotFoundError):
+        return is_failing(error)
+    try:
+        return awaits is Awaits.CLUSTER or not any(map(is_there, roots_in(metadata_root)))
+    except KafkaStorageError:
+        return True
+
+
+def metadata_service(
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
+    watch: MetadataWatch | None = None,
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, not read yet.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+    """
+    metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
+    metadata_log.check()
+    service = MetadataService(
+        metadata_log,
+        SystemClock(),
+        random=random.random,
+        application_id=application_id,
+        after_commit=after_commit,
+        acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
+        table=lambda: metadata_log.leader_uri,
+        watch=watch,
+    )
+    metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
+    return service
+
+
+def metadata_log_of(metadata: MetadataService) -> DeltaMetadataLog:
+    """Return the log of a cluster that this process has open."""
+    found = metadata.log
+    assert isinstance(found, DeltaMetadataLog), "a cluster's log is its voters' tables"
+    return found

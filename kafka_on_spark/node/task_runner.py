@@ -1,0 +1,155 @@
+"""Where tasks run: on a Spark session's executors, or in threads of this process."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
+from kafka_on_spark.spark.masters import is_local
+from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.requests import (
+    Requests,
+    count_requests,
+    current_operation,
+    operating,
+    requests_sent,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREADS_OF_A_TASK: Final = 4
+
+ON_EACH_MAX: Final = 64
+"""Tasks that run on all executors, as a rule: one a core, up to this bound."""
+
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+
+class ThreadTaskRunner:
+    """A TaskRunner without Spark."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order."""
+        return list(self._threads.map(task, orders))
+
+
+class SparkTaskRunner:
+    """A TaskRunner on a classic Spark session's executors.
+
+    Raises:
+        InvalidRequestError: The session is a Spark Connect one.
+    """
+
+    def __init__(self, spark: "SparkSession") -> None:
+        check_session(spark)
+        self.session = spark
+        self._context = spark.sparkContext
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the executors are in the driver's own process."""
+        return is_local(self._context.master)
+
+    def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of every order on each of several executors, as a rule on all.
+
+        One task a core, so that each executor gets one, up to ON_EACH_MAX.
+        """
+        if not orders:
+            return []
+        slices = min(self._context.defaultParallelism, ON_EACH_MAX)
+
+        operation = current_operation()
+
+        def run_all(_: Iterable[int]) -> Iterable[Result | _Share]:
+            with _shared(operation) as share:
+                results = [task(each) for each in orders]
+            return [*results, share()]
+
+        tasks = self._context.parallelize(range(slices), slices)
+        with clear_errors():
+            found = tasks.mapPartitions(ExecutorTask(run_all)).collect()
+        return _counted(found)
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order.
+
+        Orders wait for disks and stores more than for the processor, and a Spark task costs as much
+        to begin as a small order. So one task runs several orders at once, in threads.
+        """
+        if not orders:
+            return []
+        slices = task_count(len(orders), self._context.defaultParallelism)
+        operation = current_operation()
+
+        def run_slice(part: Iterable[Order]) -> Iterable[Result | _Share]:
+            with _shared(operation) as share, DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
+                results = list(threads.map(task, part))
+            return [*results, share()]
+
+        tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))
+        with clear_errors():
+            found = tasks.collect()
+        return _counted(found)
+
+
+class _Share(NamedTuple):
+    """What a task has asked of roots: it comes with the results."""
+
+    requests: Requests
+
+
+@contextmanager
+def _shared(operation: str) -> Iterator[Callable[[], _Share]]:
+    """Count a task of an executor, whose process runs one at a time; yield a function that says,
+    afterwards, what it has asked."""
+    before = requests_sent()
+    with operating(operation):
+        yield lambda: _Share(requests_sent() - before)
+
+
+def _counted(found: Sequence[Result | _Share]) -> list[Result]:
+    """Return the results of tasks, and count what they have asked."""
+    results: list[Result] = []
+    for each in found:
+        if isinstance(each, _Share):
+            count_requests(each.requests)
+        else:
+            results.append(each)
+    return results
+
+
+def task_count(orders: int, cores: int) -> int:
+    """Return how many Spark tasks run `orders`: each core has one before a task has several orders,
+    and no core has more than four."""
+    full = -(-orders // THREADS_OF_A_TASK)
+    return min(orders, max(cores, full), 4 * cores)
+
+
+def check_session(spark: object) -> None:
+    """Check that `spark` is a classic session of a Spark that works.
+
+    Raises:
+        InvalidRequestError: It is none, a Spark Connect one, which has no mapPartitions, or of
+            another version.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise InvalidRequestError(
+            "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"
+            " use a classic SparkSession, or Cluster.open without one"
+        )
+    from pyspark.sql import SparkSession
+
+    if not isinstance(spark, SparkSession):
+        raise InvalidRequestError(
+            f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"
+        )
+    check_versions()

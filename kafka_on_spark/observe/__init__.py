@@ -1,0 +1,1 @@
+"""Descriptions, histories, metrics, what-if, and pictures."""

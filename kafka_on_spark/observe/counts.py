@@ -1,0 +1,274 @@
+"""What one process has counted and timed since it began, in bounded memory.
+
+Apart from those who tell it: they know no labels but their own, and nothing of what is kept.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_on_spark.base.counting import (
+    COMMIT_MS,
+    COMMITS,
+    COMMITTED,
+    CONFLICT,
+    ELECTIONS,
+    FAILED,
+    ISR_EXPANDS,
+    ISR_SHRINKS,
+    MESSAGES_IN,
+    PROBE_FAILURES,
+    PROBE_MS,
+    REPLICATION_BYTES_IN,
+    REPLICATION_MESSAGES_IN,
+    UNCLEAN_ELECTIONS,
+    UNKNOWN,
+    FigureName,
+)
+from kafka_on_spark.base.errors import CommitConflictError, CommitOutcomeUnknownError
+from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataWatch
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from kafka_on_spark.observe.metric import HELP, TIMES, Metric, exported_name
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
+
+BOUNDS_MS: Final = (
+    *(1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
+    *(1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0, 120_000.0),
+)
+"""Classes of times: a commit to a local disk takes some ms, a round that copies much minutes."""
+
+SERIES_MAX: Final = 1000
+"""So many sets of labels a figure; what comes later is counted together."""
+
+OTHERS: Final = "(others)"
+"""The value of each label of what is counted together. No topic has a name like that."""
+
+BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
+    *((COMMITS, {"outcome": each}) for each in (COMMITTED, CONFLICT, UNKNOWN, FAILED)),
+    *((each, {}) for each in (ISR_SHRINKS, ISR_EXPANDS, ELECTIONS, UNCLEAN_ELECTIONS)),
+    *((each, {}) for each in (REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN)),
+)
+"""Counts of a cluster whose labels are known before anything happens. They begin at 0: Prometheus
+sees no increase in a series that is not there until it is 1, and no alert would tell the first."""
+
+_Labels = tuple[tuple[str, str | int], ...]
+
+
+class Counts:
+    """Keeps what it is told in counters and histograms of prometheus_client, until somebody asks.
+    Threads may share it; telling never raises. `now_ms` never goes back.
+
+    `begun` are there from the start, at 0.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], float],
+        begun: Iterable[tuple[FigureName, Mapping[str, str]]] = (),
+    ) -> None:
+        self.now_ms = now_ms
+        self._begun = tuple(begun)
+        self._lock = threading.Lock()
+        self._families: dict[FigureName, Counter | Histogram] = {}
+        self._series: dict[FigureName, dict[_Labels, Any]] = defaultdict(dict)
+
+    @contextmanager
+    def timed(self, figure: FigureName, **labels: str | int) -> Iterator[None]:
+        """Add how long the block takes, however it ends."""
+        began_ms = self.now_ms()
+        try:
+            yield
+        finally:
+            self.observe(figure, self.now_ms() - began_ms, **labels)
+
+    def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
+        """Add to a count."""
+        with self._lock:
+            self._of(figure, labels).inc(amount)
+
+    def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
+        """Add a time to a distribution."""
+        with self._lock:
+            self._of(figure, labels).observe(took_ms)
+
+    def _of(self, figure: FigureName, labels: Mapping[str, str | int]) -> Any:
+        """Return what to count in: that of the given labels, while there is room for more."""
+        known = self._series[figure]
+        place = tuple(labels.items())
+        if place not in known and len(known) >= SERIES_MAX:
+            place = tuple((name, OTHERS) for name in labels)
+        if place not in known:
+            family = self._families.get(figure) or _family(figure, labels)
+            self._families[figure] = family
+            known[place] = family.labels(**dict(place)) if place else family
+        return known[place]
+
+    def forget_gone(self, image: MetadataImage) -> None:
+        """Forget what was counted of topics and brokers that are gone, which makes room for
+        others."""
+        with self._lock:
+            for figure, known in self._series.items():
+                for place in [each for each in known if _is_gone(dict(each), image)]:
+                    del known[place]
+                    self._families[figure].remove(*(value for _, value in place))
+
+    def metrics(self) -> list[Metric]:
+        """Return all of it, by figure and labels."""
+        with self._lock:
+            for figure, labels in self._begun:
+                self._of(figure, labels)
+            families = list(self._families.items())
+        return [each for figure, family in families for each in _metrics_in(figure, family)]
+
+
+def _is_gone(labels: Mapping[str, str | int], image: MetadataImage) -> bool:
+    topic, broker = labels.get("topic", OTHERS), labels.get("broker", OTHERS)
+    is_known = topic == OTHERS or topic in image.topic_ids
+    return not (is_known and (broker == OTHERS or broker in image.brokers))
+
+
+def _family(figure: FigureName, labels: Iterable[str]) -> "Counter | Histogram":
+    # In the function: the import takes 15 ms, and most calls on the shell count nothing.
+    from prometheus_client import Counter, Histogram
+
+    name, words = exported_name(*figure), HELP[figure]
+    if figure in TIMES:
+        return Histogram(name, words, tuple(labels), registry=None, buckets=BOUNDS_MS)
+    return Counter(name, words, tuple(labels), registry=None)
+
+
+def _metrics_in(figure: FigureName, family: "Counter | Histogram") -> Iterator[Metric]:
+    buckets: list[tuple[str, float]] = []
+    for sample in (each for found in family.collect() for each in found.samples):
+        if sample.name.endswith("_bucket"):
+            buckets.append((sample.labels["le"], sample.value))
+        elif sample.name.endswith("_total"):
+            yield Metric(*figure, labels=sample.labels, value=sample.value)
+        elif sample.name.endswith("_sum"):
+            yield Metric(
+                *figure,
+                labels=sample.labels,
+                value=buckets[-1][1],
+                sum_ms=sample.value,
+                buckets=tuple(buckets),
+            )
+            buckets = []
+
+
+def count_probes(recorder: Counts, results: Iterable[ProbeResult]) -> None:
+    """Count probes by broker, with how long they took. A count of failures begins with the first
+    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
+    for each in results:
+        if each.took_ms is not None:
+            recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
+        recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
+
+
+class CountedMetadata(MetadataWatch):
+    """Counts commits and decisions."""
+
+    def __init__(self, recorder: Counts) -> None:
+        self._recorder = recorder
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Count and time a commit, by its outcome."""
+        outcome = UNKNOWN
+        try:
+            with self._recorder.timed(COMMIT_MS):
+                yield
+            outcome = COMMITTED
+        except Exception as error:
+            outcome = _outcome_of(error)
+            raise
+        finally:
+            self._recorder.count(COMMITS, outcome=outcome)
+
+    def replayed(
+        self, before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
+    ) -> None:
+        """Count what was decided."""
+        count_decisions(self._recorder, before, batches, after)
+
+
+def _outcome_of(error: Exception) -> str:
+    if isinstance(error, CommitConflictError):
+        return CONFLICT
+    return UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else FAILED
+
+
+_Standing = tuple[frozenset[BrokerId], BrokerId | None]
+"""A partition's ISR and its leader."""
+
+
+def count_decisions(
+    recorder: Counts,
+    before: MetadataImage,
+    batches: Iterable[MetadataBatch],
+    after: MetadataImage,
+) -> None:
+    """Count what batches decided of partitions, which lead from one image to another."""
+    raised: set[PartitionKey] = set()
+    standings: dict[PartitionKey, _Standing] = {}
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record, HighWatermarkRecord):
+                raised.add(record.key)
+            elif isinstance(record, PartitionRecord):
+                standings[record.key] = (record.registration.isr, record.registration.leader)
+            elif isinstance(record, PartitionChangeRecord):
+                _count_change(recorder, before, standings, record)
+    for key in raised:
+        _count_committed(recorder, key, before.partition(key), after)
+
+
+def _count_committed(
+    recorder: Counts, key: PartitionKey, then: PartitionRegistration | None, after: MetadataImage
+) -> None:
+    now = after.partition(key)
+    if now is None:
+        return
+    more = now.high_watermark - (0 if then is None else then.high_watermark)
+    if more > 0:
+        recorder.count(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
+
+
+def _count_change(
+    recorder: Counts,
+    before: MetadataImage,
+    standings: dict[PartitionKey, _Standing],
+    record: PartitionChangeRecord,
+) -> None:
+    change = record.change
+    if change.isr is KEEP and change.leader is KEEP:
+        return
+    standing = standings.get(record.key)
+    if standing is None:
+        known = before.partition(record.key)
+        if known is None:
+            return
+        standing = (known.isr, known.leader)
+    isr = standing[0] if change.isr is KEEP else change.isr
+    leader = standing[1] if change.leader is KEEP else change.leader
+    standings[record.key] = (isr, leader)
+    if standing[0] - isr:
+        recorder.count(ISR_SHRINKS)
+    if isr - standing[0]:
+        recorder.count(ISR_EXPANDS)
+    if leader is not None and leader != standing[1]:
+        recorder.count(ELECTIONS)
+        if change.unclean_generation is not KEEP:
+            recorder.count(UNCLEAN_ELECTIONS)

@@ -1,0 +1,1 @@
+"""Appends: what goes where, idempotence, and the producer."""

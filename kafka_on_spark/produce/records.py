@@ -1,0 +1,245 @@
+"""Turns records of users (tables, pandas frames, lists) into the batches that are staged."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import InvalidRecordError, InvalidRequestError
+from kafka_on_spark.base.moments import record_micros
+from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
+from kafka_on_spark.produce.columns import NULL_KIND, check_columns
+from kafka_on_spark.produce.staging import INPUT_SCHEMA
+
+# What the fields of a list's records may be, for error texts.
+_IN_LISTS: Final = {
+    "key": "bytes, a str or None",
+    "value": "bytes, a str or None",
+    "headers": "pairs of a str and bytes",
+    "timestamp": "a datetime with a time zone, or milliseconds since 1970",
+    "partition": "a whole number",
+}
+_NOT_CONVERTIBLE: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class Record(NamedTuple):
+    """One record to append.
+
+    Attributes:
+        key: Decides the partition unless `partition` is given; None for a keyless record.
+        value: None for a tombstone.
+        headers: Names and values, in order.
+        timestamp: Create time, an aware datetime or milliseconds since 1970; None for now.
+        partition: None to have it chosen by key.
+    """
+
+    key: bytes | str | None
+    value: bytes | str | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: datetime | int | None = None
+    partition: int | None = None
+
+
+def table_of(records: object) -> pa.Table:
+    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table.
+
+    Raises:
+        InvalidRequestError: It is none of these, or its columns are not an append's.
+    """
+    if isinstance(records, pa.RecordBatch):
+        records = pa.Table.from_batches([records])
+    if isinstance(records, pa.Table):
+        return records
+    if _is_pandas(records):
+        return _table_of_pandas(records)
+    if isinstance(records, Iterable) and not isinstance(records, str | bytes):
+        return _table_of_list(list(records))
+    raise InvalidRequestError(
+        f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
+        " of (key, value, headers, timestamp, partition)"
+    )
+
+
+def _is_pandas(records: object) -> bool:
+    # A caller that has a frame has imported pandas; other callers should not pay for the import.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(records, pandas.DataFrame)
+
+
+def _table_of_pandas(frame: Any) -> pa.Table:
+    """Return a frame's columns, without its index. A NaN becomes null."""
+    names = [str(name) for name in frame]
+    columns = [_array_of_series(name, frame.iloc[:, place]) for place, name in enumerate(names)]
+    return pa.table(columns, names=names)
+
+
+def _array_of_series(name: str, series: Any) -> pa.Array:
+    if name == "headers":
+        return _array(name, [None if _is_missing(each) else _headers(each) for each in series])
+    try:
+        found = pa.array(series, from_pandas=True)
+        # In pandas, a column of whole numbers is one of floats if some are missing.
+        is_floats = name == "partition" and pa.types.is_floating(found.type)
+        return found.cast(pa.int64()) if is_floats else found
+    except _NOT_CONVERTIBLE:
+        # Texts and bytes in one column, or what can't be a record's.
+        cells = (None if _is_missing(each) else each for each in series.tolist())
+        return _array(
+            name, [encoded_text(name, each) if isinstance(each, str) else each for each in cells]
+        )
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float | datetime) and value != value)  # NaN, NaT
+
+
+def _table_of_list(records: list[Any]) -> pa.Table:
+    rows = [_row(record) for record in records]
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["key", "value"]
+    for row in rows:
+        if "headers" in row:
+            row["headers"] = _headers(row["headers"])
+        for name in ("key", "value"):
+            if isinstance(row.get(name), str):
+                row[name] = encoded_text(name, row[name])
+    return pa.table({name: _array(name, [row.get(name) for row in rows]) for name in names})
+
+
+def encoded_text(name: str, text: str) -> bytes:
+    """Return a record's key or value, or a part of its headers, that was given as a text.
+
+    Raises:
+        InvalidRequestError: UTF-8 can't encode it: it has half of a surrogate pair.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"{name!r} is no text that UTF-8 has: {error}") from None
+
+
+def _array(name: str, values: list[Any]) -> pa.Array:
+    if name not in _IN_LISTS:
+        return pa.nulls(len(values))  # an unknown column is refused by its name
+    data_type = INPUT_SCHEMA.field(name).type
+    if name == "timestamp":
+        times = [None if value is None else record_micros(value) for value in values]
+        return pa.array(times, pa.int64()).cast(data_type)
+    for value in values:
+        # Arrow would cut a fraction off, and append the record to another partition.
+        if name == "partition" and isinstance(value, float):
+            raise _wrong_type(name, value)
+    try:
+        return pa.array(values, data_type)
+    except _NOT_CONVERTIBLE:
+        raise _wrong_type(name, next(each for each in values if not _fits(each, data_type))) from (
+            None
+        )
+
+
+def _fits(value: object, data_type: pa.DataType) -> bool:
+    try:
+        pa.array([value], data_type)
+    except _NOT_CONVERTIBLE:
+        return False
+    return True
+
+
+def _wrong_type(name: str, value: object) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{name!r} can't be {value!r:.60}, a {type(value).__name__}: give {_IN_LISTS[name]}"
+    )
+
+
+def _row(record: object) -> dict[str, Any]:
+    if isinstance(record, dict):
+        return dict(record)
+    if isinstance(record, tuple) and 2 <= len(record) <= len(Record._fields):
+        return Record(*record)._asdict()
+    raise InvalidRequestError(
+        f"can't append {record!r:.60}: give (key, value, headers, timestamp, partition), the last"
+        " three optional, or a mapping of those names"
+    )
+
+
+def _headers(given: Any) -> list[dict[str, Any]] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Iterable):
+        raise _wrong_type("headers", given)
+    pairs = list(given.items() if isinstance(given, dict) else given)
+    for each in pairs:
+        is_pair = isinstance(each, tuple | list) and len(each) == 2
+        if not is_pair and not (isinstance(each, dict) and each.keys() == {"key", "value"}):
+            raise _wrong_type("headers", given)
+    return [
+        dict(each) if isinstance(each, dict) else {"key": each[0], "value": each[1]}
+        for each in pairs
+    ] or None
+
+
+def check_table(table: pa.Table | pa.RecordBatch) -> None:
+    """Check that a table's columns are an append's.
+
+    Raises:
+        InvalidRequestError: One is missing, unknown or of a wrong type.
+    """
+    check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
+
+
+def _kind(data_type: pa.DataType) -> str:
+    checks = {
+        "string": pa.types.is_string(data_type) or pa.types.is_large_string(data_type),
+        "binary": pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type),
+        "int": pa.types.is_int32(data_type) or pa.types.is_int64(data_type),
+        "timestamp": pa.types.is_timestamp(data_type) and data_type.tz is not None,
+        NULL_KIND: pa.types.is_null(data_type),
+        "array<struct<key:string,value:binary>>": _is_headers(data_type),
+    }
+    return next((kind for kind, fits in checks.items() if fits), str(data_type))
+
+
+def _is_headers(data_type: pa.DataType) -> bool:
+    if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
+        return False
+    each = data_type.value_type
+    if not pa.types.is_struct(each) or [field.name for field in each] != ["key", "value"]:
+        return False
+    key, value = (_kind(field.type) for field in each)
+    return key in ("string", NULL_KIND) and value in ("binary", NULL_KIND)
+
+
+def input_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null.
+
+    Raises:
+        InvalidRecordError: A value is out of its column's range.
+    """
+    for batch in batches:
+        columns = [_column(batch, field) for field in INPUT_SCHEMA]
+        yield pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    place = batch.schema.get_field_index(field.name)
+    if place < 0:
+        return pa.nulls(batch.num_rows, field.type)
+    try:
+        return _cast(batch.column(place), field)
+    except pa.ArrowException as error:
+        raise InvalidRecordError(
+            f"a record's {field.name} can't be stored as {field.type}: {error}"
+        ) from None
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(TIMESTAMP, safe=False)  # digits are cut off; no other unit has too many
+    if field.type == HEADERS:
+        return column.cast(HEADERS)
+    if pa.types.is_string(column.type):
+        return column.view(pa.binary())
+    return column.cast(field.type)

@@ -1,0 +1,434 @@
+"""Records → staged: a task writes its records as segments to the roots of leader and ISR.
+
+It splits its own rows by partition without a shuffle, digests, encodes and writes them, whole
+columns at a time: no record goes through Python by itself. A task that runs twice leaves orphans
+and nothing else, because every file has a name of its own.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import (
+    REFUSES_WRITES,
+    InvalidRecordError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    ProtocolError,
+    RootAccessDeniedError,
+    RootFullError,
+)
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.hashing import (
+    add_digests,
+    partitions_of_keys,
+    record_digests,
+    sum_digests,
+)
+from kafka_on_spark.log.replica_folders import flush_folder
+from kafka_on_spark.log.segments import (
+    RECORD_SCHEMA,
+    TIMESTAMP,
+    Write,
+    begin_puts,
+    begin_write,
+    ended,
+    new_segment,
+)
+from kafka_on_spark.produce.stage_plan import PartitionTarget, StagedSegment, StageOrder
+from kafka_on_spark.store import arrow_compute as pc
+from kafka_on_spark.store.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.store.roots import StorageOptions
+
+log = logging.getLogger(__name__)
+
+_Writes = Mapping[BrokerId, Write]
+
+BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
+"""Bytes of records that a task holds before it writes them: with a few encoded segments and Arrow's
+own copies, a worker stays well under 1 GiB."""
+
+RECORDS_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 4
+"""Bytes of uncompressed records in one segment: a batch of Arrow's may have gigabytes."""
+
+YEAR_1_US: Final = -62_135_596_800_000_000
+YEAR_10000_US: Final = 253_402_300_800_000_000
+"""The range of timestamps that a table's statistics can have."""
+
+INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
+"""Records to append: `timestamp` null means now, `partition` null means by key."""
+
+
+def stage_records(
+    order: StageOrder,
+    batches: Iterable[pa.RecordBatch],
+    options: StorageOptions,
+    *,
+    task_number: int = 0,
+    by_partition: bool = False,
+    is_patient: bool = True,
+) -> list[StagedSegment]:
+    """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code.
+
+    `by_partition`, `is_patient`: as of a Stager.
+    """
+    stager = Stager(order, options, by_partition=by_partition, is_patient=is_patient)
+    # Keyless records go to another partition with each append, and to the same one when a task
+    # runs again.
+    sticky = first_sticky(order, task_number)
+    try:
+        for number, batch in enumerate(batches):
+            if batch.num_rows:
+                stager.add(batch, sticky + number)
+        staged = stager.finish()
+    except ProtocolError as error:
+        return [refusal_of(error)]
+    log.debug("task %d has staged %d segments", task_number, len(staged))
+    return staged
+
+
+def first_sticky(order: StageOrder, task_number: int) -> int:
+    """Return which partition a task's first keyless records go to (modulo their number)."""
+    return task_number + order.now_us // 1000
+
+
+def refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
+    """Return a refusal as a task's row; -1: it is of all records."""
+    return StagedSegment(
+        partition=partition, segment=None, error_code=error.code, error=error.message
+    )
+
+
+class Stager:
+    """Records of one task, by partition, until they are written.
+
+    `by_partition`: a partition whose records reach no root is refused alone, by a row.
+    `is_patient`: as of `ended`.
+    """
+
+    def __init__(
+        self,
+        order: StageOrder,
+        options: StorageOptions,
+        *,
+        by_partition: bool = False,
+        is_patient: bool = True,
+    ) -> None:
+        self._order = order
+        self._options = options
+        self._by_partition = by_partition
+        self._is_patient = is_patient
+        self._refused: dict[int, KafkaStorageError] = {}
+        self._buffered: dict[int, list[pa.RecordBatch]] = {}
+        self._digests: dict[int, int] = {}
+        self._bytes: dict[int, int] = {}
+        self._staged: list[StagedSegment] = []
+        self._folders: dict[ReplicaAddress, None] = {}
+        self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
+
+    def add(self, batch: pa.RecordBatch, sticky: int) -> None:
+        """Take a batch, whose keyless records go to partition `sticky` (modulo their number)."""
+        check_sizes(batch, self._order.record_bytes_max)
+        _check_headers(batch.column("headers"))
+        numbers = self._partitions(batch, sticky)
+        digests = record_digests(batch) if self._order.has_producer else None
+        records = self._with_timestamps(batch).select(RECORD_SCHEMA.names)
+        for number, part, part_digests in _split(records, numbers, digests):
+            self._buffered.setdefault(number, []).append(part)
+            self._bytes[number] = self._bytes.get(number, 0) + part.nbytes
+            if part_digests is not None:
+                digest = add_digests(self._digests.get(number, 0), sum_digests(part_digests))
+                self._digests[number] = digest
+        self._write_full()
+
+    def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        column = batch.column("timestamp")
+        _check_years(column)
+        if column.null_count == 0:
+            return batch
+        now = pa.scalar(self._order.now_us, pa.int64()).cast(TIMESTAMP)
+        place = batch.schema.get_field_index("timestamp")
+        return batch.set_column(place, "timestamp", pc.fill_null(column, now))
+
+    def _partitions(self, batch: pa.RecordBatch, sticky: int) -> npt.NDArray[np.int32]:
+        """Return each record's partition: as given, else by key, else the sticky one."""
+        count = len(self._order.targets)
+        given, keys = batch.column("partition"), batch.column("key")
+        if given.null_count == 0:
+            all_given: npt.NDArray[np.int32] = given.to_numpy(zero_copy_only=False)
+            _check_range(all_given, count)
+            return all_given
+        numbers = np.full(batch.num_rows, self._with_leader(sticky), np.int32)
+        if self._order.has_producer and keys.null_count:
+            values = pc.fill_null(batch.column("value"), b"")
+            numbers = partitions_of_keys(values, count)
+        if keys.null_count < batch.num_rows:
+            by_key = partitions_of_keys(pc.fill_null(keys, b""), count)
+            numbers = np.where(_is_valid(keys), by_key, numbers)
+        if given.null_count < batch.num_rows:
+            chosen = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)
+            numbers = np.where(_is_valid(given), chosen, numbers)
+            _check_range(numbers, count)
+        return numbers.astype(np.int32)
+
+    def _with_leader(self, sticky: int) -> int:
+        """Return the first partition with a leader, from `sticky` on."""
+        count = len(self._order.targets)
+        for step in range(count):
+            number = (sticky + step) % count
+            if self._order.targets[number].has_leader:
+                return number
+        return sticky % count
+
+    def _write_full(self) -> None:
+        full = [
+            number
+            for number, size in self._bytes.items()
+            if size >= min(self._order.segment_bytes_max, BUFFERED_BYTES_MAX)
+        ]
+        if self.buffered_bytes >= BUFFERED_BYTES_MAX:
+            full = list(self._bytes)
+        self._write(full)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of records that are not written yet."""
+        return sum(self._bytes.values())
+
+    def write_all(self, *, is_last: bool = False) -> None:
+        """Write all records that are held; `is_last`: no more will come."""
+        self._write(list(self._bytes), is_last=is_last)
+
+    def finish(self) -> list[StagedSegment]:
+        """Write the rest; return all that was staged, durable.
+
+        A replica that a segment could not be put to, or whose folder can't be flushed, does not
+        count as a holder of the partition's segments.
+        """
+        self.write_all(is_last=True)
+        flushes: dict[int, dict[BrokerId, Write]] = {}
+        for each in self._folders:
+            of_partition = flushes.setdefault(each.key.partition, {})
+            of_partition[each.broker_id] = begin_write(each, partial(flush_folder, each))
+        for number, failures in zip(flushes, self._ended(list(flushes.values())), strict=True):
+            self._note_failures(number, failures)
+        durable = [self._with_durable_holders(each) for each in self._staged]
+        refusals = [refusal_of(error, number) for number, error in self._refused.items()]
+        return [*(each for each in durable if each.partition not in self._refused), *refusals]
+
+    def _ended(self, writes: Sequence[_Writes]) -> list[dict[BrokerId, KafkaOnSparkError | None]]:
+        return ended(writes, is_patient=self._is_patient)
+
+    def _note_failures(
+        self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
+    ) -> None:
+        for broker_id, failure in failures.items():
+            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
+                self._failed[number, broker_id] = failure
+
+    def _write(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
+        """Encode one partition after the other, while those before are written.
+
+        A partition's last put flushes its folders, which makes the names of all its segments
+        durable. What reaches none of a target's `replicas` is written to its `others`.
+        """
+        under_way: list[
+            tuple[StagedSegment, bool, Callable[[Iterable[ReplicaAddress]], _Writes]]
+        ] = []
+        writes: list[_Writes] = []
+        for number in sorted(numbers):
+            table = pa.Table.from_batches(self._buffered.pop(number))
+            self._bytes.pop(number)
+            target = self._order.targets[number]
+            parts = _of_readable_size(table)
+            is_whole = is_last and len(parts) == 1
+            for part in parts:
+                segment, content = new_segment(part, target.leader_epoch)
+                staged = StagedSegment(
+                    partition=number,
+                    segment=segment,
+                    payload_digest=self._digests.pop(number, 0),
+                    has_keyless=part.column("key").null_count > 0,
+                )
+                put = partial(
+                    begin_puts,
+                    segment=segment,
+                    content=content,
+                    options=self._options,
+                    flushes_folder=is_whole,
+                )
+                writes.append(put(target.replicas))
+                under_way.append((staged, is_whole, put))
+        found = self._ended(writes)
+        again = [
+            place
+            for place, failures in enumerate(found)
+            if all(failure is not None for failure in failures.values())
+        ]
+        others = [under_way[each][2](self._target(under_way[each][0]).others) for each in again]
+        for place, failures in zip(again, self._ended(others), strict=True):
+            found[place] |= failures
+        for (staged, is_whole, _), failures in zip(under_way, found, strict=True):
+            self._take(staged, failures, has_flushed_folders=is_whole)
+
+    def _target(self, staged: StagedSegment) -> PartitionTarget:
+        return self._order.targets[staged.partition]
+
+    def _take(
+        self,
+        staged: StagedSegment,
+        failures: Mapping[BrokerId, KafkaOnSparkError | None],
+        *,
+        has_flushed_folders: bool,
+    ) -> None:
+        target = self._target(staged)
+        self._note_failures(staged.partition, failures)
+        for each in (*target.replicas, *target.others):
+            if failures.get(each.broker_id, 1) is None:
+                if has_flushed_folders:
+                    self._folders.pop(each, None)
+                else:
+                    self._folders[each] = None
+        holders = tuple(each for each, failure in failures.items() if failure is None)
+        self._staged.append(replace(staged, holders=holders))
+        if not holders:
+            self._refuse(staged.partition, failures)
+
+    def _with_durable_holders(self, staged: StagedSegment) -> StagedSegment:
+        number = staged.partition
+        durable = tuple(each for each in staged.holders if (number, each) not in self._failed)
+        if not durable and number not in self._refused:
+            self._refuse(number, {each: self._failed[number, each] for each in staged.holders})
+        return replace(staged, holders=durable)
+
+    def _refuse(self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]) -> None:
+        error = _reached_no_root(number, failures)
+        if not self._by_partition:
+            raise error
+        self._refused.setdefault(number, error)
+
+
+def _of_readable_size(table: pa.Table) -> list[pa.Table]:
+    """Return records in parts that are small enough for each reader of segments."""
+    if table.nbytes <= RECORDS_BYTES_MAX or table.num_rows < 2:
+        return [table]
+    half = table.num_rows // 2
+    return [*_of_readable_size(table.slice(0, half)), *_of_readable_size(table.slice(half))]
+
+
+def _reached_no_root(
+    partition: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
+) -> KafkaStorageError:
+    reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
+    said = f"the records of partition {partition} reached no root ({reasons})"
+    if all(isinstance(each, RootAccessDeniedError) for each in failures.values()):
+        return RootAccessDeniedError(
+            f"{said}: append as a user who may write there, or with other credentials"
+        )
+    if all(isinstance(each, REFUSES_WRITES) for each in failures.values()):
+        return RootFullError(f"{said}: append again then")
+    return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
+
+
+def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _check_range(numbers: npt.NDArray[Any], partition_count: int) -> None:
+    outside = numbers[(numbers < 0) | (numbers >= partition_count)]
+    if len(outside):
+        raise InvalidRecordError(
+            f"invalid partition given with record: {outside[0]} is not in the range"
+            f" [0, {partition_count}); leave `partition` null to have it chosen by key"
+        )
+
+
+def _check_years(timestamps: pa.Array) -> None:
+    if timestamps.null_count == len(timestamps):
+        return
+    span = pc.min_max(timestamps.cast(pa.int64()))
+    if span["min"].as_py() < YEAR_1_US or span["max"].as_py() >= YEAR_10000_US:
+        raise InvalidRecordError(
+            "a record's timestamp is not in the years 1 to 9999: give one of these, or leave"
+            " `timestamp` null"
+        )
+
+
+def _check_headers(headers: pa.Array) -> None:
+    """Check that each header has a name. Source: RecordHeader, which refuses a null key."""
+    if headers.null_count == len(headers):
+        return
+    each = headers.flatten()
+    if each.null_count or pc.struct_field(each, [0]).null_count:
+        raise InvalidRecordError(
+            "a record has a header that is null, or whose name is null: give each header a name, or"
+            " leave it out"
+        )
+
+
+def check_sizes(batch: pa.RecordBatch, record_bytes_max: int) -> None:
+    """Check that no record is larger than `record_bytes_max`, counting key, value, headers.
+
+    Raises:
+        MessageTooLargeError: One is.
+    """
+    columns = [batch.column("key"), batch.column("value")]
+    if batch.nbytes <= record_bytes_max:
+        return  # then no single record is larger either
+    sizes = sum(
+        pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        for column in columns
+    )
+    sizes = sizes + _header_sizes(batch.column("headers"))
+    largest = int(np.max(sizes))
+    if largest > record_bytes_max:
+        raise MessageTooLargeError(
+            f"a record has {largest} bytes, more than max.message.bytes={record_bytes_max}:"
+            " make it smaller, or raise the topic's setting"
+        )
+
+
+def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
+    flat = headers.flatten()
+    sizes = np.zeros(len(headers), np.int64)
+    if len(flat) == 0:
+        return sizes
+    lengths = [pc.binary_length(pc.struct_field(flat, [part]).cast(pa.binary())) for part in (0, 1)]
+    each = sum(
+        pc.fill_null(length, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        for length in lengths
+    )
+    parents = pc.list_parent_indices(headers).to_numpy()
+    np.add.at(sizes, parents, each)
+    return sizes
+
+
+def _split(
+    records: pa.RecordBatch, numbers: npt.NDArray[np.int32], digests: npt.NDArray[Any] | None
+) -> Iterator[tuple[int, pa.RecordBatch, npt.NDArray[Any] | None]]:
+    """Yield the records of each partition, in their order: a stable sort by partition number."""
+    first = int(numbers[0])
+    if (numbers == first).all():
+        yield first, records, digests
+        return
+    # numpy sorts 16-bit numbers by radix, several times faster than 32-bit ones.
+    is_narrow = int(numbers.max()) <= np.iinfo(np.int16).max
+    order = np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
+    ordered = numbers[order]
+    records = records.take(pa.array(order))
+    digests = None if digests is None else digests[order]
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    bounds = [0, *edges.tolist(), len(ordered)]
+    for start, end in pairwise(bounds):
+        part = None if digests is None else digests[start:end]
+        yield int(ordered[start]), records.slice(start, end - start), part

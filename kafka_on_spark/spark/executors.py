@@ -1,0 +1,210 @@
+"""Checks that Spark's executors can run our tasks, and says in one sentence what to do if not.
+
+Apart from the tasks, because it runs where those can't even be imported. Each task is pickled
+inside a function that is sent by value; on the executor this function checks the installed packages
+before it unpickles the task.
+"""
+
+import importlib
+import os
+import pickle
+import platform
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isfunction, isgenerator
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.base.version import __version__
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+
+ADVICE: Final = (
+    f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
+    " environment along (--archives environment.tar.gz#environment, with"
+    " PYSPARK_PYTHON=./environment/bin/python), or, where Spark runs on this machine alone, import"
+    " kafka_on_spark before the session is made: see docs/clusters-and-stores.md"
+)
+
+_SENTENCE: Final = re.compile(r"the executor on \S+ can't run .*")
+_NO_PYTHON: Final = re.compile(
+    r'Cannot run program "[^"]*"|finding module specification for \'pyspark|Python in worker has'
+    r" different version: [\d.]+ than that in driver: [\d.]+"
+)
+
+
+def wanted_versions(*, writes: bool) -> dict[str, str]:
+    """Return the versions that executors must have, those of this process.
+
+    deltalake only where something is written, which another version does otherwise: a query waits
+    for the process that plans it, and the import of deltalake takes 20 ms there.
+    """
+    versions = {"kafka_on_spark": __version__, "pyarrow": pa.__version__}
+    if writes:
+        import deltalake
+
+        versions["deltalake"] = deltalake.__version__
+    return versions
+
+
+Check = Callable[[Mapping[str, str], str], str | None]
+Load = Callable[[Mapping[str, str], str, bytes], Any]
+
+
+def _make_check() -> Check:
+    """Return `check`: nested, since a module's own functions are pickled as their names."""
+
+    def check(wanted: Mapping[str, str], advice: str) -> str | None:
+        """Return why this process can't run our tasks; None if it can."""
+        found = []
+        for name, version in wanted.items():
+            try:
+                there = getattr(importlib.import_module(name), "__version__", "of no version")
+            except ModuleNotFoundError as error:
+                found.append(f"has no {error.name}")
+                break
+            except Exception as error:  # an import may raise anything; it is the reason
+                found.append(f"can't import {name} ({type(error).__name__}: {error})")
+                break
+            if there != version:
+                found.append(f"has {name} {there}, and the driver {version}")
+        if not found:
+            return None
+        python = f"{sys.executable}, Python {platform.python_version()}"
+        return (
+            f"the executor on {socket.gethostname()} can't run tasks of kafka_on_spark, because"
+            f" its Python ({python}) {' and '.join(found)}: {advice}"
+        )
+
+    return check
+
+
+def _make_load(check: Check) -> Load:
+    """Return `load`: nested as well."""
+
+    def load(wanted: Mapping[str, str], advice: str, payload: bytes) -> Any:
+        """Return the unpickled task; an ImportError says why this process can't run it."""
+        problem = check(wanted, advice)
+        if problem is not None:
+            raise ImportError(problem)
+        # In the function, after the check: an executor may have no such package.
+        from kafka_on_spark.spark.worker_process import freeze_gc
+
+        freeze_gc()
+        return pickle.loads(payload)
+
+    return load
+
+
+_check = _make_check()
+_load = _make_load(_check)
+
+
+class ExecutorTask(Generic[Argument, Answer]):
+    """A task to send to executors: where it can't be imported, it says so in one sentence."""
+
+    def __init__(self, run: Callable[[Argument], Answer]) -> None:
+        self._run = run
+
+    def __call__(self, argument: Argument) -> Answer:
+        return self._run(argument)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent(self._run, writes=True)
+
+
+class SentToExecutors:
+    """A base of objects that Spark itself pickles for executors: as above.
+
+    An error of ours leaves their methods without its traceback, so that its sentence is what a
+    person reads first. All other errors keep theirs.
+
+    Attributes:
+        writes: Whether an object's tasks write, and so need what writes.
+    """
+
+    writes: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and (name == "__init__" or not name.startswith("_")):
+                setattr(cls, name, _without_traceback(method))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent(_ByDefault(self), writes=self.writes)
+
+
+def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(*given: Any, **named: Any) -> Any:
+        with _sentence_alone():
+            result = method(*given, **named)
+        return _rows_of(result) if isgenerator(result) else result
+
+    return called
+
+
+def _rows_of(rows: Iterator[Any]) -> Iterator[Any]:
+    with _sentence_alone():
+        yield from rows
+
+
+@contextmanager
+def _sentence_alone() -> Iterator[None]:
+    """Have Spark's worker send an error of ours without its traceback: it looks at this variable
+    when it sends one, and ends (pyspark.util.handle_worker_exception)."""
+    try:
+        yield
+    except KafkaOnSparkError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+class _ByDefault:
+    """Pickles an object as Python would if its class had no `__reduce__`."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self._value), self._value.__getstate__())
+
+
+def _rebuild(kind: type, state: dict[str, object] | None) -> object:
+    value: Any = object.__new__(kind)
+    value.__dict__.update(state or {})
+    return value
+
+
+def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
+    from pyspark import cloudpickle
+
+    payload: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return _load, (wanted_versions(writes=writes), ADVICE, payload)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Raise one sentence in place of the traces of tasks that an executor's Python can't run.
+
+    Raises:
+        InvalidRequestError: It can't. Other errors pass unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        if said := _SENTENCE.search(str(error)):
+            raise InvalidRequestError(said[0]) from error
+        if said := _NO_PYTHON.search(str(error)):
+            raise InvalidRequestError(
+                f"executors can't be used, because of their Python ({said[0]}): {ADVICE}"
+            ) from error
+        raise

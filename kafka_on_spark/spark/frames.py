@@ -1,0 +1,98 @@
+"""Stages the rows of a DataFrame in its own tasks, without a shuffle."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.produce.columns import IGNORED, check_columns
+from kafka_on_spark.produce.records import input_batches
+from kafka_on_spark.produce.stage_plan import (
+    StagedSegment,
+    StageOrder,
+    decode_staged,
+    encode_staged,
+)
+from kafka_on_spark.produce.staging import stage_records
+from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
+from kafka_on_spark.store.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+_CASTS: Final = {
+    "key": "binary",
+    "value": "binary",
+    "headers": _HEADERS_TYPE,
+    "timestamp": "timestamp",
+    "partition": "int",
+}
+_ROW_DDL: Final = "task int, place int, row string"
+_ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("place", pa.int32()), ("row", pa.string())])
+
+
+def is_frame(records: object) -> bool:
+    """Return whether `records` is a classic DataFrame; a Connect one is refused.
+
+    Raises:
+        InvalidRequestError: It is a Spark Connect DataFrame.
+    """
+    module = type(records).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise InvalidRequestError(
+            "a Spark Connect DataFrame can't be appended (it has no mapPartitions): use a classic"
+            " SparkSession, or collect it to an Arrow table first"
+        )
+    return module.startswith("pyspark.sql") and type(records).__name__ == "DataFrame"
+
+
+def check_frame(frame: "DataFrame", *, has_topic: bool) -> None:
+    """Check that a DataFrame's columns are an append's.
+
+    Raises:
+        InvalidRequestError: One is missing, unknown or of a wrong type.
+    """
+    columns = [(field.name, kind_of(field.dataType)) for field in frame.schema.fields]
+    check_columns(columns, has_topic=has_topic)
+
+
+def kind_of(data_type: "DataType") -> str:
+    """Return a Spark type's name for `check_columns`."""
+    text = data_type.simpleString()
+    return "string" if text.startswith(("varchar", "char")) else text
+
+
+def stage_frame(
+    frame: "DataFrame", order: StageOrder, options: StorageOptions
+) -> list[StagedSegment]:
+    """Have a DataFrame's rows staged by its tasks; return the rows in task order.
+
+    One job, collected once: every action on the result would run the tasks again.
+    """
+    kept = [name for name in frame.columns if name not in (*IGNORED, "topic")]
+    columns = frame.select([frame[f"`{name}`"].cast(_CASTS[name]).alias(name) for name in kept])
+    task = ExecutorTask(partial(_stage_task, order=order, options=options))
+    with clear_errors():
+        rows = columns.mapInArrow(task, _ROW_DDL).collect()
+    ordered = sorted(rows, key=lambda row: (row.task, row.place))
+    return [decode_staged(row.row) for row in ordered]
+
+
+def _stage_task(
+    batches: Iterator[pa.RecordBatch], *, order: StageOrder, options: StorageOptions
+) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    task = context.partitionId() if context is not None else 0
+    staged = stage_records(order, input_batches(batches), options, task_number=task)
+    rows = [
+        {"task": task, "place": place, "row": encode_staged(each)}
+        for place, each in enumerate(staged)
+    ]
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema=_ROW_SCHEMA)

@@ -1,0 +1,373 @@
+"""Writes of ``format("kafka_on_spark")``: executors stage segments, the driver appends them.
+
+Exactly once. A stream's query id and batch number are producer and sequence; Spark runs a batch
+again after a crash, and the second append finds the first. A batch that Spark may run again is its
+query's last one, so the logs know what records it had; one that they know by its number only comes
+from an older checkpoint, with records that nobody has compared, and is refused. An abort deletes
+nothing, because Spark calls it with the same messages after a commit whose outcome is unknown.
+
+One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
+with the messages. Spark creates both again for each batch, so what a run has open is in a module
+global. That can go once Spark keeps a writer for a run.
+"""
+
+import logging
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import BrokerId, Offset
+from kafka_on_spark.consume.sink_options import SinkOptions, parse_sink
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.node.opening import Awaits
+from kafka_on_spark.node.services import Services
+from kafka_on_spark.produce.append_results import AppendResult
+from kafka_on_spark.produce.append_service import append_when_in_sync
+from kafka_on_spark.produce.columns import check_columns
+from kafka_on_spark.produce.multi_topic import (
+    MultiTopicOrder,
+    StagedTopic,
+    by_topic,
+    conditions_only,
+    decode_topic,
+    encode_topic,
+)
+from kafka_on_spark.produce.producers import (
+    ProducerRuns,
+    check_producer,
+    producer_of,
+)
+from kafka_on_spark.produce.stage_plan import ProducerRun, StageOrder, is_unreached
+from kafka_on_spark.spark.cluster_cache import ClusterCache, cached_metadata
+from kafka_on_spark.spark.executors import SentToExecutors
+from kafka_on_spark.spark.frames import kind_of
+from kafka_on_spark.spark.multi_topic_tasks import TopicOrders
+from kafka_on_spark.spark.shared_runs import SharedRuns
+from kafka_on_spark.spark.source import warn_once
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.roots import StorageOptions
+
+log = logging.getLogger(__name__)
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_NUMBER = "streaming.sql.batchId"
+
+
+@dataclass
+class StagedMessage(WriterCommitMessage):
+    """What a task has staged, as JSON by topic; its query, the metadata offset of the plan, and the
+    host that wrote the files."""
+
+    task: int
+    topics: list[str]
+    query_id: str | None
+    image_offset: int
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """The order that the tasks of a write get.
+
+    Attributes:
+        topics: The order for topics that rows name.
+        order: The order for the option's topic; None if each row names its own.
+    """
+
+    topics: MultiTopicOrder
+    order: StageOrder | None
+
+
+def _check(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool
+) -> SinkOptions:
+    if overwrite:
+        raise InvalidRequestError(
+            "output mode complete is not allowed: a log is only appended to; use mode append"
+            if is_stream
+            else "save mode overwrite is not allowed: a log is only appended to, and the one save"
+            ' mode is .mode("append"), which Spark wants to be named'
+        )
+    options = parse_sink(given, is_stream=is_stream)
+    # The option wins over a column `topic`, of whatever type that is.
+    columns = [
+        (field.name, kind_of(field.dataType))
+        for field in schema.fields
+        if options.topic is None or field.name != "topic"
+    ]
+    check_columns(columns, has_topic=options.topic is not None)
+    for warning in options.warnings:
+        warn_once(warning)
+    return options
+
+
+def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
+    root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
+    return cached_metadata(root, storage, is_patient=is_stream)
+
+
+def _plan(
+    metadata: MetadataService, options: SinkOptions, *, has_producer: bool, is_stream: bool
+) -> WritePlan:
+    """Return a plan on the newest image; nothing is written, no epoch taken.
+
+    A stream's batch waits for in-sync replicas when it is appended, and is staged without.
+
+    Raises:
+        UnknownTopicOrPartitionError, NotEnoughReplicasError: The topic can't be appended to.
+    """
+    image = metadata.image
+    topics = MultiTopicOrder(
+        cluster_id=image.cluster_id,
+        image_offset=image.offset,
+        acks=options.acks,
+        has_producer=has_producer,
+        now_ms=metadata.clock.now_ms(),
+        needs_min_isr=not is_stream,
+    )
+    order = None if options.topic is None else topics.order_of(image, options.topic)
+    return WritePlan(topics=topics, order=order)
+
+
+def _stage(
+    options: SinkOptions,
+    plan: WritePlan,
+    batches: Iterator[pa.RecordBatch],
+    producer: tuple[str, int] | None,
+    awaits: Awaits,
+) -> StagedMessage:
+    context = TaskContext.get()
+    assert context is not None
+    task = context.partitionId()
+    storage = StorageOptions(options.storage)
+    orders = TopicOrders(options.cluster, storage, plan.topics, producer, awaits)
+    if options.topic is not None and plan.order is not None:
+        staged = orders.stage_one(options.topic, plan.order, batches, task)
+    else:
+        staged = orders.stage_rows(batches, task)
+    return StagedMessage(
+        task=task,
+        topics=[encode_topic(each) for each in staged],
+        query_id=context.getLocalProperty(_QUERY_ID),
+        image_offset=plan.topics.image_offset,
+        host=socket.gethostname(),
+    )
+
+
+def _reached_elsewhere(messages: Sequence[StagedMessage]) -> frozenset[BrokerId]:
+    """Return the brokers whose roots tasks on other hosts have written to: if this process can't
+    reach one, the fault may be its own."""
+    here = socket.gethostname()
+    elsewhere = _answers([each for each in messages if each.host != here])
+    return frozenset(
+        holder for answer in elsewhere for row in answer.rows for holder in row.holders
+    )
+
+
+def _answers(messages: Sequence[StagedMessage]) -> list[StagedTopic]:
+    """Return what tasks have staged, in task order, which is the order of offsets."""
+    ordered = sorted(messages, key=lambda message: message.task)
+    return [decode_topic(text) for message in ordered for text in message.topics]
+
+
+def _append(
+    services: Services,
+    options: SinkOptions,
+    messages: Sequence[StagedMessage],
+    producer: ProducerRun | None,
+    writer: WriterFence | None,
+    image_offset: Offset,
+    known: MetadataImage,
+    *,
+    is_stream: bool,
+) -> list[AppendResult]:
+    """Append what tasks have staged, all topics at once; return what each topic got.
+
+    `image_offset`: the metadata offset of the plan. `known`: an image, perhaps an older one.
+    A stream's batch waits while too few replicas are in sync.
+    """
+    given = _answers(messages)
+    if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
+        return []  # acks=0 waits for no errors
+    answers = by_topic(given)
+    answers |= conditions_only(options.expected_offsets, answers)
+    if not answers:
+        return []
+    plans = services.appends.plan_topics(
+        services.metadata.image_at(image_offset, known),
+        {name: each.partition_count for name, each in answers.items()},
+        acks=options.acks,
+        producer=producer,
+        writer=writer,
+        expected_offsets=options.expected_offsets,
+        may_decide=options.may_decide,
+    )
+    append = partial(
+        services.appends.append_staged_topics,
+        [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
+        reached_elsewhere=_reached_elsewhere(messages),
+    )
+    if not is_stream:
+        return append()
+    return append_when_in_sync(
+        append,
+        services.metadata.catch_up_waiting,
+        services.clock,
+        timeout_ms=min(plan.timeout_ms for plan in plans),
+    )
+
+
+_SERVICES: Final = ClusterCache(
+    lambda root, options, awaits: Services.open(root, options, None, awaits=awaits),
+    lambda services: services.metadata,
+    Services.close,
+)
+"""The clusters that this process has appended batch writes to."""
+
+
+class BatchWriter(SentToExecutors, DataSourceArrowWriter):
+    """Appends one DataFrame."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        options = _check(given, schema, overwrite=overwrite, is_stream=False)
+        metadata = _metadata(options, is_stream=False)
+        producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
+        check_producer(producer_id, options.producer_epoch, options.sequence)
+        self._options = options
+        self._plan = _plan(metadata, options, has_producer=producer_id is not None, is_stream=False)
+        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
+        runs = ProducerRuns(metadata, metadata.clock, timeout_ms=timeout_ms)
+        self._writer = runs.take_over(options.transactional_id)
+        self._producer = runs.begin(producer_id, options.producer_epoch, options.sequence)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage a task's rows, on an executor."""
+        run = self._producer
+        producer = None if run is None else (run.producer_id, run.sequence)
+        return _stage(self._options, self._plan, iterator, producer, Awaits.NOTHING)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Append what the tasks have staged, on the driver's host."""
+        staged = [each for each in messages if isinstance(each, StagedMessage)]
+        options = self._options
+        root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
+        services, known = _SERVICES.get(root, storage)
+        planned = self._plan.topics.image_offset
+        results = _append(
+            services,
+            options,
+            staged,
+            self._producer,
+            self._writer,
+            planned,
+            services.metadata.image if known is None else known,
+            is_stream=False,
+        )
+        for each in results:  # Spark returns nothing to the caller, who wants to know
+            log.log(logging.WARNING if each.is_duplicate else logging.INFO, "%s", each)
+        if known is None:
+            # The process is new, and its application may end with this write: maintenance that is
+            # due would always be left to the next one.
+            services.finish_maintenance()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave everything as it is: files that no commit names do no harm."""
+
+
+_RUNS: dict[str, Services] = {}
+"""The services of each run of a query that this process appends for, one at a time as a rule."""
+
+_RUNS_MAX = 8
+
+
+class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
+    """Appends a query's batches, each once.
+
+    `run`: the name of one run of a query, the same for all writers that append its batches, in
+    whichever worker. So a run is one writer: it takes its epochs once, and a run that takes over
+    fences it for good.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str], schema: StructType, *, overwrite: bool, run: str
+    ) -> None:
+        self._options = _check(given, schema, overwrite=overwrite, is_stream=True)
+        self._run = run
+        self._plan: WritePlan | None = None
+        if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
+            metadata = _metadata(self._options, is_stream=True)
+            self._plan = _plan(metadata, self._options, has_producer=True, is_stream=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage a task's rows, on an executor."""
+        context = TaskContext.get()
+        assert context is not None
+        assert self._plan is not None, "the writer that tasks get has a plan"
+        query_id = context.getLocalProperty(_QUERY_ID)
+        number = context.getLocalProperty(_BATCH_NUMBER)
+        # Without them, `commit` refuses the batch.
+        producer = None
+        if query_id is not None and number is not None:
+            producer = _producer_of(query_id), int(number)
+        return _stage(self._options, self._plan, iterator, producer, Awaits.CLUSTER)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Append a batch under its number, or find that it was appended before.
+
+        Raises:
+            DuplicateSequenceError: It was, with other records.
+            UnknownProducerIdError: It was, and nobody knows any more with which records.
+            And as `append_staged_topics`.
+        """
+        staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
+        if not staged:
+            return  # a batch without records, perhaps without a task
+        query_id = next((each.query_id for each in staged if each.query_id), None)
+        if query_id is None:
+            raise InvalidRequestError(
+                "a stream's batch came without its query id: set checkpointLocation"
+            )
+        services = self._services()
+        known = services.metadata.image
+        services.metadata.catch_up_waiting()
+        shared, producers = SharedRuns(self._run), services.producers
+        producers.adopt(shared.load())
+        writer = producers.take_over(self._options.transactional_id)
+        producer = producers.begin(
+            _producer_of(query_id), None, batchId, expired_below=self._options.producer_epoch
+        )
+        shared.store(producers.own)
+        planned = Offset(staged[0].image_offset)
+        _append(services, self._options, staged, producer, writer, planned, known, is_stream=True)
+
+    def _services(self) -> Services:
+        if self._run not in _RUNS:
+            while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
+                _RUNS.pop(next(iter(_RUNS))).close()
+            root, storage = (
+                cluster_url(self._options.cluster),
+                StorageOptions(self._options.storage),
+            )
+            _RUNS[self._run] = Services.open(root, storage, None, awaits=Awaits.CLUSTER)
+        return _RUNS[self._run]
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Leave everything as it is: files that no commit names do no harm."""
+
+
+def _producer_of(query_id: str) -> str:
+    return f"spark-{query_id}"

@@ -1,0 +1,427 @@
+"""Reads of ``format("kafka_on_spark")``: readers of batches and streams.
+
+Thin over `query/` and `service/`: options, offsets, plans. Readers are created in planner workers
+and pickled to executors, so they hold values only and open what they need. The reader of files is
+imported where files are read, since a query waits for the process that plans it.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.consume.data_loss import checked_position, could_not_read
+from kafka_on_spark.consume.group_offsets import save_group
+from kafka_on_spark.consume.next_offset import (
+    Available,
+    available,
+    bounded,
+    committed_ends,
+    is_delayed,
+)
+from kafka_on_spark.consume.positions import Positions, TimeLookup, resolve
+from kafka_on_spark.consume.read_plan import check_end, check_order, plan_ranges, split_ranges
+from kafka_on_spark.consume.settings import EARLIEST, LATEST
+from kafka_on_spark.consume.source_options import SourceOptions
+from kafka_on_spark.consume.standing import FindCuts, cuts_after
+from kafka_on_spark.consume.stream_offsets import StreamOffset
+from kafka_on_spark.consume.subscription import partitions_of
+from kafka_on_spark.consume.time_lookup import time_lookup
+from kafka_on_spark.log.read_order import ReadOrder, of_cut
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.node.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.observe.metadata_as_of import image_as_of
+from kafka_on_spark.spark.executors import SentToExecutors
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.roots import StorageOptions
+
+log = logging.getLogger(__name__)
+
+GROUP_COMMIT_TIMEOUT_MS = 5_000
+"""How long a query waits for a commit of its group's offsets, which people and restarts use."""
+
+GROUP_RETRY_MS = 5_000
+"""Pause after a failed commit of a group's offsets: Spark asks for data every few milliseconds."""
+
+GROUP_CHECK_MS = 10_000
+"""How often an idle query looks whether its group's offsets must be saved again, to live on."""
+
+
+@lru_cache(maxsize=256)
+def warn_once(sentence: str) -> None:
+    """Log a warning once in this process, which serves a query as long as the query runs."""
+    log.warning(sentence)
+
+
+class PartitionRange(InputPartition):
+    """A range of one partition: one task."""
+
+    def __init__(self, order: ReadOrder) -> None:
+        super().__init__(order.name.partition)
+        self.order = order
+
+
+class Reading:
+    """What both readers share: options, metadata, and the executors' half."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.storage = StorageOptions(options.storage)
+        for warning in options.warnings:
+            warn_once(warning)
+
+    def open_metadata(self, awaits: Awaits) -> MetadataService:
+        """Return the metadata of the cluster, caught up."""
+        return open_metadata(cluster_url(self.options.cluster), self.storage, awaits=awaits)
+
+    def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
+        """Return a lookup of records committed `then` that asks the replicas of `now`."""
+        return time_lookup(now, then, self.storage, self.options.client_rack)
+
+    def resolve(
+        self,
+        metadata: MetadataService,
+        image: MetadataImage,
+        positions: Positions,
+        option: str,
+        look_up: TimeLookup,
+        group_default: str,
+    ) -> StreamOffset:
+        """Return the offsets that an option means in an image, which may be of the past."""
+        return resolve(
+            image,
+            partitions_of(image, self.options.subscription),
+            positions,
+            option=option,
+            look_up=look_up,
+            group=self.options.group,
+            group_default=group_default,
+            is_data_loss_failed=self.options.is_data_loss_failed,
+            find_cuts=cuts_of(metadata),
+        )
+
+    def ranges(
+        self,
+        metadata: MetadataService,
+        start: StreamOffset,
+        end: StreamOffset,
+        then: MetadataImage | None = None,
+    ) -> list[PartitionRange]:
+        """Return the tasks between two positions; only partitions with records become one. `then`:
+        the image of the past that is read."""
+        self.warn_of_losses(metadata, start, end)
+        orders = plan_ranges(
+            metadata.image,
+            start,
+            end,
+            is_data_loss_failed=self.options.is_data_loss_failed,
+            client_rack=self.options.client_rack,
+            find_cuts=cuts_of(metadata),
+        )
+        if then is not None:
+            orders = [of_cut(order, then, metadata.image) for order in orders]
+        options = self.options
+        parts = split_ranges(orders, tasks_min=options.tasks_min, records_max=options.records_max)
+        log.info(
+            "%d records of %d partitions are read by %d tasks, as committed at metadata offset %d",
+            sum(order.end_offset - order.start_offset for order in orders),
+            len(orders),
+            len(parts),
+            metadata.image.offset,
+        )
+        return [PartitionRange(order) for order in parts]
+
+    def warn_of_losses(
+        self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
+    ) -> None:
+        """If data loss may pass, log what would have failed the query otherwise."""
+        if self.options.is_data_loss_failed:
+            return
+        try:
+            plan_ranges(
+                metadata.image,
+                start,
+                end,
+                is_data_loss_failed=True,
+                client_rack=None,
+                find_cuts=cuts_of(metadata),
+            )
+        except ProtocolError as loss:
+            warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows; if no task was planned, Spark asks once, with None."""
+        from kafka_on_spark.controller.second_inspections import TaskFindings
+        from kafka_on_spark.log.reader import read_rows
+
+        if partition.value is None:
+            return
+        assert isinstance(partition, PartitionRange)
+        order = partition.order
+        log.debug("reads %s from %d to %d", order.name, order.start_offset, order.end_offset)
+        findings = TaskFindings(self.options.cluster, self.storage)
+        try:
+            yield from read_rows(
+                order,
+                replica_store(self.storage),
+                self.storage,
+                has_headers=self.options.has_headers,
+                note=findings.note,
+                on_deleted=self.pass_deleted,
+                # A reader of the past changes nothing.
+                finish_compaction=None if self.options.as_of else self.finish_compaction,
+            )
+        finally:
+            findings.report()
+
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Compact a leader that can't be read before, after an unclean election, say: as far as is
+        decided. What fails is said in the log, and by the read that finds it as it was."""
+        from kafka_on_spark.controller.keeping_tasks import upkeep_task
+        from kafka_on_spark.controller.upkeep_plan import plan_compaction
+        from kafka_on_spark.log.fetch import FetchOrder
+        from kafka_on_spark.node.tasks import fetch_task
+
+        log.info("%s is compacted before it is read", order.name)
+        try:
+            image = self.open_metadata(Awaits.NOTHING).image
+        except KafkaOnSparkError as error:
+            log.warning("a leader is not compacted by the task that reads it: %s", error)
+            return
+        for due in plan_compaction(image, {order.key: ()}):
+            # It must lead first: what is compacted is fenced.
+            begun = FetchOrder(
+                key=order.key,
+                partition=due.partition,
+                leader=due.address,
+                follower=None,
+                fetch_bytes_max=0,
+            )
+            fetch_task(begun, self.storage)
+            for kind, work in upkeep_task(due, self.storage).done:
+                if work.error:
+                    log.warning("%s of %s failed: %s", kind, order.name, work.error)
+
+    def pass_deleted(self, order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
+        """Fail a task whose records were deleted since it was planned, or say what it misses.
+
+        Raises:
+            OffsetOutOfRangeError: Data loss fails the query.
+        """
+        last, why = min(log_start_offset, order.end_offset), f"its log starts at {log_start_offset}"
+        loss = could_not_read(str(order.name), first, last, f"{why} by now")
+        if self.options.is_data_loss_failed:
+            raise loss
+        warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
+
+
+def cuts_of(metadata: MetadataService) -> FindCuts:
+    """Return a function that reads from the metadata log where unclean elections have cut."""
+    return lambda generations: cuts_after(metadata.pieces_newest_first(), generations)
+
+
+class BatchReader(SentToExecutors, DataSourceReader):
+    """Reads one consistent cut, of now or of the past."""
+
+    writes = False
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._reading = reading = Reading(options)
+        metadata = reading.open_metadata(Awaits.NOTHING)
+        now = then = metadata.image
+        if options.as_of is not None:
+            value, option = options.as_of.value, options.as_of.option
+            at = Offset(value) if option == "asOfMetadataOffset" else metadata.offset_at(value)
+            then = image_as_of(metadata, at, f"option {option!r} can't be {value}")
+        cut, times = (metadata, then), reading.look_up(now, then)
+        start = reading.resolve(*cut, options.starting, "startingOffsets", times, EARLIEST)
+        end = reading.resolve(*cut, options.ending, "endingOffsets", times, LATEST)
+        check_order(then, start, end)
+        if options.is_data_loss_failed:
+            check_end(then, end)
+        self._ranges = reading.ranges(metadata, start, end, None if then is now else then)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks."""
+        return self._ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows, on an executor."""
+        return self._reading.rows(partition)
+
+
+class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is committed, batch by batch. Lives in one Python process per query run."""
+
+    writes = False
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._reading = Reading(options)
+        self._metadata: MetadataService | None = None
+        self._initial: dict[str, Any] | None = None
+        self._first_ends: dict[str, dict[int, int]] | None = None
+        self._available_now: dict[str, dict[int, int]] | None = None
+        self._reported: StreamOffset | None = None
+        self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
+        self._last_trigger_ms: int | None = None
+        self._group_retry_at_ms: int | None = None
+        self._group_check_at_ms = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors get a copy: they open what they need.
+        return {**self.__dict__, "_metadata": None, "_idle": None}
+
+    def _caught_up(self, awaits: Awaits = Awaits.CLUSTER) -> MetadataService:
+        """Return the metadata, caught up; a stream waits for an absent root, also at its start: a
+        stream that has offsets has seen a cluster there."""
+        if self._metadata is None:
+            self._metadata = self._reading.open_metadata(awaits)
+        else:
+            self._metadata.catch_up_waiting()
+        return self._metadata
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the options' limits; Trigger.Once asks for everything instead."""
+        limits = self._options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where a new query begins; Spark asks twice, so it is decided once. The first batch
+        ends where the logs do now, see `_held_ends`."""
+        if self._initial is None:
+            metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
+            image = metadata.image
+            at, times = (metadata, image), self._reading.look_up(image, image)
+            offset = self._reading.resolve(*at, starting, "startingOffsets", times, LATEST)
+            self._initial = offset.to_json()
+            wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
+            self._first_ends = committed_ends(image, wanted)
+        return self._initial
+
+    def _held_ends(self, since: StreamOffset) -> dict[str, dict[int, int]] | None:
+        """Return where the first batch of a new query ends at most; None: this is another batch.
+
+        Spark stores where a batch ends, but not where the first one begins. If that fails, "latest"
+        is decided again, and means a later offset: what lies between would be in no batch. So
+        there is nothing between: the next batch begins at a stored offset.
+        """
+        first, self._first_ends = self._first_ends, None
+        if first is None or self._initial is None or since != StreamOffset.from_json(self._initial):
+            return None
+        return first if self._available_now is None else bounded(first, self._available_now)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of an AvailableNow query: what is committed now."""
+        image = self._caught_up(Awaits.ROOT).image
+        # latestOffset reports missing partitions, with the offsets that the query had read to.
+        wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
+        self._available_now = committed_ends(image, wanted)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the next batch's end, or `start` itself if nothing of the query has moved."""
+        metadata = self._caught_up()
+        image, options = metadata.image, self._options
+        if self._is_idle(start, image):
+            return start  # Spark asks every few milliseconds
+        since = StreamOffset.from_json(start)
+        held = self._held_ends(since)
+        found = available(
+            image,
+            since,
+            options.subscription,
+            is_data_loss_failed=options.is_data_loss_failed,
+            fixed_ends=self._available_now if held is None else held,
+            find_cuts=cuts_of(metadata),
+        )
+        self._reported = StreamOffset.in_image(image, found.ends)
+        self._save_group(metadata, since)
+        if not found.is_moved:
+            # Not the image after the group's commit: that may have changes this call has not seen.
+            self._idle = (image, start) if held is None else None
+            return start
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        if is_limited and self._is_delayed(found):
+            return start
+        self._last_trigger_ms = _monotonic_ms()
+        return found.offset(image, options.limits.max_offsets if is_limited else None).to_json()
+
+    def _is_delayed(self, found: Available) -> bool:
+        # No more will become available: to wait would end the query.
+        if found.has_loss or self._available_now is not None:
+            return False
+        return is_delayed(
+            self._options.limits,
+            found.record_count,
+            now_ms=_monotonic_ms(),
+            last_trigger_ms=self._last_trigger_ms,
+        )
+
+    def _is_idle(self, start: dict[str, Any], image: MetadataImage) -> bool:
+        """Return whether the last call saw the same image and start, and nothing is left to do."""
+        if self._idle is None or self._idle[0] is not image or self._idle[1] != start:
+            return False
+        if self._options.group is None:
+            return True
+        retry_at_ms = self._group_retry_at_ms
+        due_at_ms = self._group_check_at_ms if retry_at_ms is None else retry_at_ms
+        return _monotonic_ms() < due_at_ms
+
+    def _save_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
+        """Save the group's offsets: Spark asks for what comes after `processed`."""
+        group, retry_at_ms = self._options.group, self._group_retry_at_ms
+        if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
+            return
+        try:
+            kept = checked_position(
+                metadata.image, processed, is_data_loss_failed=False, find_cuts=cuts_of(metadata)
+            )
+            moved = metadata.submit(
+                lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
+                timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
+            )
+            if moved:
+                metadata.maintain()
+        except KafkaOnSparkError as error:
+            # The query has its own offsets; a later call commits the group's again, and fails each
+            # time while the group has members.
+            level = logging.WARNING if retry_at_ms is None else logging.INFO
+            log.log(level, "the offsets of group %r were not committed: %s", group, error)
+            self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
+        else:
+            self._group_retry_at_ms = None
+            self._group_check_at_ms = _monotonic_ms() + GROUP_CHECK_MS
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the committed ends, before limits, for the query's progress."""
+        return None if self._reported is None else self._reported.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch; after a restart Spark calls this first."""
+        return self._reading.ranges(
+            self._caught_up(), StreamOffset.from_json(start), StreamOffset.from_json(end)
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows, on an executor."""
+        return self._reading.rows(partition)
+
+
+def _monotonic_ms() -> int:
+    return int(time.monotonic() * 1000)

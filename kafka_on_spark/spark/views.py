@@ -1,0 +1,252 @@
+"""A topic as a DataFrame that the JVM scans, over the segments of its replicas.
+
+The Python data source prunes no columns and takes every row through Python. Here Spark reads the
+Parquet files itself, by Delta's reader. The reader gets a table made for the view
+(log/view_table.py): a union over a thousand replica tables would take Spark minutes to
+plan, and a list of Parquet files has no batch headers.
+"""
+
+import atexit
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
+
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.log.read_order import ReadOrder
+from kafka_on_spark.log.replica_headers import APPEND_TIME, CREATE_TIME
+from kafka_on_spark.log.view_plan import (
+    Branch,
+    TimeRange,
+    ViewFile,
+    branches_of,
+    files_of,
+    time_range,
+)
+from kafka_on_spark.log.view_table import (
+    hadoop_url,
+    size_finder,
+    url_of,
+    write_view_table,
+)
+from kafka_on_spark.metadata.metadata_log import first_answering_root
+from kafka_on_spark.metadata.temporaries import VIEWS
+from kafka_on_spark.node.services import THREADS
+from kafka_on_spark.node.task_runner import check_session
+from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.node.services import Services
+    from kafka_on_spark.observe.read_services import ServicesAsOf
+
+_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_OPTIONS: Final = {
+    # A segment's pages carry checksums, which Spark checks only with this option.
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+
+def last_values(view: DataFrame) -> DataFrame:
+    """Return the last value of each key, without keys whose last record is a tombstone."""
+    return _last(view).where(col("value").isNotNull())
+
+
+def changed_keys(view: DataFrame) -> DataFrame:
+    """Return the last record of each key in the view; `is_deleted`: it is a tombstone."""
+    return _last(view).withColumn("is_deleted", col("value").isNull())
+
+
+def _last(view: DataFrame) -> DataFrame:
+    in_partition = max_by(struct("value", "offset", "timestamp"), "offset").alias("newest")
+    record = struct("value", "partition", "offset", "timestamp")
+    # Where timestamps are equal, a table must not change from one scan to the next.
+    of_all = max_by(record, struct("timestamp", "partition")).alias("newest")
+    keyed = view.where(col("key").isNotNull())
+    return (
+        keyed.groupBy("partition", "key")
+        .agg(in_partition)
+        .select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
+        .groupBy("key")
+        .agg(of_all)
+        .select("key", "newest.*")
+    )
+
+
+def open_view(
+    services: "Services | ServicesAsOf",
+    metadata_root: str,
+    topic: str,
+    *,
+    name: object,
+    start: Mapping[int, int] | datetime | None,
+    end: Mapping[int, int] | datetime | None,
+    has_headers: bool,
+    asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]] = list,
+) -> DataFrame:
+    """Return a topic's view, planned and made, as `Cluster.view` describes it.
+
+    `asks`: what replicas must have, besides records.
+
+    Raises: as there; and OffsetOutOfRangeError, if compaction has removed what `asks` asks for.
+    """
+    orders = asks(
+        services.plan_reads(
+            topic,
+            None if isinstance(start, datetime) else start,
+            None if isinstance(end, datetime) else end,
+        )
+    )
+    spark = check_view_session(services.spark, name)
+    times = time_range(start, end)
+    find_size = size_finder(services.options)
+    compacting = threading.Lock()
+
+    def finish_compaction(order: ReadOrder) -> None:
+        with compacting:
+            services.finish_compaction(order)
+
+    def plan(order: ReadOrder) -> list[ViewFile]:
+        return files_of(order, services.replicas, find_size, times, finish_compaction)
+
+    with DaemonThreads(THREADS, "view") as threads:
+        files = [each for part in threads.map(plan, orders) for each in part]
+    view = make_view(
+        spark,
+        topic,
+        files,
+        services.options,
+        metadata_root=metadata_root,
+        times=times,
+        has_headers=has_headers,
+    )
+    if name is not None:
+        view.createOrReplaceTempView(str(name))
+    return view
+
+
+def check_view_session(spark: object, name: object) -> SparkSession:
+    """Check that `spark` can scan a view, and that `name` is allowed for one; return the session.
+
+    Raises:
+        InvalidRequestError: There is no session, it is a Spark Connect one, it has no Delta Lake,
+            or the name is not allowed.
+    """
+    if spark is None:
+        raise InvalidRequestError(
+            "a view is scanned by Spark: open the cluster with a session, as in Cluster.open(root,"
+            " spark=build_session()), or use Cluster.read, which needs none"
+        )
+    check_session(spark)
+    session: SparkSession = spark  # type: ignore[assignment]
+    if _EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
+        raise InvalidRequestError(
+            "the Spark session has no Delta Lake (its spark.sql.extensions lack"
+            f" {_EXTENSION}): make it with kafka_on_spark.spark.session.build_session"
+        )
+    is_name = isinstance(name, str) and name.replace("_", "a").isalnum() and name.isascii()
+    if name is not None and not is_name:
+        raise InvalidRequestError(
+            f"a view can't be named {name!r}: give letters, digits and underscores, as in 'flights'"
+        )
+    return session
+
+
+def make_view(
+    spark: SparkSession,
+    topic: str,
+    files: Sequence[ViewFile],
+    options: StorageOptions,
+    *,
+    metadata_root: str,
+    times: TimeRange,
+    has_headers: bool,
+) -> DataFrame:
+    """Return the records of `files` in the rows of Spark's Kafka source.
+
+    Raises:
+        InvalidRequestError: Spark can't read the roots.
+        KafkaStorageError: The view's table can't be written, or credentials are missing.
+    """
+    folder = _new_folder(spark, metadata_root, options)
+    roots = sorted({each.address.root for each in files})
+    settings = reader_settings(spark, [*roots, folder], options)
+    log = write_view_table(folder, files, options, now_ms=time.time_ns() // 1_000_000)
+    check_files(spark, [log, *map(url_of, files)], settings, options)
+    reader = spark.read.format("delta").options(**_OPTIONS, **settings)
+    table = reader.load(hadoop_url(folder))
+    branches = branches_of(files)
+    parts = [
+        _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
+        for each in branches
+    ]
+    return reduce(
+        lambda left, right: left.unionAll(right), (_in_time_range(each, times) for each in parts)
+    )
+
+
+def _rows(
+    table: DataFrame, topic: str, branch: Branch, *, is_alone: bool, has_headers: bool
+) -> DataFrame:
+    """Return the records of one kind of files."""
+    if not is_alone:
+        table = table.where(
+            (col("has_append_time") == branch.has_append_time)
+            & (col("append_time").isNotNull() == branch.has_common_time)
+            & (col("is_cut") == branch.is_cut)
+        )
+    if branch.is_cut:
+        delta = col("offset_delta")
+        table = table.where((delta >= col("first_delta")) & (delta < col("end_delta")))
+    kind = APPEND_TIME if branch.has_append_time else CREATE_TIME
+    columns = [
+        col("key"),
+        col("value"),
+        lit(topic).alias("topic"),
+        col("partition"),
+        (col("base_offset") + col("offset_delta")).alias("offset"),
+        col("append_time" if branch.has_common_time else "timestamp").alias("timestamp"),
+        lit(kind).alias("timestampType"),
+    ]
+    return table.select(*columns, *([col("headers")] if has_headers else []))
+
+
+def _in_time_range(rows: DataFrame, times: TimeRange) -> DataFrame:
+    """Return the rows of a time range; Delta skips files by their statistics."""
+    if times.start_us is not None:
+        rows = rows.where(col("timestamp") >= _moment(times.start_us))
+    if times.end_us is not None:
+        rows = rows.where(col("timestamp") < _moment(times.end_us))
+    return rows
+
+
+def _moment(time_us: int) -> Column:
+    return timestamp_micros(lit(time_us))
+
+
+def _new_folder(spark: SparkSession, metadata_root: str, options: StorageOptions) -> str:
+    """Return a folder for a view's table: executors can read it, and this process removes it."""
+    if str(spark.sparkContext.master).startswith("local"):
+        folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+    root = first_answering_root(metadata_root, options)
+    folder = f"{root}/{VIEWS}/{uuid4().hex}"
+    atexit.register(_delete, RootFiles(root, options), folder)
+    return folder
+
+
+def _delete(files: RootFiles, folder: str) -> None:
+    # The root may be gone; what stays is a few kilobytes that no reader reads.
+    with suppress(KafkaOnSparkError):
+        files.delete(folder)

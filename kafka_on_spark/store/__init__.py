@@ -1,0 +1,1 @@
+"""Roots on disks and object stores: calls with deadlines, credentials, identity."""

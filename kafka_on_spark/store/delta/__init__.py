@@ -1,0 +1,1 @@
+"""A Delta table that is followed, committed to, checkpointed and cleaned."""

@@ -1,0 +1,413 @@
+"""A Delta table that is followed and committed to: the only code that commits to one.
+
+A commit is put at exactly the version after the one that it was decided on (`commit_outcomes`).
+
+Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
+only if the file of the version before, which this process has read, is still there afterwards. If
+it is not, this process was frozen for a thousand versions and two minutes: a follower opens the
+table anew, and a put has outcome unknown, whatever it was told.
+
+On a local disk a commit is flushed before it counts, and a process that reads a commit flushes what
+it has not seen flushed. A table whose flush failed is never trusted again, even if a later flush
+succeeds.
+"""
+
+import errno
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.store.deadlines import RootLock, within
+from kafka_on_spark.store.delta.actions import (
+    AddFile,
+    RemoveFile,
+    TableSettings,
+    encode_commit,
+)
+from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
+from kafka_on_spark.store.delta.commit_files import CommitFiles, FileStamp
+from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.store.delta.delta_files import (
+    checkpoint_path,
+    commit_path,
+    commit_paths,
+    last_checkpoint,
+    log_folder,
+)
+from kafka_on_spark.store.delta.history import FileEntry, TableCommit
+from kafka_on_spark.store.delta.log_cleaning import clean_log
+from kafka_on_spark.store.delta.log_parsing import commit_step
+from kafka_on_spark.store.delta.opening import VoidCommits, open_table, read_step
+from kafka_on_spark.store.delta.table_creation import holds_more, make_folders, new_settings
+from kafka_on_spark.store.delta.table_state import TableState
+from kafka_on_spark.store.error_translation import is_failure, reason
+from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+log = logging.getLogger(__name__)
+
+# After one of these the system may drop unflushed bytes and report success for the next flush.
+_UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+
+
+class DeltaLog:
+    """One Delta table, followed commit by commit. Not safe for two threads at once: see `lock`.
+
+    Attributes:
+        uri: The table's folder.
+        is_local: It lies on a disk of this machine, or on one mounted like that.
+        lock: Held by each user of what this process knows of the table.
+        version: The newest version that `refresh` found or `commit` wrote; -1 before either.
+    """
+
+    def __init__(self, uri: str, options: StorageOptions, *, is_flushed: bool = True) -> None:
+        self.uri = uri
+        self.lock = RootLock(uri)
+        self.version = -1
+        self.is_local = is_local(uri)
+        self._options = options
+        self._files = RootFiles(uri, options)
+        self._commits = CommitFiles(uri, self._files)
+        self._needs_flush = is_flushed and self.is_local
+        self._flush_failure: str | None = None  # for good: the table is never trusted again
+        self._outcomes = CommitOutcomes(self._commits, options, is_flushed=self._needs_flush)
+        self._void = VoidCommits(self._files, uri)
+        self._state: TableState | None = None
+        self._newest: FileStamp | None = None
+        self._newest_is_void = False
+        self._checkpoint_version = -1
+        self._turn = -1
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        options: StorageOptions,
+        *,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        configuration: Mapping[str, str],
+        counters: Mapping[str, int] | None = None,
+        is_flushed: bool = True,
+    ) -> "DeltaLog":
+        """Create the table at version 0 and leave it open; raise as `commit` does.
+
+        On a local disk its folder and the folder's parent are made, and none above: a root that was
+        removed must not be created again.
+
+        Raises:
+            CommitConflictError: There is a table.
+            CommitOutcomeUnknownError: The store failed; there may be a table.
+            KafkaStorageError: Nothing was written.
+        """
+        created = cls(uri, options, is_flushed=is_flushed)
+        settings = new_settings(schema, partition_by, configuration)
+        created._state = TableState()
+        within(uri, lambda: created._create(settings, counters or {}))
+        return created
+
+    def _create(self, settings: TableSettings, counters: Mapping[str, int]) -> None:
+        folders = make_folders(self.uri) if self.is_local else []
+        if self._needs_flush:
+            # Before there is a table: whoever finds one then knows that they are durable, also if
+            # its maker died.
+            self._flush(folders)
+        self._commit("create", counters, settings=settings)
+        if holds_more(self._files, self.uri):  # perhaps those of another process, after ours
+            raise CommitOutcomeUnknownError(f"there is a table at {self.uri}", version=0)
+
+    # What the table holds
+
+    def _content(self) -> TableState:
+        assert self._state is not None, "refresh first"
+        return self._state
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's settings as of the last `refresh`."""
+        return self._content().configuration
+
+    def counters(self) -> Mapping[str, int]:
+        """Return all `txn` counters."""
+        return self._content().counters
+
+    def counters_of(self, *names: str) -> list[int | None]:
+        """Return some `txn` counters; None: it was never set."""
+        return [self._content().counters.get(name) for name in names]
+
+    def active_files(self) -> Iterable[FileEntry]:
+        """Return the table's files, in no order."""
+        return self._content().files.values()
+
+    # Following
+
+    def refresh(self) -> int:
+        """Go on to the newest version, flushed; return it.
+
+        Raises:
+            ReplicaLostError: There is no table, or it went back.
+            CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
+            KafkaStorageError: The root does not answer.
+        """
+        self.follow()
+        return self.version
+
+    def follow(self) -> list[TableCommit] | None:
+        """Go on to the newest version, flushed; return the commits since the last time, or None if
+        the table was opened anew.
+
+        Raises: as `refresh`.
+        """
+        if self._flush_failure is not None:
+            raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
+        try:
+            if self._state is not None:
+                commits = self._read_following(self._state)
+                if commits is not None:
+                    return commits
+            self._open()
+        except BaseException:
+            self._state = None  # it may be half way between two versions
+            raise
+        return None
+
+    def _read_following(self, state: TableState) -> list[TableCommit] | None:
+        """Apply the commits after the newest that is known; None if that one is not there."""
+        commits: list[TableCommit] = []
+        void: list[int] = []
+        newest, known = self._newest, state.version
+        while True:
+            found = read_step(self._commits, state.version + 1)
+            if self._commits.stamp(state.version) != newest:
+                return None
+            if found is None:
+                break
+            state.apply(found.commit)
+            commits.append(found.commit)
+            void += [state.version] if found.is_empty else []
+            newest = found.stamp
+        self._void.check(void)
+        try:
+            self._count(range(known + 1, state.version + 1), newest)
+        except KafkaStorageError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            return None  # cleaned since they were read
+        return commits
+
+    def _count(self, versions: range, newest: FileStamp | None) -> None:
+        """Flush commits, which their writers may not have flushed, and count them."""
+        if versions and self._needs_flush:
+            self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
+        self._newest = newest
+        self.version = self._content().version
+        self._newest_is_void = self._void.knows(self.version)
+
+    def _flush(self, paths: Sequence[str]) -> None:
+        """Make files and folders of the table durable.
+
+        Raises:
+            KafkaStorageError: The disk failed.
+        """
+        try:
+            flush(paths)
+        except KafkaStorageError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
+                self._flush_failure = error.message
+            raise
+
+    def _open(self) -> None:
+        """Open the table anew."""
+        self._state = None
+        opened = open_table(self._commits, self._void)
+        has_lost_newest = self._void.knows(self.version) and not self._newest_is_void
+        if opened.state.version < self.version or has_lost_newest:
+            raise ReplicaLostError(
+                f"the table at {self.uri} is gone or went back",
+                version=opened.state.version,
+                seen=self.version,
+            )
+        self._state = opened.state
+        # Not below one that failed: that is tried again when the next one is due.
+        self._checkpoint_version = max(self._checkpoint_version, opened.checkpoint)
+        if self._needs_flush and opened.checkpoint >= 0:
+            self._flush([checkpoint_path(self.uri, opened.checkpoint)])
+        first = max(opened.checkpoint, 0)
+        self._count(range(first, opened.state.version + 1), opened.newest)
+
+    def is_still_at(self, version: int) -> bool:
+        """Return whether `version`, the newest that was seen, is there and has no successor.
+
+        It needs no lock, since it changes nothing.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        newest = self._newest
+        if self._flush_failure is not None or self._state is None or self.version != version:
+            return False
+        try:
+            following, own = self._commits.stamps((version + 1, version))
+        except UnsafeFileError:
+            return False  # opening the table says what is wrong
+        return following is None and own is not None and own == newest
+
+    def reopen_next_time(self) -> None:
+        """Have the next refresh open the table again; `version` stays known."""
+        self._state = None
+
+    # Committing
+
+    def commit(
+        self,
+        at_version: int,
+        *,
+        operation: str,
+        files: Iterable[AddFile | RemoveFile] = (),
+        counters: Mapping[str, int],
+    ) -> None:
+        """Commit at exactly the version after `at_version`, or fail and change nothing.
+
+        Raises:
+            CommitConflictError: That version is taken. Nothing was written.
+            CommitOutcomeUnknownError: That version is free so far, and ours may still land; or
+                nobody can tell any more what stood there.
+            KafkaStorageError: The root refused the commit. Nothing was written.
+        """
+        if at_version != self.version or self._state is None:
+            raise CommitConflictError("decided on an old version", version=at_version + 1)
+        if self.is_local and self._commits.stamp(at_version) != self._newest:
+            # Another table may lie there now, say below the mount of a disk that is away.
+            raise CommitConflictError(
+                f"the table at {self.uri} was removed", version=at_version + 1
+            )
+        self._commit(operation, counters, files=files)
+
+    def _commit(
+        self,
+        operation: str,
+        counters: Mapping[str, int],
+        *,
+        settings: TableSettings | None = None,
+        files: Iterable[AddFile | RemoveFile] = (),
+    ) -> None:
+        state, write_id = self._content(), uuid4().hex
+        version = state.version + 1
+        content = encode_commit(
+            write_id=write_id,
+            operation=operation,
+            now_ms=time.time_ns() // 1_000_000,
+            settings=settings,
+            files=files,
+            counters=counters,
+        )
+        try:
+            is_put = self._outcomes.put(version, write_id, content)
+            self._flush_put(version, is_put=is_put)
+        except CommitConflictError:
+            self._stamp_after_put(version)
+            raise
+        self._newest = self._stamp_after_put(version)
+        step = commit_step(content, version, commit_path(self.uri, version))
+        assert isinstance(step, TableCommit), "our own commits can be parsed"
+        state.apply(step)
+        self.version = version
+        self._newest_is_void = False
+        if version % CHECKPOINT_INTERVAL == 0:
+            self._turn = version
+
+    def _flush_put(self, version: int, *, is_put: bool) -> None:
+        """Make our commit durable; a put whose answer was lost may not have flushed its file."""
+        if not self._needs_flush:
+            return
+        own = [] if is_put else [commit_path(self.uri, version)]
+        try:
+            self._flush([*own, log_folder(self.uri)])
+        except KafkaStorageError as error:
+            raise CommitOutcomeUnknownError(
+                f"a commit may be lost: {error.message}", version=version
+            ) from error
+
+    def _stamp_after_put(self, version: int) -> FileStamp:
+        """Return which file stands at `version`, if the one before it still does.
+
+        Raises:
+            CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
+        """
+        try:
+            # The one before last: only what is there after ours was looked at vouches for ours.
+            own, before = self._commits.stamps((version, max(version - 1, 0)))
+        except KafkaStorageError as error:
+            raise CommitOutcomeUnknownError(error.message, version=version) from error
+        if own is None or (version and before != self._newest):
+            self.reopen_next_time()
+            raise CommitOutcomeUnknownError(
+                f"the commits of {self.uri} were cleaned, or the table was removed, while this"
+                " process committed",
+                version=version,
+            )
+        return own
+
+    # Upkeep
+
+    def may_need_checkpoint(self) -> bool:
+        """Return whether a checkpoint may be due that this process writes. It needs no lock.
+
+        Of many committers one writes it: the process that has put the version at which it is due.
+        If it is not there half an interval later, that process may have died, or has put the
+        version through a handle that writes none: then it is everybody's turn.
+        """
+        due = self.version - self.version % CHECKPOINT_INTERVAL
+        if self._state is None or self._flush_failure or due <= max(self._checkpoint_version, 0):
+            return False
+        is_overdue = self.version - due >= max(CHECKPOINT_INTERVAL // 2, 1)
+        return due <= self._turn or is_overdue
+
+    def checkpoint_if_due(self) -> bool:
+        """Write a checkpoint if one is due and this process's turn, and delete the commits that it
+        makes needless; return whether it was this process's turn. Commits go on meanwhile; a
+        failure costs speed and space only."""
+        if not self.may_need_checkpoint():
+            return False
+        try:
+            with self.lock:
+                state, newest = self._due_checkpoint()
+            if state is None:
+                return False
+            if self.is_local and not self._needs_flush:
+                # A checkpoint must not outlive the commits that it sums up.
+                self._flush(commit_paths(self._files, self.uri, newest, state.version))
+            write_checkpoint(self._files, self.uri, state, self._options)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
+        else:
+            try:
+                clean_log(self._files, self.uri)
+            except (KafkaStorageError, OSError) as error:  # what is left takes space only
+                log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
+        return True
+
+    def _due_checkpoint(self) -> tuple[TableState | None, int]:
+        """Return of what to write a checkpoint now, if of anything, and the last one's version."""
+        if not self.may_need_checkpoint():  # another thread writes it
+            return None, -1
+        state, newest = self._content(), last_checkpoint(self._files, self.uri)
+        if newest >= state.version - state.version % CHECKPOINT_INTERVAL:
+            self._checkpoint_version = newest
+            return None, newest
+        # After a failure, the next try is when the next one is due.
+        self._checkpoint_version = state.version
+        return state.copy(), newest

@@ -1,0 +1,171 @@
+"""Reads the log of a Delta table from its files, commit by commit, for audits.
+
+Apart from `opening`, which starts from a checkpoint and stops at the first damage: here every file
+is read, and a file that can't be read is a step of its own.
+
+Where old commits were cleaned (`log_cleaning`), the history begins at the oldest checkpoint that
+the commits go on from. A commit below those is a stray, put by a process that was frozen while they
+were cleaned: no reader gets to it.
+"""
+
+from collections.abc import Iterator
+
+from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.store.delta.delta_files import (
+    checkpoint_path,
+    checkpoint_version,
+    checkpoints_in,
+    commit_path,
+    commits_in,
+    hint_path,
+    log_folder,
+)
+from kafka_on_spark.store.delta.history import TableDamage, TableStep
+from kafka_on_spark.store.delta.log_cleaning import first_kept
+from kafka_on_spark.store.delta.log_parsing import (
+    BAD_JSON,
+    checkpoint_step,
+    commit_step,
+    expect,
+)
+from kafka_on_spark.store.file_limits import (
+    CHECKPOINT_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    SMALL_FILE_BYTES_MAX,
+)
+from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.roots import RootFiles
+
+
+def table_steps(
+    files: RootFiles, uri: str, *, has_all_checkpoints: bool, from_version: int = 0
+) -> Iterator[TableStep]:
+    """Yield the steps of a table's log from `from_version` on, oldest first.
+
+    A checkpoint comes after the commit of its version. The newest checkpoint is read, and those
+    that replace commits that are gone or damaged; or all.
+
+    Raises:
+        ReplicaLostError: There is no table.
+        KafkaStorageError: The root does not answer, or a cleaner deleted what is to be read.
+    """
+    names = files.names(log_folder(uri))
+    checkpoints = checkpoints_in(names)
+    commits = _whole(commits_in(names), files, uri)
+    versions = commits | checkpoints
+    if not versions:
+        raise ReplicaLostError(f"there is no table at {uri}")
+    first = _first_version(commits, checkpoints)
+    if 0 < from_version < first:
+        raise _cleaned_meanwhile(uri)  # a checkpoint says nothing of the commits before it
+    checkpoints = {each for each in checkpoints if not _is_empty(files, uri, each)}
+    newest = max(checkpoints, default=-1)
+    needs_base = first > 0
+    expected = max(first, from_version)
+    for version in sorted(each for each in versions if each >= expected):
+        if version > expected:
+            needs_base = True
+            yield _gap(uri, expected, version - 1)
+        expected = version + 1
+        is_base = needs_base and version == first and version in checkpoints
+        step = _read_commit(files, uri, version, is_there=version in commits)
+        if not is_base or isinstance(step, TableDamage):
+            needs_base = needs_base or isinstance(step, TableDamage)
+            yield step
+        if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
+            checkpoint = _read_checkpoint(files, uri, version)
+            needs_base = needs_base and isinstance(checkpoint, TableDamage)
+            yield checkpoint
+    yield from _check_hint(files, uri, checkpoints)
+
+
+def _whole(commits: set[int], files: RootFiles, uri: str) -> set[int]:
+    """Return the listed commits, and those below the newest of them that were put while the folder
+    was listed: the listing of a local folder may lack one and have the next."""
+    newest = max(commits, default=0)
+    if not commits or len(commits) == newest - min(commits) + 1:
+        return commits
+    now = commits_in(files.names(log_folder(uri)))
+    return commits | {each for each in now if each < newest}
+
+
+def _first_version(commits: set[int], checkpoints: set[int]) -> int:
+    """Return where the history begins: a cleaner may have stopped anywhere below its bound, and a
+    writer that was frozen may have put a commit there since."""
+    first = first_kept(checkpoints)
+    while first - 1 in commits:
+        first -= 1
+    if first == 0:
+        return 0 if 0 in commits else min(checkpoints or commits)
+    return min(each for each in checkpoints if each >= first)
+
+
+def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
+    """Check that a listed file of the log that is gone was not deleted by a cleaner meanwhile.
+
+    Raises:
+        KafkaStorageError: It was.
+    """
+    checkpoints = map(checkpoint_version, files.names(log_folder(uri)))
+    if version < first_kept(each for each in checkpoints if each is not None):
+        raise _cleaned_meanwhile(uri)
+
+
+def _cleaned_meanwhile(uri: str) -> KafkaStorageError:
+    return KafkaStorageError(f"old commits of {uri} were deleted while they were read: try again")
+
+
+def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
+    """Return whether a checkpoint lost its bytes to a power cut: readers skip it."""
+    return files.size(checkpoint_path(uri, checkpoint)) == 0
+
+
+def _gap(uri: str, first: int, last: int) -> TableDamage:
+    path = commit_path(uri, first)
+    if first == last:
+        return TableDamage(version=first, sentence=f"the commit {path} is missing")
+    sentence = f"{last - first + 1} commits from {path} on are missing"
+    return TableDamage(version=first, sentence=sentence)
+
+
+def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) -> TableStep:
+    path = commit_path(uri, version)
+    try:
+        content = files.read(path, COMMIT_BYTES_MAX) if is_there else None
+    except UnsafeFileError as error:
+        return TableDamage(version=version, sentence=error.message)
+    if content is None:
+        _check_not_cleaned(files, uri, version)
+        return TableDamage(version=version, sentence=f"the commit {path} is missing")
+    return commit_step(content, version, path)
+
+
+def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
+    path = checkpoint_path(uri, version)
+    try:
+        content = files.read(path, CHECKPOINT_BYTES_MAX)
+    except UnsafeFileError as error:
+        return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
+    if content is None:
+        _check_not_cleaned(files, uri, version)
+    return checkpoint_step(content, version, path)
+
+
+def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
+    """Check the hint at the newest checkpoint: a hint at a missing one makes a table unreadable.
+
+    One that can't be read is passed over by all engines: a power cut leaves such hints.
+    """
+    path = hint_path(uri)
+    try:
+        content = files.read(path, SMALL_FILE_BYTES_MAX)
+        if content is None:
+            return
+        version = expect(parse_json(content)["version"], int)
+    except (UnsafeFileError, *BAD_JSON):
+        return
+    # The checkpoint may have been written after the folder was listed.
+    if version not in checkpoints and files.size(checkpoint_path(uri, version)) is None:
+        sentence = f"the hint {path} names the checkpoint of version {version}, which is not there"
+        yield TableDamage(version=version, sentence=sentence, is_checkpoint=True)

@@ -1,0 +1,190 @@
+"""Translates what the system, a library or a store raises into our errors; nothing else does.
+
+What delta-rs, Arrow, fsspec, obstore, botocore or the system raise is a failure of the root or of
+this process, and never evidence that a replica is wrong. One kind is told apart here: a caller
+without permission or credentials, or with a wrong option, learns nothing about the root, so the
+failure must count against no broker.
+"""
+
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+    RootFullError,
+    RootReadOnlyError,
+)
+from kafka_on_spark.store.storage_options import StorageOptions
+
+ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+"""What the system raises if there is no such file or folder."""
+
+_DENIED_ERRNO: Final = frozenset({errno.EACCES, errno.EPERM})
+_FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DENIED_STATUS: Final = frozenset({401, 403})
+_FULL_STATUS: Final = 507
+_DENIED_KINDS: Final = frozenset(
+    {
+        "ClientAuthenticationError",  # azure
+        "CredentialRetrievalError",  # botocore
+        "DefaultCredentialsError",  # google
+        "NoCredentialsError",  # botocore
+        "PartialCredentialsError",  # botocore
+        "PermissionDeniedError",  # obstore
+        "UnauthenticatedError",  # obstore
+    }
+)
+# delta-rs gives a text only: the system's, object_store's, or a store's own answer. None of these
+# words can be a part of a topic's name, which a path in the same text holds.
+_DENIED_WORDS: Final = re.compile(
+    r"\(os error (1|13)\)|Os \{ code: (1|13),"
+    r"|lacked the necessary privileges|lacked valid authentication"
+    r"|\b(401 unauthorized|403 forbidden)\b|<code>(accessdenied|invalidaccesskeyid"
+    r"|signaturedoesnotmatch|expiredtoken)</code>",
+    re.IGNORECASE,
+)
+_FULL_WORDS: Final = re.compile(
+    r"\(os error (28|122)\)|Os \{ code: (28|122),|\b507 insufficient storage\b"
+    r"|<code>(xminiostoragefull|xminioadminbucketquotaexceeded|quotaexceeded)</code>",
+    re.IGNORECASE,
+)
+_READ_ONLY_WORDS: Final = re.compile(r"\(os error 30\)|Os \{ code: 30,")
+_ADVICE: Final[Mapping[type[KafkaStorageError], str]] = {
+    RootFullError: "make room there",
+    RootReadOnlyError: "mount it writable",
+}
+_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
+
+
+def storage_error(
+    error: BaseException, doing: str, options: StorageOptions | None = None
+) -> KafkaStorageError:
+    """Return the error that says what failed, and why, without secrets; and what to do about a
+    disk that has no room or is read-only.
+
+    `doing`: what was tried, as after "can't": ``read /a/root/file``.
+    """
+    kind = KafkaStorageError
+    if is_denied(error):
+        kind = RootAccessDeniedError
+    elif any(_is_full(each) for each in _chain(error)):
+        kind = RootFullError
+    elif _is_read_only(error):
+        kind = RootReadOnlyError
+    text = f"can't {doing}: {reason(error, options)}"
+    advice = _ADVICE.get(kind)
+    return kind(text if advice is None or advice in text else f"{text}: {advice}")
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether `error` is a failure, and not a request to end the process.
+
+    A panic of a Rust library is one, although Python does not class it as an Exception.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def as_storage_errors(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
+    """Turn what a library or the system raises in the block into a KafkaStorageError.
+
+    Raises:
+        KafkaStorageError: The block failed. Our own errors pass unchanged.
+    """
+    try:
+        yield
+    except KafkaOnSparkError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        cause = error if options is None else options.shown(error)
+        raise storage_error(error, doing, options) from cause
+
+
+@contextmanager
+def parsing(what: str, path: str | None = None) -> Iterator[None]:
+    """Turn what parsing raises in the block into a CorruptLogError: the bytes were read whole, so
+    only damage can make them unreadable.
+
+    Raises:
+        CorruptLogError: `what` is damaged. Our own errors pass unchanged.
+    """
+    try:
+        yield
+    except (KafkaOnSparkError, MemoryError):
+        raise
+    except Exception as error:
+        place = {} if path is None else {"path": path}
+        raise CorruptLogError(
+            f"{what} is damaged: {type(error).__name__}: {reason(error)}", **place
+        ) from error
+
+
+def is_denied(error: BaseException) -> bool:
+    """Return whether the caller lacks permission, rather than the root failed."""
+    return any(_is_denied(each) for each in _chain(error))
+
+
+def _is_read_only(error: BaseException) -> bool:
+    return any(
+        isinstance(each, RootReadOnlyError)
+        or getattr(each, "errno", None) == errno.EROFS
+        or _READ_ONLY_WORDS.search(str(each)) is not None
+        for each in _chain(error)
+    )
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, RootFullError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _FULL_ERRNO
+    return _status(error) == _FULL_STATUS or _FULL_WORDS.search(str(error)) is not None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        yield following
+        following = following.__cause__ or following.__context__
+
+
+def _is_denied(error: BaseException) -> bool:
+    if isinstance(error, RootAccessDeniedError | PermissionError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _DENIED_ERRNO
+    if type(error).__name__ in _DENIED_KINDS or _status(error) in _DENIED_STATUS:
+        return True
+    return _DENIED_WORDS.search(str(error)) is not None
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status in the error of a store's client, or None."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return found if isinstance(found, int) else None
+    for name in ("status_code", "status", "code"):
+        found = getattr(error, name, None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
+def reason(error: BaseException, options: StorageOptions | None = None) -> str:
+    """Return the error's text on one line, without terminal codes and secrets."""
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    else:
+        text = " ".join(_TERMINAL.sub("", str(error)).split()) or type(error).__name__
+    return text if options is None else options.redact(text)

@@ -1,0 +1,390 @@
+"""Roots: reads, writes, lists and flushes files on them.
+
+A user gives storage options once, as delta-rs names them; `store_clients` translates them for
+fsspec's file systems.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.store.error_translation import ABSENT, storage_error
+from kafka_on_spark.store.local_changes import (
+    create_file,
+    delete,
+    delete_file,
+    flush_path,
+    rename,
+    write_temporary,
+)
+from kafka_on_spark.store.local_files import (
+    local_pieces,
+    local_write_refusal,
+    read_local,
+    read_local_end,
+    size_of,
+    stamp_opened,
+    time_and_size_of,
+)
+from kafka_on_spark.store.object_files import (
+    read_object,
+    read_objects,
+    stamp_in,
+    time_in,
+    write_object,
+)
+from kafka_on_spark.store.requests import RequestKind, count_request
+from kafka_on_spark.store.root_urls import normalize as normalize
+from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions
+from kafka_on_spark.store.storage_options import is_local as is_local
+from kafka_on_spark.store.store_clients import PACKAGES, client_options
+
+T = TypeVar("T")
+
+DELETE_SECONDS: Final = 600.0
+"""A replica's folder may hold a hundred thousand files."""
+
+
+def filesystem(url: str, options: StorageOptions) -> Any:
+    """Return fsspec's file system for `url`.
+
+    Raises:
+        InvalidRootError: The package that it needs is not installed.
+    """
+    # In the function: roots on local disks hardly need fsspec, and every process of Spark would
+    # import it when a query starts. It can move up once its import is cheap.
+    import fsspec
+
+    if is_local(url):
+        return fsspec.filesystem("file")
+    scheme = urlsplit(url).scheme
+    given = client_options(scheme, options.for_url(url))
+    try:
+        if scheme in ("s3", "s3a"):
+            from kafka_on_spark.store.s3_files import s3_files
+
+            return s3_files(given)
+        return fsspec.filesystem(scheme, **given)
+    except ImportError as error:
+        raise InvalidRootError(
+            f"the root {url} needs the package {PACKAGES[scheme]}, which is not installed: install"
+            f" it, on executors too ({' '.join(str(error).split())})"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RootFiles:
+    """The few file operations beside Delta's, on one root; each raises KafkaStorageError if the
+    root does not answer.
+
+    Attributes:
+        url: The root, normalized.
+        options: Credentials.
+    """
+
+    url: str
+    options: StorageOptions
+
+    @contextmanager
+    def _translating_errors(self, verb: str, path: str) -> Iterator[None]:
+        # A store's client raises its own errors, which are no OSErrors.
+        kinds = OSError if is_local(path) else Exception
+        try:
+            yield
+        except (*ABSENT, FileExistsError, KafkaStorageError, InvalidRootError):
+            raise
+        except kinds as error:
+            raise storage_error(error, f"{verb} {path}", self.options) from self.options.shown(
+                error
+            )
+
+    def _ask(
+        self,
+        kind: RequestKind,
+        verb: str,
+        path: str,
+        on_disk: Callable[[], T],
+        on_store: Callable[[Any], T],
+        seconds: float | None = None,
+    ) -> T:
+        """Return what one request to `path` returns, on a disk or on its store's client."""
+        count_request(kind, path)
+
+        def ask() -> T:
+            with self._translating_errors(verb, path):
+                return on_disk() if is_local(path) else on_store(filesystem(path, self.options))
+
+        return within(self.url, ask, short_call_seconds(path) if seconds is None else seconds)
+
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes, or None if there is no such file.
+
+        Raises:
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
+        """
+        with suppress(*ABSENT):
+            return self._ask(
+                "GET",
+                "read",
+                path,
+                lambda: read_local(path, bytes_max),
+                lambda store: read_object(store, path, bytes_max),
+            )
+        return None
+
+    def read_end(self, path: str, size_bytes: int, count: int) -> bytes | None:
+        """Return the last `count` bytes of a file of `size_bytes`, or None if there is no such
+        file; as `read`."""
+
+        def read_object_end(store: Any) -> bytes:
+            end: bytes = store.cat_file(path, start=size_bytes - count, end=size_bytes)
+            return end
+
+        with suppress(*ABSENT):
+            read_end = partial(read_local_end, path, size_bytes, count)
+            return self._ask("GET", "read", path, read_end, read_object_end)
+        return None
+
+    def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
+        """Return the bytes of some objects of a store, None where there is none.
+
+        Unless they are large they are fetched side by side, in one step: a store's answer takes
+        long, and not more so if it is asked for others meanwhile.
+
+        Raises:
+            UnsafeFileError: One has more than `bytes_max`.
+        """
+        count_request("GET", self.url, len(paths))
+
+        def read() -> list[bytes | None]:
+            with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
+                return read_objects(filesystem(self.url, self.options), paths, bytes_max)
+
+        return within(self.url, read, short_call_seconds(self.url))
+
+    def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
+        """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
+        """
+        if not is_local(path):
+            content = self.read(path, bytes_max)
+            if content is None:
+                raise FileNotFoundError(path)
+            yield content
+            return
+        count_request("GET", path)
+        with self._translating_errors("read", path):
+            pieces, seconds = local_pieces(path, bytes_max), short_call_seconds(path)
+            while (piece := within(self.url, lambda: next(pieces, None), seconds)) is not None:
+                yield piece
+
+    def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
+        """Write a file that no other process writes; it is there whole or not at all."""
+        self.write_all([(path, [content])], is_flushed=is_flushed)
+
+    def write_all(
+        self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
+    ) -> None:
+        """Write several such files, whose contents come in pieces.
+
+        Local files are flushed when all are written: the first flush then does most of the work of
+        the others. If one fails, some may be there; those that are have all their bytes.
+        """
+        within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
+
+    def _write_all(self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool) -> None:
+        written: list[tuple[str, str]] = []
+        try:
+            for path, pieces in files:
+                write = partial(self._write, path, pieces, written)
+                within(self.url, write, long_call_seconds(path))
+            if is_flushed:
+                flush(temporary for temporary, _ in written)
+            while written:
+                name = partial(self._name, *written[-1])
+                within(self.url, name, long_call_seconds(written[-1][1]))
+                written.pop()
+        finally:
+            while written:  # a full disk needs their space
+                temporary, _ = written.pop()
+                # The disk may be gone or hang; the first failure is raised already.
+                with suppress(OSError, KafkaStorageError):
+                    delete = partial(delete_file, temporary)
+                    within(self.url, delete, short_call_seconds(temporary))
+
+    def _name(self, temporary: str, path: str) -> None:
+        try:
+            with self._translating_errors("write", path):
+                rename(temporary, path)
+        except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
+            raise storage_error(error, f"write {path}") from error
+
+    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
+        count_request("PUT", path)
+        try:
+            with self._translating_errors("write", path):
+                if is_local(path):
+                    written.append((write_temporary(path, pieces, is_flushed=False), path))
+                else:
+                    write_object(filesystem(path, self.options), path, pieces)
+        except (*ABSENT, FileExistsError) as error:
+            raise storage_error(error, f"write {path}") from error
+
+    def write_if_absent(self, path: str, content: bytes) -> bool:
+        """Write a file unless it exists; return whether this call wrote it.
+
+        On a local disk its folder is created, but not the folder's parent.
+        """
+        count_request("PUT", path)
+        write = partial(self._write_if_absent, path, content)
+        return within(self.url, write, long_call_seconds(path))
+
+    def _write_if_absent(self, path: str, content: bytes) -> bool:
+        try:
+            with self._translating_errors("write", path):
+                if is_local(path):
+                    return create_file(path, content)
+                filesystem(path, self.options).pipe_file(path, content, mode="create")
+        except FileExistsError:
+            # This call's first put, if its answer was lost: the file's content tells.
+            return not is_local(path) and self._has(path, content)
+        except KafkaStorageError:
+            # Not every store says that the condition was the reason.
+            if is_local(path) or self.size(path) is None:
+                raise
+            return self._has(path, content)
+        except ABSENT as error:
+            raise storage_error(error, f"write {path}") from error
+        return True
+
+    def _has(self, path: str, content: bytes) -> bool:
+        return self.size(path) == len(content) and self.read(path, len(content)) == content
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size, or None if there is no such file.
+
+        Raises:
+            UnsafeFileError: It is no regular file.
+        """
+
+        def size_of_object(store: Any) -> int:
+            size: int = store.info(path)["size"]
+            return size
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD", "read the size of", path, partial(size_of, path), size_of_object
+            )
+        return None
+
+    def stamp(self, path: str) -> tuple[object, ...] | None:
+        """Return what tells an object of a store from another one of its name: its ETag, and when
+        it was put; None if there is none."""
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD",
+                "read the state of",
+                path,
+                partial(stamp_opened, path),
+                lambda store: stamp_in(store.info(path)),
+            )
+        return None
+
+    def time_and_size(self, path: str) -> tuple[int, int] | None:
+        """Return when a file was written, by its root's clock, ms since 1970 UTC, and its bytes;
+        None if there is no such file.
+
+        Raises:
+            KafkaStorageError: The store tells no time.
+        """
+
+        def of_object(store: Any) -> tuple[int, int]:
+            found = store.info(path)
+            return time_in(found, path), int(found.get("size") or 0)
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "HEAD", "read the time of", path, partial(time_and_size_of, path), of_object
+            )
+        return None
+
+    def time_ms(self, path: str) -> int | None:
+        """Return when a file was written, as `time_and_size`."""
+        found = self.time_and_size(path)
+        return None if found is None else found[0]
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file of ours, such as a probe; no error if it is gone.
+
+        A store is asked once. For `delete` it lists and looks first, which costs more than all else
+        that is asked of it.
+        """
+        with suppress(FileNotFoundError):
+            self._ask(
+                "DELETE",
+                "delete",
+                path,
+                partial(delete_file, path),
+                lambda store: store.rm_file(path),
+            )
+
+    def delete(self, path: str) -> None:
+        """Delete a folder of ours with all that is in it, or a file; no error if it is gone."""
+        with suppress(FileNotFoundError):
+            # A folder of many files takes long; how long, is not known before.
+            self._ask(
+                "DELETE",
+                "delete",
+                path,
+                partial(delete, path),
+                lambda store: store.rm(path, recursive=True),
+                DELETE_SECONDS,
+            )
+
+    def write_refusal(self, path: str) -> str | None:
+        """Return why this process can't write to a local folder; None if it can."""
+        if not is_local(path):
+            return None
+        return within(self.url, lambda: local_write_refusal(path), short_call_seconds(path))
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder, sorted; none if there is no such folder."""
+
+        def names_of_objects(store: Any) -> list[str]:
+            found = store.ls(path, detail=False)
+            return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
+
+        with suppress(*ABSENT):
+            return self._ask(
+                "LIST", "list", path, lambda: sorted(os.listdir(path)), names_of_objects
+            )
+        return []
+
+
+def flush(paths: Iterable[str]) -> None:
+    """Make local files and folders of one root durable; an object on a store is durable already.
+
+    Raises:
+        KafkaStorageError: The disk failed. The file is lost: never trusted after another flush.
+    """
+    local = list(filter(is_local, paths))
+    if local:
+        # In one call: to hand each over to the root's thread took longer than most flushes.
+        within(local[0], partial(_flush_each, local), long_call_seconds(local[0]))
+
+
+def _flush_each(paths: Iterable[str]) -> None:
+    for path in paths:
+        try:
+            flush_path(path)
+        except OSError as error:
+            raise storage_error(error, f"flush {path}") from error

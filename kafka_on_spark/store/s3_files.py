@@ -1,0 +1,134 @@
+"""fsspec's file system for S3, with a time limit on puts and a count of requests. It is imported
+where S3 is used.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from botocore.handlers import add_expect_header
+from s3fs import S3FileSystem
+
+from kafka_on_spark.store.requests import RequestKind, count_sent
+
+KINDS: Final[Mapping[str, RequestKind]] = {
+    "PutObject": "PUT",
+    "UploadPart": "PUT",
+    "CopyObject": "COPY",
+    "CreateMultipartUpload": "POST",
+    "CompleteMultipartUpload": "POST",
+    "GetObject": "GET",
+    "HeadObject": "HEAD",
+    "HeadBucket": "HEAD",
+    "DeleteObject": "DELETE",
+    "DeleteObjects": "DELETE",
+    "AbortMultipartUpload": "DELETE",
+}
+"""What S3's operations are billed as. All others list, or are billed as if they did."""
+
+# What each bucket's store said the time was, and when by this process's clock. A module global: a
+# store's clock is one, whichever client asks.
+_told: Final[dict[str, tuple[str, int]]] = {}
+
+CLIENTS_MAX: Final = 32
+"""File systems that a process keeps, each with a client and its connections. One is of one set of
+keys, and temporary keys become others each hour."""
+
+_bucket: Final[ContextVar[str]] = ContextVar("bucket", default="")
+"""Whose store the call asks whose request is sent."""
+
+
+class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
+    """An S3FileSystem whose puts keep to `read_timeout`, whose requests are counted, and which asks
+    for objects and for nothing else.
+
+    botocore has a put wait for "100 Continue" before it sends a body, and aiohttp waits for that
+    without any limit: a store that hangs then holds a commit until the call to its root is given
+    up. What is put is small, so nothing is saved by asking first.
+    """
+
+    async def set_session(self, refresh: bool = False, kwargs: Any = None) -> Any:
+        """Return the client, made if there is none."""
+        client = await super().set_session(refresh, kwargs or {})
+        events = client.meta.events
+        events.unregister("before-call.s3", add_expect_header)
+        events.register("before-send.s3", _count_request, unique_id="count-request")
+        events.register("response-received.s3", _note_time, unique_id="note-time")
+        return client
+
+    async def _info(self, path: str, *given: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return what is known of an object.
+
+        Where there is none, s3fs looks for a folder of that name: a listing, which has twelve times
+        the price of a look, at each look whether somebody has committed.
+        """
+        bucket, key, _ = self.split_path(self._strip_protocol(path))
+        found = await self._call_s3("head_object", self.kwargs, Bucket=bucket, Key=key)
+        return {
+            "name": f"{bucket}/{key}",
+            "type": "file",
+            "size": found["ContentLength"],
+            "ETag": found.get("ETag", ""),
+            "LastModified": found.get("LastModified", ""),
+        }
+
+    async def _ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
+        """Return what is in a folder; where nothing is, s3fs lists the one above as well."""
+        path = self._strip_protocol(path).rstrip("/")
+        found = await self._lsdir(path)
+        if not found:
+            raise FileNotFoundError(path)
+        return found if detail else sorted(each["name"] for each in found)
+
+    async def _call_s3(self, method: str, *given: Any, **kwargs: Any) -> Any:
+        token = _bucket.set(kwargs.get("Bucket", ""))
+        try:
+            return await super()._call_s3(method, *given, **kwargs)
+        finally:
+            _bucket.reset(token)
+
+
+def s3_files(given: Mapping[str, Any]) -> S3Files:
+    """Return the file system for `client_options`, one for all who give the same.
+
+    Of those used longest ago, no more is kept: they are closed once nobody uses them.
+    """
+    return _s3_files(json.dumps(given, sort_keys=True), os.getpid())
+
+
+@lru_cache(maxsize=CLIENTS_MAX)
+def _s3_files(given: str, _pid: int) -> S3Files:
+    # A forked child has others than its parent: the threads that these need are the parent's.
+    # fsspec's own cache keeps each that there ever was.
+    return S3Files(**json.loads(given), skip_instance_cache=True)
+
+
+def _count_request(request: Any, event_name: str, **others: Any) -> None:
+    """Count a request that is sent; each retry is another one."""
+    count_sent(KINDS.get(event_name.rpartition(".")[2], "LIST"))
+
+
+def told_ms(bucket: str) -> int | None:
+    """Return the time of the store that keeps a bucket, ms since 1970 UTC: what its last answer to
+    this process said, and what has passed since; None: it has said none."""
+    told = _told.get(bucket)
+    if told is None:
+        return None
+    date, at_ns = told
+    try:
+        at_ms = parsedate_to_datetime(date).timestamp() * 1000
+    except ValueError:
+        return None
+    return int(at_ms) + (time.monotonic_ns() - at_ns) // 1_000_000
+
+
+def _note_time(response_dict: Any, event_name: str, **others: Any) -> None:
+    """Note the time of an answer."""
+    date = response_dict and response_dict["headers"].get("date")
+    if date:
+        _told[_bucket.get()] = date, time.monotonic_ns()

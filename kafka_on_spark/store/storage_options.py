@@ -1,0 +1,210 @@
+"""Holds storage options: credentials and endpoints of roots, given once, as delta-rs names them.
+
+Their values are never written to a table, a log line or an error: the class that carries them shows
+names only. Named credentials (`credentials`) are looked up at each use, and it does not hold them.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError
+from kafka_on_spark.store.credentials import OPTION as CREDENTIALS
+from kafka_on_spark.store.credentials import (
+    check_name,
+    credentials_name_in,
+    names_in_environment,
+    resolve_credentials,
+)
+
+# The allowed values of these options: any other value switches the conditional put off.
+_OFF: Final = frozenset({"", "0", "false", "off", "no", "n"})
+_SAFE: Final = {
+    "allow_unsafe_rename": _OFF,
+    "aws_s3_allow_unsafe_rename": _OFF,
+    "mount_allow_unsafe_rename": _OFF,
+    "aws_s3_locking_provider": frozenset({""}),
+    "aws_conditional_put": frozenset({"", "etag"}),
+    "conditional_put": frozenset({"", "etag"}),
+}
+_SECRET: Final = re.compile(
+    "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
+)
+_LOOKED_UP_MAX: Final = 512
+"""Secrets that were looked up and are kept to be hidden: temporary keys become others each hour."""
+
+# Any of these is an explicit credential, so named credentials from the environment are ignored.
+_IDENTITY: Final = re.compile(
+    "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
+)
+
+
+def is_local(url: str) -> bool:
+    """Return whether `url` (normalized) is a folder of this machine."""
+    return url.startswith("/")
+
+
+class StorageOptions:
+    """Credentials and endpoints, for all roots or by URL prefix.
+
+    A mapping of option names to texts; a URL prefix maps to another such mapping, or to a name of
+    credentials (``profile:NAME``, ``env:PREFIX``; inside a mapping the option `credentials`). The
+    longest prefix of a URL decides. Options without a prefix apply to all other URLs, and their
+    times and endpoint also to prefixes that have a name only. A URL without credentials takes those
+    that the variable KAFKA_ON_SPARK_STORAGE names. Values never show in `repr`.
+    """
+
+    def __init__(self, options: object = None) -> None:
+        if options is None:
+            options = {}
+        if not isinstance(options, Mapping):
+            # The value may be a secret: never shown.
+            raise InvalidRequestError(
+                f"storage_options can't be a {type(options).__name__}: give a mapping (a dict) of"
+                " names and texts"
+            )
+        self._options = {str(name): each for name, each in options.items()}
+        self._lock = threading.Lock()
+        self._looked_up: dict[str, None] = {}  # secrets, the newest last
+        for prefix, each in self._options.items():
+            if _is_prefix(prefix) and not isinstance(each, Mapping):
+                check_name(each, f"{prefix} in the storage options")
+        for scope in self._scopes():
+            check_safe(scope)
+            for name, text in scope.items():
+                if name.lower() == CREDENTIALS:
+                    check_name(text, f"the storage option {CREDENTIALS}")
+        check_safe(os.environ)
+
+    def _scopes(self) -> list[Mapping[str, Any]]:
+        nested = [each for each in self._options.values() if isinstance(each, Mapping)]
+        return [*nested, self._unscoped()]
+
+    def _unscoped(self) -> dict[str, Any]:
+        return {
+            name: each
+            for name, each in self._options.items()
+            if not (_is_prefix(name) or isinstance(each, Mapping))
+        }
+
+    def _scope(self, url: str) -> Mapping[str, Any]:
+        prefix = longest_prefix(self._options, url)
+        scope = self._unscoped() if prefix is None else self._options[prefix]
+        if not isinstance(scope, Mapping):
+            plain = {
+                name: each for name, each in self._unscoped().items() if not _gives_identity(name)
+            }
+            return {**plain, CREDENTIALS: scope}
+        if prefix is None and not any(map(_gives_identity, scope)):
+            names = names_in_environment()
+            named = longest_prefix(names, url)
+            if named is not None:
+                return {CREDENTIALS: names[named], **scope}
+        return scope
+
+    def for_url(self, url: str) -> dict[str, str]:
+        """Return the options of one URL, as delta-rs takes them.
+
+        Raises:
+            KafkaStorageError: They name credentials that this process does not find.
+            InvalidRootError: They, or the environment, switch the conditional put off.
+        """
+        if is_local(url):
+            return {}
+        check_safe(os.environ)  # again: it may have been changed since
+        scope = {name: str(text) for name, text in self._scope(url).items()}
+        options = resolve_credentials(scope, url)
+        check_safe(options)
+        self._remember(_secrets_of(options))
+        return options
+
+    def _remember(self, secrets: Iterable[str]) -> None:
+        with self._lock:
+            for each in secrets:
+                self._looked_up.pop(each, None)
+                self._looked_up[each] = None
+            while len(self._looked_up) > _LOOKED_UP_MAX:
+                del self._looked_up[next(iter(self._looked_up))]
+
+    def credentials_name(self, url: str) -> str | None:
+        """Return the name of one URL's credentials, ``profile:NAME`` or ``env:PREFIX``, or None if
+        they are given explicitly, or not at all."""
+        if is_local(url):
+            return None
+        scope = {name.lower(): str(text) for name, text in self._scope(url).items()}
+        return credentials_name_in(scope)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An executor that unpickles it has another environment, and checks that again.
+        return type(self), (self._options,)
+
+    def redact(self, text: str) -> str:
+        """Return `text` without the secrets that these options hold or have looked up."""
+        with self._lock:
+            looked_up = set(self._looked_up)
+        secrets = looked_up.union(*map(_secrets_of, self._scopes()))
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "[hidden]")
+        return text
+
+    def shown(self, error: BaseException) -> BaseException | None:
+        """Return `error` to chain as a cause, or None if its text holds a secret."""
+        return error if self.redact(str(error)) == str(error) else None
+
+    def __repr__(self) -> str:
+        return f"StorageOptions({', '.join(sorted(self._options))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageOptions) and self._options == other._options
+
+    def __hash__(self) -> int:
+        return hash(repr(sorted(self._options.items(), key=repr)))
+
+
+def _secrets_of(options: Mapping[str, Any]) -> set[str]:
+    return {
+        str(text) for name, text in options.items() if _SECRET.search(name) and len(str(text)) > 7
+    }
+
+
+def _gives_identity(name: str) -> bool:
+    return _IDENTITY.search(name.lower()) is not None
+
+
+def _is_prefix(name: str) -> bool:
+    return "://" in name or name.startswith("/")
+
+
+def longest_prefix(prefixes: Iterable[str], url: str) -> str | None:
+    """Return the longest of `prefixes` that `url` lies below, or None."""
+    place = f"{_canonical_scheme(url)}/"
+    return max(
+        (
+            prefix
+            for prefix in prefixes
+            if _is_prefix(prefix) and place.startswith(f"{_canonical_scheme(prefix.rstrip('/'))}/")
+        ),
+        key=len,
+        default=None,
+    )
+
+
+def _canonical_scheme(url: str) -> str:
+    return "s3" + url.removeprefix("s3a") if url.startswith("s3a:") else url
+
+
+def check_safe(options: Mapping[str, Any]) -> None:
+    """Check that no option switches the conditional put off.
+
+    Raises:
+        InvalidRootError: One does: two writers could both be told that they won.
+    """
+    for name, value in options.items():
+        allowed = _SAFE.get(name.lower())
+        if allowed is not None and str(value).strip().lower() not in allowed:
+            raise InvalidRootError(
+                f"the storage setting {name} switches conditional puts off, on which every commit"
+                " rests: remove it, also from the environment"
+            )

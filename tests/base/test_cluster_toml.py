@@ -1,0 +1,22 @@
+"""`conf/cluster.toml` is where people look settings up, so it has to be true."""
+
+import tomllib
+from pathlib import Path
+
+from kafka_on_spark.base.config import SETTINGS, check_settings
+
+FILE = Path(__file__).parents[2] / "conf" / "cluster.toml"
+
+
+def test_as_it_comes_it_changes_nothing():
+    assert tomllib.loads(FILE.read_text()) == {"cluster": {}}
+
+
+def test_its_commented_lines_are_all_settings_with_their_defaults():
+    lines = FILE.read_text().splitlines()
+    uncommented = [line.removeprefix("# ") if line.startswith('# "') else line for line in lines]
+
+    shown = tomllib.loads("\n".join(uncommented))["cluster"]
+
+    defaults = {name: setting.default for name, setting in SETTINGS.items()}
+    assert check_settings(shown, topic_only=False) == defaults

@@ -1,0 +1,112 @@
+"""Where groups are reset to: Kafka's targets, times and durations, and what is not there."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.consume.group_resets import (
+    Reset,
+    Target,
+    parse_datetime,
+    parse_duration,
+    plan_reset,
+)
+from kafka_on_spark.metadata.image import GroupOffset
+from tests.builders import KEY, image_of, partition
+
+
+def image(before):
+    """Return a partition with the offsets 2 to 8, and a group at `before`."""
+    base = image_of(partition("1", hw=8, hw_epoch=0, start=2))
+    saved = {} if before is None else {("g", KEY): GroupOffset(offset=before, leader_epoch=None)}
+    return replace(base, groups=saved)
+
+
+def by_second(key, timestamp_us):
+    """The record of offset n was made in second n; those of 2 to 7 are committed."""
+    second = -(-timestamp_us // 1_000_000)
+    return max(second, 2) if second < 8 else None
+
+
+# fmt: off
+TARGETS = [  # stands at, target, new offset, what was asked for if that is not there
+    (5,    Target("earliest"),        2, None),
+    (5,    Target("latest"),          8, None),
+    (None, Target("latest"),          8, None),
+    (5,    Target("current"),         5, None),
+    (None, Target("current"),         8, None),
+    (1,    Target("current"),         2, 1),       # its records were deleted
+    (9,    Target("current"),         8, 9),       # they are gone by an unclean election
+    (5,    Target("offset", 3),             3, None),
+    (None, Target("offset", 8),             8, None),
+    (5,    Target("offset", 0),             2, 0),
+    (5,    Target("offset", 100),           8, 100),
+    (5,    Target("shift", 2),          7, None),
+    (5,    Target("shift", -3),         2, None),
+    (5,    Target("shift", -4),         2, 1),
+    (5,    Target("shift", 4),          8, 9),
+    (5,    Target("time", 3_000_000), 3, None),
+    (5,    Target("time", 3_000_001), 4, None),
+    (5,    Target("time", 0),         2, None),
+    (5,    Target("time", 9_000_000), 8, None),    # none as young: the end, as in Kafka
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, target, offset, asked", TARGETS)
+def test_a_reset_ends_in_what_is_committed(before, target, offset, asked):
+    reset = plan_reset(image(before), "g", KEY, target, by_second)
+
+    assert reset == Reset(name=("orders", 0), before=before, offset=offset, asked=asked)
+
+
+def test_what_has_no_offset_can_not_be_shifted():
+    with pytest.raises(InvalidRequestError) as caught:
+        plan_reset(image(None), "g", KEY, Target("shift", 1), by_second)
+
+    assert str(caught.value) == (
+        "group 'g' has no offset of orders-0 to shift: name partitions of which it has one, or"
+        " reset it to an offset"
+    )
+
+
+# fmt: off
+MOMENTS = [
+    ("1970-01-01T00:00:01.500",       1_500_000),   # without a zone: UTC
+    ("1970-01-01T00:00:01.500Z",      1_500_000),
+    ("1970-01-01T01:00:00+01:00",     0),
+    ("1970-01-02",                    86_400_000_000),
+]
+DURATIONS = [
+    ("P1D",              86_400_000_000),
+    ("PT2H",             7_200_000_000),
+    ("P1DT2H3M4.5S",     93_784_500_000),
+    ("pt30m",            1_800_000_000),
+    ("PT0.25S",          250_000),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, expected", MOMENTS)
+def test_moments(text, expected):
+    assert parse_datetime(text) == expected
+
+
+@pytest.mark.parametrize("text, expected", DURATIONS)
+def test_durations(text, expected):
+    assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "P1DT", "1D", "PD", "P1H", "P-1D", "P1.5D", "PT1S2M", "P9999999D"]
+)
+def test_no_durations(text):
+    with pytest.raises(InvalidRequestError, match=r"--by-duration can't be .*PnDTnHnMnS"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "1700000000000"])
+def test_no_moments(text):
+    with pytest.raises(InvalidRequestError, match="--to-datetime can't be"):
+        parse_datetime(text)

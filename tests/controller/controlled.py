@@ -1,0 +1,135 @@
+"""Processes on one metadata log in memory and one clock, one of which may control the cluster."""
+
+import random
+from itertools import count
+
+from kafka_on_spark.base.ids import BrokerEpoch, BrokerId
+from kafka_on_spark.controller.commands import CREATE_TOPIC
+from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.one_shot_commands import CommandRunner
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.term import Term
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import BrokerRecord
+from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from tests.fakes import FakeClock, MemoryMetadataLog
+
+LEASE_MS = 10_000
+TIMEOUT_MS = 60_000
+
+
+class World:
+    """Processes on one log and one clock; while one waits, another may do something."""
+
+    def __init__(self):
+        self.log = MemoryMetadataLog()
+        self.clock = FakeClock()
+        self._ids = count()
+        self.metadata().submit(
+            lambda image: ControllerResult(
+                [
+                    BrokerRecord(
+                        broker_id=BrokerId(1),
+                        broker_epoch=BrokerEpoch(0),
+                        root="memory://1",
+                        rack=None,
+                        directory_id="disk1",
+                        broker_state=BrokerState.ACTIVE,
+                    )
+                ],
+                None,
+            ),
+            timeout_ms=1000,
+        )
+
+    def metadata(self):
+        service = MetadataService(self.log, self.clock, random=lambda: 0.5)
+        service.catch_up()
+        return service
+
+    @property
+    def id_source(self):
+        return IdSource(lambda: f"{next(self._ids):032x}", random.Random(0).randrange)
+
+    def process(self, name):
+        return CommandRunner(
+            self.metadata(), self.clock, controller_id=name, id_source=self.id_source
+        )
+
+    def controller(self, name="active"):
+        """Return a controllership that holds from now on."""
+        metadata = self.metadata()
+        term = Term.claim(
+            metadata,
+            self.clock,
+            controller_id=name,
+            seen=metadata.image.controller,
+            timeout_ms=1000,
+        )
+        assert term is not None
+        return term
+
+    def loop(self, name):
+        return ControllerLoop(
+            self.metadata(),
+            self.clock,
+            controller_id=name,
+            run_probes=lambda orders: [ProbeResult(each.broker_id, 0) for each in orders],
+            run_inspections=lambda orders: [],
+            id_source=self.id_source,
+            timeout_ms=1000,
+        )
+
+    def while_waiting(self, act):
+        """Have `act` done once, when somebody sleeps next."""
+
+        def once():
+            self.clock.on_sleep = lambda: None
+            act()
+
+        self.clock.on_sleep = once
+
+    @property
+    def image(self):
+        return MetadataImage().replay(*self.log.batches)
+
+    def kinds(self, since=1):
+        """Return what each commit since has, for short."""
+        return [
+            [type(record).__name__ for record in batch.records]
+            for batch in self.log.batches[since:]
+        ]
+
+
+def create(name, **configs):
+    return CREATE_TOPIC.order(
+        name=name,
+        partition_count=1,
+        replication_factor=1,
+        replica_assignment=None,
+        configs=configs,
+    )
+
+
+def run(process, order, timeout_ms=TIMEOUT_MS):
+    return process.run(order, timeout_ms=timeout_ms)
+
+
+def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):
+    """Have a request pending that nobody waits for any more."""
+    request = Request(
+        order=order,
+        asked_by=asked_by,
+        timeout_ms=timeout_ms,
+        deadline_at_ms=world.clock.now_ms() + timeout_ms,
+    )
+    record = request_record(request, world.id_source.new_uuid())
+    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
+    return record
+
+
+def commit(world, *records):
+    world.metadata().submit(lambda image: ControllerResult(records, None), timeout_ms=1000)

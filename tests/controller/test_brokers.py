@@ -1,0 +1,329 @@
+"""Registration, failure and return of a broker, for it and all its partitions."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.base.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.controller.broker_changes import (
+    fence_broker,
+    forget_refused,
+    leave_isrs,
+    note_refused,
+    register_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.draining import drain_broker
+from kafka_on_spark.controller.partition_change import (
+    change_record,
+    lost_change,
+)
+from kafka_on_spark.controller.preferred_leaders import elect_preferred
+from kafka_on_spark.controller.reassignment import (
+    advance_reassignments,
+    cancel_reassignments,
+)
+from kafka_on_spark.controller.recovery import elect_where_none, leaderless
+from kafka_on_spark.controller.unreadable_replicas import lose_replica
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
+from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
+from kafka_on_spark.metadata.result import ControllerResult
+from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
+from tests.committing import replay
+
+
+def partitions(image):
+    return image.topics[TOPIC_ID].partitions
+
+
+def short(registration):
+    """Return ISR, ELR and leader as text, for a row of a table."""
+    words = (" ".join(map(str, sorted(each))) for each in (registration.isr, registration.elr))
+    isr, elr = words
+    return isr, elr, registration.leader
+
+
+# fmt: off
+FENCED = [  # partition before                                   min, draining    isr, elr, leader after broker 1 fails
+    pytest.param(partition("1 2 3"),                              "1", "",        ("2 3", "", 2),       id="leader-fails-next-in-order-leads"),
+    pytest.param(partition("2 1 3"),                              "1", "",        ("2 3", "", 2),       id="follower-fails-leader-stays"),
+    pytest.param(partition("1 3 2", isr="1 2"),                   "1", "",        ("2", "", 2),         id="out-of-sync-is-passed-over"),
+    pytest.param(partition("2 3 1", isr="2 3"),                   "1", "",        ("2 3", "", 2),       id="was-not-in-sync"),
+    # The last member stays in the ISR: nobody else has its records.
+    pytest.param(partition("1 2 3", isr="1"),                     "1", "",        ("1", "", None),      id="last-member-stays-offline"),
+    pytest.param(partition("1"),                                  "1", "",        ("1", "", None),      id="only-replica"),
+    # Below the minimum the high watermark stands still, so who leaves stays eligible (KIP-966).
+    pytest.param(partition("1 2 3", isr="1 2"),                   "2", "",        ("2", "1", 2),        id="joins-the-elr-below-the-minimum"),
+    pytest.param(partition("1 2 3"),                              "2", "",        ("2 3", "", 2),       id="not-at-the-minimum"),
+    pytest.param(partition("1 2", isr="1 2"),                     "3", "",        ("2", "1", 2),        id="minimum-is-at-most-the-replicas"),
+    pytest.param(partition("2 1 3", isr="2 1", elr="3"),          "3", "",        ("2", "1 3", 2),      id="elr-grows"),
+    pytest.param(partition("1 2 3", isr="1", elr="3"),            "2", "",        ("3", "1", 3),        id="elr-leads-in-the-same-commit-where-the-last-member-fails"),
+    # A draining broker stays in sync and takes no leadership.
+    pytest.param(partition("1 2 3"),                              "1", "2",       ("2 3", "", 3),       id="draining-is-passed-over"),
+    pytest.param(partition("1 2"),                                "1", "2",       ("2", "", None),      id="only-draining-is-left"),
+    pytest.param(partition("1 2 3", isr="1 2", elr="3"),          "3", "2",       ("3", "1 2", 3),      id="elr-leads-where-only-draining-is-left"),
+]
+# fmt: on
+
+
+# fmt: off
+SUSPECTS = [  # partition before                    suspects  the leader that is chosen
+    pytest.param(partition("1 2 3"),                      [2],      3,    id="another member leads"),
+    pytest.param(partition("1 2 3", isr="1", elr="2 3"),  [2],      3,    id="an eligible replica leads"),
+    pytest.param(partition("1 2 3"),                      [2, 3],   None, id="nobody leads until it was inspected again"),
+    pytest.param(partition("2 1 3"),                      [2],      KEEP, id="who leads leads on"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, suspects, leader", SUSPECTS)
+def test_no_failure_has_a_suspect_elected(before, suspects, leader):
+    found = frozenset(map(uuid_on, suspects))
+    image = image_of(before, configs={"min.insync.replicas": "2"}, suspects=found)
+
+    fenced = fence_broker(image, BrokerId(1), "away")
+    gone = leave_isrs(image, {1: "away"}, {KEY: before}, frozenset({2, 3}), "by me")
+
+    assert fenced.records[-1].change.leader == leader
+    assert [each.change.leader for each in gone.records] in ([leader], [])
+
+
+# fmt: off
+CHOICES = [  # partition before, where broker 2 is the first choice      decision
+    pytest.param(partition("2 1 3", leader=1),                             lambda image: elect_preferred(image, "why"),                        id="preferred leaders"),
+    pytest.param(partition("2 3 1", leader=1, removing="1"),                advance_reassignments,                                              id="a reassignment"),
+    pytest.param(partition("2 3 1", leader=1, removing="2 3", adding="1"),  lambda image: cancel_reassignments(image, [KEY], cause="why"),      id="a cancelled reassignment"),
+    pytest.param(partition("1 2 3", isr="2 3", leader=None),                lambda image: elect_where_none(image, frozenset({2, 3}), "why"),    id="nobody leads"),
+    pytest.param(partition("1 2 3"),                                       lambda image: lose_replica(image, KEY, BrokerId(1), "why"),         id="the leader is lost"),
+    pytest.param(partition("1 2 3"),                                       lambda image: drain_broker(image, BrokerId(1), "why"),            id="the leader drains"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, decide", CHOICES)
+def test_no_decision_chooses_a_suspect(before, decide):
+    image = image_of(before)
+
+    def chosen(image):
+        changes = [
+            each for each in decide(image).records if isinstance(each, PartitionChangeRecord)
+        ]
+        return [each.change.leader for each in changes]
+
+    assert chosen(image) == [2]
+    assert 2 not in chosen(replace(image, suspects=frozenset({uuid_on(2)})))
+
+
+def test_a_suspect_that_could_lead_leaves_no_room_for_an_unclean_election():
+    image = image_of(partition("1 2", isr="1", leader=None))
+
+    assert leaderless(replace(image, suspects=frozenset({uuid_on(1)}))) == []
+
+
+def test_fencing_twice_and_unfencing_the_active_do_nothing():
+    image = image_of(partition("1 2"), fenced="2")
+
+    assert fence_broker(image, BrokerId(2), "again").records == []
+    assert unfence_broker(image, BrokerId(1), "again").records == []
+
+
+# fmt: off
+BAD = [  # partition before                                        isr, elr, leader, after broker 1's replica was lost
+    pytest.param(partition("1 2 3"),                                ("2 3", "", 2),    id="leader-is-lost"),
+    pytest.param(partition("2 1 3"),                                ("2 3", "", 2),    id="follower-is-lost"),
+    pytest.param(partition("2 3 1", isr="2 3"),                     ("2 3", "", 2),    id="was-out-of-sync"),
+    pytest.param(partition("2 3 1", isr="2", elr="1 3"),            ("2", "3", 2),     id="leaves-the-elr"),
+    pytest.param(partition("1 2 3", isr="1"),                       ("1", "", None),   id="last-member-stays-without-a-leader"),
+    pytest.param(partition("1 2 3", isr="1", leader=None),          ("1", "", None),   id="last-member-while-offline"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, expected", BAD)
+def test_bad_replica(before, expected):
+    change = lost_change(image_of(before), before, BrokerId(1))
+    after = before.merge(change)
+
+    assert short(after) == expected
+    assert after.directory_of(1) == LOST
+    assert after.leader_epoch == before.leader_epoch + (before.leader != after.leader)
+
+
+def test_every_failure_loss_and_return_of_three_replicas_is_safe():
+    """All small registrations, each broker state: ISR never empty, leaders eligible, epochs right."""
+    everyone, checked = brokers("1 2 3"), 0
+    words = [" ".join(map(str, sorted(each))) for each in subsets(everyone)]
+    for isr, elr, draining, minimum in product(words[1:], words, words, "12"):
+        if set(isr) & set(elr) - {" "}:
+            continue
+        for leader in [None, *brokers(isr)]:
+            before = partition("2 1 3", isr, leader, elr=elr)
+            image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
+            for decide in (fence, lose, come_back):
+                checked += 1
+                assert_safe(*decide(image))
+    assert checked == 2208
+
+
+def fence(image):
+    return image, replay(image, fence_broker(image, BrokerId(1), "why"))
+
+
+def lose(image):
+    before = partitions(image)[0]
+    change = lost_change(image, before, BrokerId(1))
+    record = change_record(image, PartitionKey(TOPIC_ID, 0), before, change, "why")
+    return image, replay(image, ControllerResult([record], None))
+
+
+def come_back(image):
+    away = replay(image, fence_broker(image, BrokerId(1), "why"))
+    return away, replay(away, unfence_broker(away, BrokerId(1), "why"))
+
+
+def assert_safe(image, changed):
+    before, after = partitions(image)[0], partitions(changed)[0]
+    known_complete = before.isr | before.elr
+    assert after.isr
+    assert after.isr | after.elr <= known_complete  # who was not complete does not become so
+    if after.leader != before.leader and after.leader is not None:
+        assert changed.is_eligible(after.leader)
+    assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader)
+    assert after.partition_epoch - before.partition_epoch in (0, 1)
+    assert (after.partition_epoch == before.partition_epoch) == (after == before)
+
+
+def register(image, broker_id, *, root="r", directory="new"):
+    return register_broker(
+        image, BrokerId(broker_id), root, rack="a", directory_id=DirectoryId(directory), cause="why"
+    )
+
+
+def test_new_broker_is_active_in_its_first_epoch():
+    [record] = register(image_of(partition("1")), 4).records
+
+    assert record == BrokerRecord(
+        broker_id=4, broker_epoch=0, root="r", rack="a", directory_id="new",
+        broker_state=BrokerState.ACTIVE, cause="why",
+    )  # fmt: skip
+
+
+# fmt: off
+REFUSED = [
+    pytest.param({"broker_id": 4, "directory": disk(2)},                       "as broker 2",  id="directory-of-another"),
+    pytest.param({"broker_id": 4, "root": "memory://2"},                       "as broker 2",  id="root-of-another"),
+    pytest.param({"broker_id": 1, "root": "memory://1", "directory": disk(1)}, "this very",    id="itself-again"),
+    pytest.param({"broker_id": 1, "root": "memory://1"},                       "fenced",       id="another-disk-while-it-answers"),
+    pytest.param({"broker_id": 3, "root": "memory://2"},                       "as broker 2",  id="fenced-broker-moves-to-anothers-root"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields, words", REFUSED)
+def test_registration_is_refused(fields, words):
+    with pytest.raises(DuplicateBrokerRegistrationError, match=words):
+        register(image_of(partition("1"), fenced="3"), **fields)
+
+
+def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit():
+    image = image_of(
+        partition("1 2", isr="1", leader=None),
+        partition("2 1", isr="2"),
+        partition("1 2", isr="2", leader=2, unmade="1"),
+        partition("2 3"),
+        fenced="1",
+    )
+
+    result = register(image, 1, root="memory://1")
+    after = replay(image, result)
+
+    assert result.response == after.brokers[1].broker_epoch == 1
+    assert [
+        each.directory_of(1) for _, each in zip(range(3), partitions(after).values(), strict=False)
+    ] == [LOST, LOST, None]
+    assert short(partitions(after)[0]) == ("1", "", None)
+    assert partitions(after)[3] == partitions(image)[3]
+    assert elect_where_none(after, after.eligible_brokers(), "pass").records == []
+
+
+FULL = RefusedWrite(900_000, ("a",))
+# fmt: off
+REFUSED = [  # partition before                                     who refuses, min ISR  isr, leader after
+    pytest.param(partition("1 2 3"),                                 "1",    2,  "2 3", 2,  id="the-leader-is-full"),
+    pytest.param(partition("2 1 3"),                                 "1",    2,  "2 3", 2,  id="a-follower-is-full"),
+    pytest.param(partition("1 2 3", isr="1 2"),                      "1",    1,  "2",   2,  id="one-is-left-as-is-enough"),
+    pytest.param(partition("1 2 3", isr="1 2"),                      "1",    2,  "1 2", 1,  id="the-isr-keeps-its-minimum"),
+    pytest.param(partition("1 2 3", isr="1"),                        "1",    1,  "1",   1,  id="the-last-member-stays-and-leads"),
+    pytest.param(partition("1 2 3"),                                 "1 2",  1,  "1 2 3", 1, id="more-than-half-refuse-one-process"),
+    pytest.param(partition("1 2 3"),                                 "",     2,  "1 2 3", 1, id="nobody-refuses"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, refusing, minimum, isr, leader", REFUSED)
+def test_an_append_goes_on_without_roots_that_refuse_its_writes(
+    before, refusing, minimum, isr, leader
+):
+    image = image_of(before, configs={"min.insync.replicas": str(minimum)})
+    key = PartitionKey(TOPIC_ID, 0)
+    refused = {BrokerId(each): FULL for each in brokers(refusing)}
+
+    after = replay(image, note_refused(image, refused, {key: before}, "process 7 on a"))
+
+    changed = partitions(after)[0]
+    assert hash(changed.isr)  # frozen, as all of an image
+    assert (changed.isr, changed.leader) == (frozenset(brokers(isr)), leader)
+    is_noted = len(refused) == 1
+    assert after.brokers[1].refused == (FULL if is_noted else None)
+    assert after.brokers[1].state is BrokerState.ACTIVE
+
+
+def test_a_refusal_is_noted_once_a_host_and_for_two_hosts():
+    image, counts = image_of(partition("2 3")), []
+
+    for host, hosts in zip("aabbc", ["a", "a", "ab", "ab", "ab"], strict=True):
+        met = {BrokerId(1): RefusedWrite(900_000, (host,))}
+        noted = note_refused(image, met, {}, "process 7")
+        counts.append(len(noted.records))
+        image = replay(image, noted)
+        assert image.brokers[1].refused.hosts == tuple(hosts)
+
+    assert counts == [1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("isr, is_fenced", [("1", False), ("1 2", True)])
+def test_the_last_member_of_an_isr_is_not_fenced_for_want_of_room(isr, is_fenced):
+    image = image_of(partition("1 2 3"), partition("1 2 3", isr=isr))
+
+    after = replay(image, fence_broker(image, BrokerId(1), "full", FULL))
+
+    assert (after.brokers[1].state is BrokerState.FENCED) is is_fenced
+    assert after.brokers[1].refused == (FULL if is_fenced else None)
+    assert (partitions(after)[0].leader == 2) is is_fenced
+
+
+def test_a_broker_that_takes_writes_again_refuses_none():
+    image = image_of(partition("1 2 3"))
+    noted = replay(image, note_refused(image, {BrokerId(1): FULL}, {}, "me"))
+
+    assert (
+        replay(noted, forget_refused(noted, BrokerId(1), "it has room")).brokers[1].refused is None
+    )
+
+    fenced = replay(noted, fence_broker(noted, BrokerId(1), "full", FULL))
+    assert forget_refused(fenced, BrokerId(1), "it is fenced for that").records == []
+    assert replay(fenced, unfence_broker(fenced, BrokerId(1), "room")).brokers[1].refused is None
+
+
+@pytest.mark.parametrize("before, minimum, draining, expected", FENCED)
+def test_failure_of_a_broker(before, minimum, draining, expected):
+    image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
+
+    result = fence_broker(image, BrokerId(1), "probe failed")
+    after = replay(image, result)
+
+    assert short(partitions(after)[0]) == expected
+    assert after.brokers[1].state is BrokerState.FENCED
+    assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])

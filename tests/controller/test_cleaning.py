@@ -1,0 +1,377 @@
+"""What the cleaner lists and removes, pass by pass, on roots that fail and metadata that moves."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    HistoryExpiredError,
+    KafkaStorageError,
+    NotControllerError,
+)
+from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.removing_replicas import REMOVALS_AT_ONCE, Cleaner, ListResult
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import (
+    PartitionRecord,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition, uuid_on
+from tests.fakes import FakeClock, MemoryMetadataLog
+
+DELAY_MS = 3_600_000
+GONE = RemoveTopicRecord(topic_id=TOPIC_ID)
+
+
+class World:
+    """Three brokers with a topic's tables, and what a cleaner asks of them."""
+
+    def __init__(self, partition_count=1):
+        self.clock = FakeClock()
+        self.log = MemoryMetadataLog()
+        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        image = image_of(*(partition("1 2 3") for _ in range(partition_count)))
+        self.commit(*snapshot_records(image))
+        self.tables = {
+            each: [self.table(each, number) for number in range(partition_count)]
+            for each in (1, 2, 3)
+        }
+        self.failing = set()
+        self.listed = []
+        self.before_removal = lambda: None
+        self.while_listing = lambda: None
+        self.cleaner = self.new_cleaner()
+
+    def new_cleaner(self, log=None):
+        metadata = MetadataService(log or self.log, self.clock, random=lambda: 0.0)
+        return Cleaner(metadata, self.clock, run_lists=self.run_lists, run_removes=self.run_removes)
+
+    def table(self, broker_id, number, uuid=None):
+        uuid = uuid or uuid_on(broker_id)
+        path = f"memory://{broker_id}/{number}-{uuid}"
+        return FoundTable(
+            broker_id=broker_id, path=path, topic_id=TOPIC_ID, partition=number, replica_uuid=uuid
+        )
+
+    def commit(self, *records):
+        self.metadata.catch_up()
+        self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
+
+    def decide(self, decision):
+        self.metadata.catch_up()
+        self.metadata.submit(decision, timeout_ms=1000)
+
+    def run_lists(self, orders):
+        self.listed.append({each.broker_id: each.topic_ids for each in orders})
+        self.while_listing()
+        return [
+            ListResult(broker_id=each.broker_id, error="no answer")
+            if each.broker_id in self.failing
+            else ListResult(
+                broker_id=each.broker_id,
+                tables=tuple(
+                    table
+                    for table in self.tables[each.broker_id]
+                    if each.topic_ids is None or table.topic_id in each.topic_ids
+                ),
+            )
+            for each in orders
+        ]
+
+    def run_removes(self, orders):
+        self.before_removal()
+        answers = []
+        for order in orders:
+            is_failing = order.table.broker_id in self.failing
+            if not is_failing:
+                self.tables[order.table.broker_id].remove(order.table)
+            answers.append("no answer" if is_failing else None)
+        return answers
+
+    def clean(self, cleaner=None, check=lambda image: None):
+        """Return how many were removed, and what was listed for it."""
+        self.listed.clear()
+        return (cleaner or self.cleaner).clean(check), list(self.listed)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+ALL = {1: None, 2: None, 3: None}
+TOPIC_ONLY = dict.fromkeys(ALL, frozenset({TOPIC_ID}))
+
+
+def test_what_was_seen_to_go_is_removed_once_its_time_is_over(world):
+    world.clean()
+    world.commit(GONE)
+
+    assert world.clean() == (0, [])
+    world.clock.advance(DELAY_MS - 1)
+    assert world.clean() == (0, [])
+    world.clock.advance(1)
+    assert world.clean() == (3, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+    assert world.tables == {1: [], 2: [], 3: []}
+
+
+def test_a_later_process_learns_from_the_log_since_when_a_table_is_unassigned(world):
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS - 1000)
+    late = world.new_cleaner()
+
+    assert world.clean(late) == (0, [ALL])
+    world.clock.advance(1000)
+    assert world.clean(late) == (3, [TOPIC_ONLY])
+
+
+def test_a_broker_that_comes_back_is_inspected_as_a_whole(world):
+    world.clean()
+    world.decide(lambda image: fence_broker(image, 3, "fails"))
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    assert world.clean() == (2, [{1: frozenset({TOPIC_ID}), 2: frozenset({TOPIC_ID})}])
+
+    world.decide(lambda image: unfence_broker(image, 3, "returns"))
+
+    assert world.clean() == (1, [{3: None}])
+    assert world.clean() == (0, [])
+
+
+def test_a_root_that_can_not_be_listed_is_asked_again(world):
+    world.failing = {2}
+    assert world.clean() == (0, [ALL])
+    assert world.clean() == (0, [{2: None}])
+    world.failing = set()
+    assert world.clean() == (0, [{2: None}])
+    assert world.clean() == (0, [])
+
+
+def test_a_table_that_could_not_be_removed_is_tried_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    listed = {each: tuple(tables) for each, tables in world.tables.items()}
+    world.before_removal = lambda: world.failing.add(2)
+
+    assert world.clean() == (2, [TOPIC_ONLY])
+    world.failing, world.before_removal = set(), lambda: None
+    assert world.clean() == (1, [TOPIC_ONLY])
+
+    assert world.tables == {1: [], 2: [], 3: []} != listed
+
+
+def test_what_is_assigned_stays(world):
+    assert world.clean()[0] == 0
+    assert world.clean(world.new_cleaner())[0] == 0
+    assert all(world.tables.values())
+
+
+def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, monkeypatch):
+    world.tables[1].append(world.table(1, 0, "unheard of"))
+    world.tables[2].append(world.table(2, 9, "unheard of"))
+    reads = []
+    pieces = MetadataService.pieces_newest_first
+
+    def counted(service):
+        reads.append(1)
+        return pieces(service)
+
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", counted)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean()[0] == 0
+    world.commit(RemovePartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=0))
+    world.clock.advance(DELAY_MS)
+    assert world.clean() == (3, [TOPIC_ONLY])
+
+    assert len(reads) == 1
+    assert [len(tables) for tables in world.tables.values()] == [1, 1, 0]
+
+
+def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+
+    def damaged(service):
+        raise CorruptLogError("a gap in the metadata log")
+
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", damaged)
+
+    assert world.clean()[0] == 0
+    assert all(world.tables.values())
+
+
+def test_what_the_history_that_is_left_does_not_name_stays(world, monkeypatch):
+    """A replica that was unassigned in the part that is gone is left alone; others are removed."""
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    pieces, is_known = MetadataService.pieces_newest_first, [False]
+
+    def cut_off(service):
+        if is_known[0]:
+            yield next(pieces(service))
+        raise HistoryExpiredError("gone")
+
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", cut_off)
+    assert world.clean(world.new_cleaner())[0] == 0
+
+    is_known[0] = True
+    assert world.clean(world.new_cleaner())[0] == 3
+
+
+def test_a_deposed_controller_removes_nothing_more():
+    world = World(partition_count=REMOVALS_AT_ONCE)
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    offsets = []
+
+    def check(image):
+        offsets.append(image.offset)
+        if len(offsets) == 2:
+            raise NotControllerError("another has taken over")
+
+    with pytest.raises(NotControllerError):
+        world.clean(check=check)
+
+    left = sum(len(tables) for tables in world.tables.values())
+    assert left == 2 * REMOVALS_AT_ONCE
+    assert world.clean(world.new_cleaner())[0] == left
+
+
+def fail():
+    raise KafkaStorageError("an executor is lost")
+
+
+def fail_to_list(world):
+    world.while_listing = fail
+
+
+def fail_to_read_the_metadata(world):
+    world.while_listing = lambda: setattr(world.log, "is_offline", True)
+
+
+def fail_to_remove(world):
+    world.before_removal = fail
+
+
+def mend(world):
+    world.while_listing = world.before_removal = lambda: None
+    world.log.is_offline = False
+
+
+FAILURES = [fail_to_list, fail_to_read_the_metadata, fail_to_remove]
+
+
+@pytest.mark.parametrize("prevent", FAILURES)
+def test_what_a_failed_pass_was_to_remove_is_removed_by_the_next_one(world, prevent):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    prevent(world)
+    with pytest.raises(KafkaStorageError):
+        world.clean()
+    mend(world)
+
+    assert world.clean() == (3, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+
+
+@pytest.mark.parametrize("prevent", FAILURES)
+def test_a_root_that_could_not_be_emptied_is_listed_as_a_whole(world, prevent):
+    world.clean()
+    world.commit(GONE)
+    prevent(world)
+    with pytest.raises(KafkaStorageError):
+        world.cleaner.empty(2)
+    mend(world)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean() == (3, [{**TOPIC_ONLY, 2: None}])
+
+
+def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
+    world = World(partition_count=REMOVALS_AT_ONCE)
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.before_removal = lambda: world.clock.advance(1500)  # broker.heartbeat.interval.ms=2000
+
+    assert world.clean() == (2 * REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+
+
+def add_topic(world):
+    """Create another topic and make its tables."""
+    another = PartitionRecord(
+        topic="another", topic_id="2" * 32, partition=0, registration=partition("1 2 3")
+    )
+    world.commit(TopicRecord(topic="another", topic_id=another.topic_id), another)
+    for broker_id, tables in world.tables.items():
+        tables.append(replace(world.table(broker_id, 0), topic_id=another.topic_id))
+
+
+def test_what_is_assigned_and_made_while_a_root_is_listed_stays(world):
+    world.while_listing = lambda: add_topic(world)
+
+    assert world.clean()[0] == 0
+    assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
+
+
+def test_a_zombie_to_which_the_log_looks_old_removes_nothing_that_is_newer(world):
+    """Its store shows it an old listing, so that not even catching up tells it."""
+    old = MemoryMetadataLog()
+    old.batches = list(world.log.batches)
+    zombie = world.new_cleaner(old)
+    add_topic(world)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean(zombie) == (0, [ALL])
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    assert world.clean(zombie) == (0, [])
+    assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
+    assert world.clean(world.new_cleaner())[0] == 3
+    assert [len(tables) for tables in world.tables.values()] == [1, 1, 1]
+
+
+def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
+    """No listing will include it; unassigned replicas there need not wait for readers any longer."""
+    world.commit(GONE)
+    unknown = world.table(2, 9, "unheard of")
+    world.tables[2].append(unknown)
+
+    assert world.cleaner.empty(2) == 1
+
+    assert world.tables[2] == [unknown]
+    assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
+
+
+def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_comes_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.failing = {2}
+
+    assert world.cleaner.empty(2) == 0
+    assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
+    world.failing = set()
+    assert world.clean() == (1, [{2: None}])
+
+
+def test_a_fenced_broker_is_not_asked_before_it_leaves(world):
+    world.decide(lambda image: fence_broker(image, 2, "fails"))
+    world.commit(GONE)
+    world.listed.clear()
+
+    assert world.cleaner.empty(2) == 0
+    assert world.listed == []

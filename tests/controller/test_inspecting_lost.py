@@ -1,0 +1,292 @@
+"""A replica that was called lost and is whole is taken back; headers alone prove nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import RootFullError
+from kafka_on_spark.base.ids import LOST, BrokerId, Offset
+from kafka_on_spark.controller.creating_replicas import renew_lost
+from kafka_on_spark.controller.inspecting_lost import (
+    REINSPECT_MS,
+    LostReplicaInspector,
+    inspect_lost,
+)
+from kafka_on_spark.controller.lost_replica_restore import (
+    WholeReplica,
+    release_former,
+    restore,
+)
+from kafka_on_spark.controller.partition_change import change_record, lost_change
+from kafka_on_spark.controller.unassigned_replicas import (
+    Incarnation,
+    is_assigned,
+    unassigned_by,
+)
+from kafka_on_spark.log import truncation
+from kafka_on_spark.log.operations import append
+from kafka_on_spark.log.producer_state import fence_producer
+from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.replacing import set_compaction
+from kafka_on_spark.metadata.partition import PartitionChange
+from tests.builders import address, disk, report, seen, staged, uuid_on
+from tests.controller.rounds import EPOCH, Rounds
+from tests.fakes import folder
+
+THIRD = BrokerId(3)
+
+
+class Lives(Rounds):
+    """Rounds with a record that all three have, after which the third replica is called lost."""
+
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.append(0, "a")
+        self.run(is_sweep=True)
+        self.lost_inspector = LostReplicaInspector(self.clock, run_lost_inspections=self._restores)
+        self.inspected = 0
+
+    def _restores(self, orders):
+        self.inspected += len(orders)
+        return [inspect_lost(order, self.replicas, self.segments) for order in orders]
+
+    @property
+    def now(self):
+        return self.metadata.catch_up().partition(self.keys[0])
+
+    def decide(self, change, cause):
+        image = self.metadata.catch_up()
+        self.submit([change_record(image, self.keys[0], self.now, change, cause)])
+
+    def lose(self, broker_id):
+        image = self.metadata.catch_up()
+        self.decide(lost_change(image, self.now, BrokerId(broker_id)), "called lost")
+
+    def renew(self):
+        self.metadata.submit(lambda image: renew_lost(image, lambda: "another"), timeout_ms=1)
+
+    def restore(self):
+        whole = self.lost_inspector.inspect(self.metadata.catch_up())
+        return self.metadata.submit(lambda image: restore(image, whole), timeout_ms=1)
+
+
+@pytest.fixture
+def lives():
+    return Lives()
+
+
+def append_beside_its_leader(lives, broker_id, name="b"):
+    """Append a batch that no other replica has, as if the leader's table had been rolled back."""
+    place = address(broker_id, key=lives.keys[0])
+    replica = lives.replicas.open(place)
+    batch = staged(name, epoch=EPOCH)
+    for segment in batch.segments:
+        lives.segments.put(place, segment)
+    state = replica.load()
+    replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
+
+
+def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_back(lives):
+    """Its log proves itself by the chain, and lacks records that nothing replaces any more."""
+    replica = lives.replicas.open(address(3, key=lives.keys[0]))
+    above = CompactionProgress(compacted_below=Offset(lives.now.high_watermark + 1))
+    replica.commit(replica.load(), set_compaction(replica.load(), above, leader_epoch=EPOCH))
+    lives.lose(3)
+    lives.decide(PartitionChange(leader=BrokerId(1)), "a later leadership")
+
+    assert lives.restore() == []
+
+
+def append_more_than_can_be_cut(lives, monkeypatch):
+    """Give the third replica more above the high watermark than it can give up."""
+    monkeypatch.setattr(truncation, "SEGMENTS_A_BATCH_MAX", 2)
+    for name in "bcd":
+        append_beside_its_leader(lives, 3, name)
+
+
+def test_a_replica_that_gave_up_more_than_one_commit_can_name_is_made_again_and_joins(
+    lives, monkeypatch
+):
+    """Taken back, it would be lost with the next round, and the copy that was made meanwhile too."""
+    append_more_than_can_be_cut(lives, monkeypatch)
+    lives.decide(PartitionChange(leader=BrokerId(2)), "a later leadership")
+
+    for _ in range(4):
+        lives.run(is_sweep=True)
+        assert lives.restore() == []
+
+    assert (sorted(lives.now.isr), lives.now.replica_uuids[2]) == ([1, 2, 3], "another")
+
+
+def test_without_a_leader_a_replica_is_taken_back_however_much_it_has(lives, monkeypatch):
+    append_more_than_can_be_cut(lives, monkeypatch)
+    lives.decide(PartitionChange(isr=frozenset({THIRD}), leader=THIRD), "the others are away")
+    lives.lose(3)
+    assert lives.now.leader is None
+
+    assert lives.restore() == lives.keys
+
+
+def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives):
+    append_beside_its_leader(lives, 3)
+    lives.lose(3)
+
+    assert lives.restore() == []
+
+    lives.restore()
+    assert lives.inspected == 1  # it is known to be bad, and is created again meanwhile
+
+
+def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
+    lives.lose(3)
+    lives.roots["memory://1"].is_offline = True
+
+    assert lives.restore() == []
+
+    lives.roots["memory://1"].is_offline = False
+    assert lives.restore() == lives.keys
+
+
+def damage_file(lives):
+    files = lives.roots["memory://3"].files[folder(address(3, key=lives.keys[0]))]
+    for name in files:
+        files[name] = b"x"
+
+
+def remove_file(lives):
+    lives.roots["memory://3"].files[folder(address(3, key=lives.keys[0]))].clear()
+
+
+def remove_table(lives):
+    lives.roots["memory://3"].tables.clear()
+
+
+@pytest.mark.parametrize("damage", [damage_file, remove_file, remove_table])
+def test_a_replica_that_is_not_whole_stays_lost_whatever_its_labels_say(lives, damage):
+    damage(lives)
+    lives.lose(3)
+
+    assert lives.restore() == []
+
+    assert lives.now.directories[2] == LOST
+
+
+def test_a_replica_that_lacks_what_was_committed_since_stays_lost(lives):
+    lives.lose(3)
+    lives.append(0, "b")
+    lives.run(is_sweep=True)
+
+    assert lives.restore() == []
+
+
+def test_a_replica_on_another_disk_stays_lost(lives):
+    lives.lose(3)
+    lives.roots["memory://3"].directory_id = None
+
+    assert lives.restore() == []
+
+
+@pytest.mark.parametrize("later_ms", [0, 1, REINSPECT_MS])
+def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
+    damage_file(lives)
+    lives.lose(3)
+    for _ in range(3):
+        lives.restore()
+    assert lives.inspected == 1
+
+    lives.clock.advance(REINSPECT_MS + later_ms)
+    lives.restore()
+
+    assert lives.inspected == 2
+
+
+def test_a_lost_replicas_table_is_unassigned_only_once_the_new_incarnation_is_in_sync(lives):
+    incarnation = Incarnation(lives.keys[0], uuid_on(3))
+    lives.lose(3)
+    lives.renew()
+    assert is_assigned(lives.metadata.image, incarnation)
+
+    before = lives.metadata.image
+    for _ in range(3):
+        lives.run(is_sweep=True)
+
+    assert sorted(lives.now.isr) == [1, 2, 3]
+    assert lives.now.former_uuids == ()
+    assert not is_assigned(lives.metadata.image, incarnation)
+    batches = lives.log.read(from_offset=before.offset)
+    assert incarnation in {each for each, _ in unassigned_by(before, batches)}
+
+
+def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
+    lives.lose(3)
+    lives.renew()
+    whole = lives.lost_inspector.inspect(lives.metadata.catch_up())
+    assert len(whole) == 1
+    for _ in range(3):
+        lives.run(is_sweep=True)
+
+    assert restore(lives.metadata.image, whole).records == []
+    now = WholeReplica(
+        key=whole[0].key,
+        broker_id=THIRD,
+        replica_uuid=uuid_on(3),
+        directory_id=disk(3),
+        partition_epoch=lives.now.partition_epoch,
+    )
+    assert restore(lives.metadata.image, [now]).records == []
+
+
+# fmt: off
+ROOM = [
+    pytest.param("1 2", 1, True,  id="enough are in sync"),
+    pytest.param("1 2", 3, False, id="too few are in sync"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("isr, min_isr, is_released", ROOM)
+def test_a_disk_without_room_for_both_gives_the_lost_one_up_if_enough_are_in_sync(
+    isr, min_isr, is_released
+):
+    lives = Lives(configs={"min.insync.replicas": str(min_isr)}, isr="1 2 3")
+    lives.lose(3)
+    lives.renew()
+    full = seen(3, 0, replica_uuid="another", fence=None, error_code=RootFullError.code)
+    found = report(
+        seen(1, 1),
+        full,
+        key=lives.keys[0],
+        version=lives.now.partition_epoch,
+    )
+
+    record = release_former(lives.metadata.image, found)
+
+    assert (record is not None) is is_released
+    if record is not None:
+        assert lives.now.merge(record.change).former_uuids == ()
+
+
+def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, monkeypatch):
+    lives.lose(3)
+    check = lives.segments.check
+
+    def change_and_check(place, segment):
+        replica = lives.replicas.open(place)
+        state = replica.load()
+        replica.commit(state, fence_producer(state, "p", 1, leader_epoch=state.leader_epoch))
+        return check(place, segment)
+
+    monkeypatch.setattr(lives.segments, "check", change_and_check)
+    assert lives.restore() == []
+
+    monkeypatch.undo()
+    assert lives.restore() == lives.keys
+
+
+@pytest.mark.parametrize("disk_found", ["", "~"], ids=["less", "more"])
+def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
+    lives.lose(3)
+    [whole] = lives.lost_inspector.inspect(lives.metadata.catch_up())
+
+    assert restore(lives.metadata.image, [whole]).response == lives.keys
+    assert restore(lives.metadata.image, [replace(whole, directory_id=disk_found)]).response == []

@@ -1,0 +1,168 @@
+"""Rounds of replication in memory: back-offs, throttles, and that no partition waits for another."""
+
+from kafka_on_spark.base.errors import RootFullError
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.log import operations
+from kafka_on_spark.metadata.broker import RefusedWrite
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import RemoveTopicRecord
+from tests.builders import TOPIC_ID, address
+from tests.controller.rounds import EPOCH, Rounds
+from tests.fakes import MemoryReplicaLog
+
+
+def test_a_follower_whose_root_has_no_room_is_noted_once_it_was_asked_again(monkeypatch):
+    """An active controller fences its broker for that; see test_controller_judges."""
+    rounds, asked = Rounds(), []
+    rounds.append(0, "a")
+    commit = MemoryReplicaLog.commit
+
+    def commit_where_is_room(self, *arguments):
+        if self._address.broker_id == 3:
+            raise RootFullError("no room")
+        return commit(self, *arguments)
+
+    def probe(orders):
+        asked.append({each.broker_id: each.size_bytes for each in orders})
+        codes = {3: RootFullError.code if len(asked) > 1 else 0}
+        return [ProbeResult(each.broker_id, codes.get(each.broker_id, 0)) for each in orders]
+
+    monkeypatch.setattr(MemoryReplicaLog, "commit", commit_where_is_room)
+    rounds.run_probes = probe
+    rounds.run()
+    assert rounds.metadata.image.brokers[3].refused is None
+
+    for _ in range(2):
+        rounds.clock.advance(60_000)
+        rounds.run()
+
+    assert rounds.metadata.image.brokers[3].refused == RefusedWrite(2**20, ("here",))
+    assert asked == [{1: 0, 2: 0, 3: 2**20}] * 3
+
+
+def test_the_slice_also_inspects_a_partition_of_which_a_fetch_was_refused():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+
+    report = rounds.run()
+
+    assert (0, 2) in rounds.fetched(is_inspection=True)
+    assert (report.slice_count, report.is_caught_up) == (1, False)
+
+
+def test_a_fetch_for_one_of_two_followers_is_no_inspection_of_the_partition():
+    rounds = Rounds(isr="1 2")
+
+    rounds.run()
+
+    assert rounds.fetched(is_inspection=False) == [(0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
+
+
+def test_a_fetch_that_was_refused_is_left_out_for_its_back_off():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    waits = []
+    for _ in range(3):
+        rounds.run()
+        waits.append(rounds.run().resume_after_ms)
+        rounds.clock.advance(waits[-1])
+    rounds.roots["memory://3"].is_offline = False
+
+    assert rounds.run().is_caught_up
+    assert waits == [1000, 1000, 1000]
+
+
+def test_a_newer_leadership_ends_a_back_off_at_once():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    rounds.run()
+    image = rounds.metadata.image
+    change = elect_preferred_again(image, rounds.keys[0])
+    rounds.submit([change])
+
+    rounds.run()
+
+    assert (0, 3) in rounds.fetched()
+
+
+def elect_preferred_again(image, key):
+    before = image.partition(key)
+    return change_record(image, key, before, PartitionChange(leader=BrokerId(1)), "again")
+
+
+def test_a_fetcher_that_is_fenced_waits_for_a_newer_leadership_and_not_for_time():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    replica = rounds.replicas.open(address(3))
+    state = replica.load()
+    replica.commit(
+        state,
+        operations.adopt(state, leader_epoch=LeaderEpoch(6), truncate_to=None, floor=Offset(0)),
+    )
+    first = rounds.run()
+    rounds.clock.advance(10**9)
+
+    second = rounds.run()
+
+    assert "FencedLeaderEpoch" in first.failures[0]
+    assert rounds.fetched(is_inspection=False) == [(0, 2)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]  # whether it is still so
+    assert second.resume_after_ms is None
+
+
+def test_a_round_over_a_topic_that_was_deleted_meanwhile_says_so():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    run_fetches = rounds._run_fetches
+
+    def delete_the_topic_first(orders):
+        rounds.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        return run_fetches(orders)
+
+    rounds._run_fetches = delete_the_topic_first
+
+    report = rounds.run()
+
+    assert len(report.failures) == 1
+    assert report.failures[0].startswith("deleted-0 on broker 3: UnknownTopicId: the topic was")
+    assert (report.resume_after_ms, rounds.run().resume_after_ms) == (None, None)
+
+
+def test_with_the_rate_spent_a_round_copies_nothing_and_inspects_everything():
+    rounds = Rounds()
+    rounds.append(0, "a", 3)
+    rate = {"follower_replication_throttled_rate": 100, "replica_fetch_max_bytes": 100}
+    assert rounds.run(**rate).copied_bytes == 100
+
+    report = rounds.run(**rate)
+
+    assert report.copied_bytes == 0
+    assert rounds.fetched() == [(0, 2), (0, 3)]
+    assert report.resume_after_ms == 10  # a byte's time
+    assert {rounds.replicas.open(address(each)).load().leader_epoch for each in (2, 3)} == {EPOCH}
+    assert rounds.metadata.image.partition(rounds.keys[0]).isr == {1, 2, 3}
+
+
+def test_a_cluster_wide_throttle_holds_for_a_move_as_well():
+    rounds = Rounds(isr="1", adding_replicas=(3,), throttle_bytes_per_s=500)
+    rounds.append(0, "a", 9)
+
+    rounds.run(replica_fetch_max_bytes=100, follower_replication_throttled_rate=200)
+
+    assert rounds.end(2) + rounds.end(3) == 2
+
+
+def test_in_sync_followers_are_served_first():
+    rounds = Rounds(isr="1 3")
+    rounds.append(0, "a", 5)
+
+    rounds.run(follower_replication_throttled_rate=300, replica_fetch_max_bytes=300)
+
+    assert (rounds.end(2), rounds.end(3)) == (0, 3)

@@ -1,0 +1,262 @@
+"""Passes of retention: which partitions are looked at, what is decided, and what is remembered."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.controller import passes
+from kafka_on_spark.controller.log_start import LeaderLook
+from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.retention import LOOK_AGAIN_MS_MAX, Retention
+from kafka_on_spark.log.retention import Retained
+from tests.builders import TOPIC_ID, image_of, partition
+from tests.committing import replay
+from tests.fakes import FakeClock
+
+HOUR_MS = 3_600_000
+INTERVAL_MS = 300_000  # log.retention.check.interval.ms
+CONFIGS = {"retention.ms": "1000"}
+
+
+class Metadata:
+    """Has an image, and commits to it."""
+
+    def __init__(self, image):
+        self.image = image
+        self.commits = 0
+
+    def submit(self, decide, *, timeout_ms):
+        result = decide(self.image)
+        if result.records:
+            self.commits += 1
+            self.image = replay(self.image, result)
+        return result.response
+
+
+class World:
+    """Partitions whose logs keep records from an offset on; a look takes some time."""
+
+    def __init__(self, *partitions, configs=CONFIGS, **fields):
+        self.metadata = Metadata(image_of(*partitions, configs=configs, **fields))
+        self.clock = FakeClock()
+        self.keeps_from = {}
+        self.errors = {}
+        self.look_ms = 0
+        self.looked_at = []
+        self.told = []
+        self.expires_in_ms = HOUR_MS
+        self.before_commit = lambda: None
+        self.retention = Retention(
+            self.metadata,
+            self.clock,
+            self.clock,
+            run_looks=self.look,
+            run_log_starts=self.tell,
+            random_below=lambda below: 0,
+            timeout_ms=1000,
+        )
+
+    def look(self, orders):
+        results = []
+        for order in orders:
+            number = order.key.partition
+            self.looked_at.append(number)
+            self.clock.advance(self.look_ms)
+            if number in self.errors:
+                results.append(Look(error=self.errors[number]))
+                continue
+            expires_at_ms = None
+            if self.expires_in_ms is not None:
+                expires_at_ms = self.clock.now_ms() + self.expires_in_ms
+            found = Retained(
+                log_start_offset=self.keeps_from.get(number, order.partition.log_start_offset),
+                expired_to=0,
+                newest_ms=None,
+                removed_bytes=100,
+                kept_bytes=0,
+                expires_at_ms=expires_at_ms,
+            )
+            results.append(
+                Look(
+                    report=LeaderLook(
+                        key=order.key,
+                        leader_epoch=order.partition.leader_epoch,
+                        partition_epoch=order.partition.partition_epoch,
+                        log_start_offset=order.partition.log_start_offset,
+                        limits=order.limits,
+                        now_ms=order.now_ms,
+                        found=found,
+                    )
+                )
+            )
+        self.before_commit()
+        return results
+
+    def tell(self, orders):
+        self.told += [
+            (each.address.key.partition, each.address.broker_id, each.log_start_offset)
+            for each in orders
+        ]
+        return [None] * len(orders)
+
+    def run(self, **arguments):
+        self.looked_at.clear()
+        return self.retention.run(**arguments)
+
+    def change(self, **fields):
+        """Have the first partition, or its topic's settings, be another."""
+        topic = self.metadata.image.topics[TOPIC_ID]
+        configs = fields.pop("configs", topic.configs)
+        if fields:
+            topic = replace(topic, partitions={0: partition("1 2", hw_epoch=1, **fields)})
+        topics = {TOPIC_ID: replace(topic, configs=configs)}
+        self.metadata.image = replace(self.metadata.image, topics=topics)
+
+    def starts(self):
+        return [each.log_start_offset for _, each in sorted(self.metadata.image.partitions())]
+
+
+def with_records(**fields):
+    return partition("1 2", hw=8, hw_epoch=1, **fields)
+
+
+def test_new_log_starts_of_all_partitions_are_one_commit_and_replicas_are_told():
+    world = World(with_records(), with_records(), with_records())
+    world.keeps_from = {0: 3, 2: 5}
+
+    rows = world.run()
+
+    assert world.starts() == [3, 0, 5]
+    assert world.metadata.commits == 1
+    assert world.told == [(0, 1, 3), (0, 2, 3), (2, 1, 5), (2, 2, 5)]
+    assert [(row.partition, row.count, row.size_bytes) for row in rows] == [
+        (0, 3, 100),
+        (2, 5, 100),
+    ]
+
+
+BOTH = {"retention.ms": "1000", "retention.bytes": "500"}
+SIZE = {"retention.bytes": "500", "retention.ms": "-1"}
+
+# fmt: off
+DUE = [  # settings, expires in (ms), the partition of then, what a pass later finds, due after (ms), None: never
+    pytest.param(CONFIGS, HOUR_MS // 2, {},                 HOUR_MS // 2,      id="when-a-batch-expires"),
+    pytest.param(CONFIGS, 7,            {},                 INTERVAL_MS,       id="not-before-the-interval-is-over"),
+    pytest.param(CONFIGS, 10**12,       {},                 LOOK_AGAIN_MS_MAX, id="a-wrong-clock-is-put-right-some-day"),
+    pytest.param(CONFIGS, HOUR_MS // 2, {"hw": 9},          HOUR_MS // 2,      id="growth-does-not-age-it"),
+    pytest.param(CONFIGS, None,         {"hw": 9},          INTERVAL_MS,       id="it-was-empty-and-has-grown"),
+    pytest.param(SIZE,    None,         {},                 None,              id="nothing-was-added"),
+    pytest.param(SIZE,    None,         {"hw": 9},          INTERVAL_MS,       id="it-has-grown"),
+    pytest.param(BOTH,    HOUR_MS // 2, {"hw": 9},          INTERVAL_MS,       id="it-has-grown-and-ages"),
+    pytest.param(CONFIGS, HOUR_MS // 2, {"configs": BOTH},  INTERVAL_MS,       id="other-settings"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("configs, expires_in_ms, change, due_ms", DUE)
+def test_when_a_partition_is_looked_at_again(configs, expires_in_ms, change, due_ms, monkeypatch):
+    monkeypatch.setattr(passes, "REST_PART", INTERVAL_MS + 1)
+    world = World(with_records(), configs=configs)
+    world.expires_in_ms = expires_in_ms
+    world.run()
+    world.change(**change)
+
+    ends = [INTERVAL_MS, HOUR_MS // 2, LOOK_AGAIN_MS_MAX]
+    seen = []
+    for at_ms in sorted({*ends, *(each - 1 for each in ends)}):
+        world.clock.advance(at_ms - world.clock.monotonic_ms())
+        world.run()
+        if world.looked_at:
+            seen.append(at_ms)
+            break
+
+    assert seen == ([] if due_ms is None else [due_ms])
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_topics_that_keep_everything_are_not_looked_at(policy):
+    configs = {"cleanup.policy": policy, "retention.ms": "1000" if policy == "compact" else "-1"}
+
+    world = World(with_records(), configs=configs)
+    world.run()
+    assert world.looked_at == []
+
+
+def test_a_failed_look_is_reported_and_the_others_count():
+    world = World(with_records(), with_records())
+    world.errors, world.keeps_from = {0: "does not answer"}, {1: 4}
+
+    rows = world.run()
+
+    assert [(row.partition, row.error) for row in rows] == [(0, "does not answer"), (1, "")]
+    assert world.starts() == [0, 4]
+
+
+def elect_before_commit(world):
+    """Have partition 0 led anew, between a look and its decision."""
+
+    def elect():
+        topic = world.metadata.image.topics[TOPIC_ID]
+        elected = {0: with_records(epoch=6), 1: topic.partitions[1]}
+        changed = replace(topic, partitions=elected)
+        world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: changed})
+
+    world.before_commit = elect
+
+
+def test_what_changed_between_look_and_commit_is_left_alone():
+    world = World(with_records(), with_records())
+    world.keeps_from = {0: 3, 1: 3}
+    elect_before_commit(world)
+
+    world.run()
+
+    assert world.starts() == [0, 3]
+
+
+def fail_to_commit(world):
+    def refuse(decide, *, timeout_ms):
+        raise KafkaStorageError("the metadata root does not answer")
+
+    world.metadata.submit = refuse
+
+
+def commit_again(world):
+    world.before_commit = lambda: None
+    vars(world.metadata).pop("submit", None)
+
+
+# fmt: off
+UNDECIDED = [
+    pytest.param(elect_before_commit, id="its-partition-is-led-anew-by-then"),
+    pytest.param(fail_to_commit,      id="the-metadata-log-refuses-it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("prevent", UNDECIDED)
+def test_a_look_whose_deletion_was_not_committed_is_made_again_after_an_interval(prevent):
+    """All that is left of an idle partition is too old: nothing else would ever make it due."""
+    world = World(with_records(), with_records())
+    world.keeps_from, world.expires_in_ms = {0: 8}, None
+    prevent(world)
+    with suppress(KafkaOnSparkError):
+        world.run()
+    assert world.starts() == [0, 0]
+    commit_again(world)
+
+    world.run()
+    assert world.looked_at == []
+    world.clock.advance(INTERVAL_MS)
+    world.run()
+
+    assert (world.looked_at, world.starts()) == ([0], [8, 0])
+
+
+def test_a_cluster_without_topics_has_nothing_to_delete():
+    world = World()
+    world.metadata.image = replace(world.metadata.image, topics={}, topic_ids={})
+
+    assert world.run() == ()

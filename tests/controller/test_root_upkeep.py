@@ -1,0 +1,143 @@
+"""Upkeep of roots: once an interval, in parts, and when asked for."""
+
+from dataclasses import replace
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.controller.root_upkeep import (
+    INTERVAL_MS,
+    METADATA,
+    RootUpkeep,
+    VisitResult,
+)
+from tests.builders import image_of, partition
+from tests.fakes import FakeClock
+
+BEGAN_MS = 1000 * INTERVAL_MS
+ALL = [1, 2, 3]
+EVERY = 10**9
+
+
+class Roots:
+    """A cluster whose process cleans its roots, and what it cleaned, in order."""
+
+    def __init__(self, configs=None, **options):
+        self.clock = FakeClock(BEGAN_MS)
+        self.image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
+        self.done = []
+        self.cleaned = lambda: 3
+        self.visited = lambda order: VisitResult()
+        self.took_ms = 0
+        self.upkeep = RootUpkeep(self, self.clock, visit=self.visit)
+
+    def clean(self):
+        self.done.append(METADATA)
+        return self.cleaned()
+
+    def visit(self, orders):
+        self.done += [order.broker_id for order in orders]
+        self.clock.advance(self.took_ms)
+        return [self.visited(order) for order in orders]
+
+    def share(self, *, after_ms=0, work_ms_max=EVERY):
+        """Return what a round cleans."""
+        self.work(after_ms=after_ms, work_ms_max=work_ms_max)
+        return self.done
+
+    def work(self, *, after_ms=0, work_ms_max=EVERY):
+        """Return what a round tells."""
+        self.clock.advance(after_ms)
+        self.done = []
+        return self.upkeep.run_share(work_ms_max)
+
+
+def begun(**options):
+    """Return roots of which the process has heard."""
+    roots = Roots(**options)
+    assert roots.share() == []
+    return roots
+
+
+def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
+    roots = begun()
+
+    assert roots.share(after_ms=INTERVAL_MS - 1) == []
+    assert roots.share(after_ms=1) == ALL
+    assert roots.share() == []
+
+
+def test_a_share_ends_when_its_time_is_over_and_the_next_goes_on_with_the_rest():
+    roots = begun()
+    roots.took_ms = 10
+    done = [roots.share(after_ms=INTERVAL_MS, work_ms_max=5)]
+    done += [roots.share(work_ms_max=15), roots.share(work_ms_max=5)]
+
+    assert done == [[1], [2, 3], []]
+
+
+def test_what_a_cleaning_has_left_is_gone_on_with():
+    roots = begun()
+    orders = []
+
+    def visited(order):
+        orders.append(order)
+        return VisitResult(left_at="t-1/0-a" if len(orders) == 1 else "")
+
+    roots.visited = visited
+    roots.share(after_ms=INTERVAL_MS)
+
+    assert roots.share() == [orders[0].broker_id]
+    assert orders[-1].begins_at == "t-1/0-a"
+    assert roots.share() == []
+
+
+def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
+    roots = begun()
+
+    def visited(order):
+        if order.broker_id == 1:
+            raise KafkaStorageError("the executor is gone")
+        return VisitResult()
+
+    roots.visited = visited
+    [row] = roots.work(after_ms=INTERVAL_MS)
+
+    assert (row.broker_id, row.error, roots.done) == (1, "the executor is gone", ALL)
+    assert roots.share() == []
+
+
+def test_all_that_fails_when_all_are_cleaned_is_a_row():
+    roots = Roots()
+    roots.visited = lambda order: VisitResult(error="EIO" if order.broker_id == 2 else None)
+
+    def fail():
+        raise KafkaStorageError("away")
+
+    roots.cleaned = fail
+
+    rows = roots.upkeep.run()
+
+    assert [(row.log, row.broker_id, row.error) for row in rows] == [
+        ("root", 2, "EIO"),
+        (f"{METADATA}-0", None, "away"),
+    ]
+
+
+def test_all_are_cleaned_at_once_when_asked_for():
+    roots = Roots()
+    orders = []
+    roots.visited = lambda order: orders.append(order) or VisitResult()
+
+    [row] = roots.upkeep.run()
+
+    assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
+    assert roots.done == [*ALL, METADATA]
+    assert {order.work_ms_max for order in orders} == {None}
+    assert roots.share(after_ms=INTERVAL_MS - 1) == []
+
+
+def test_a_broker_that_is_fenced_is_left_alone():
+    roots = Roots(fenced="2")
+
+    roots.upkeep.run()
+
+    assert roots.done == [1, 3, METADATA]

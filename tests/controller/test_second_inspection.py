@@ -1,0 +1,350 @@
+"""A replica that is found bad is inspected a second time by the same process before it is lost."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import LOST, BrokerId
+from kafka_on_spark.controller import second_inspection
+from kafka_on_spark.controller.fetch_plan import plan_fetches
+from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.second_inspection import (
+    Finding,
+    is_assigned,
+    plan_second_inspection,
+)
+from kafka_on_spark.metadata.partition import PartitionChange
+from tests.builders import KEY, address, image_of, partition, segment, uuid_on
+from tests.controller.rounds import Rounds
+from tests.fakes import MemoryReplicaLog, folder
+
+FIRST, THIRD = BrokerId(1), BrokerId(3)
+
+
+@pytest.fixture
+def rounds():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.run(is_sweep=True)
+    return rounds
+
+
+def tables(rounds, broker_id):
+    return rounds.roots[f"memory://{broker_id}"].tables
+
+
+def lose(rounds, broker_id):
+    """Take a replica's table away; return what restores it."""
+    place = folder(address(broker_id, key=rounds.keys[0]))
+    table = tables(rounds, broker_id).pop(place)
+    return lambda: tables(rounds, broker_id).update({place: table})
+
+
+def registration(rounds):
+    return rounds.metadata.catch_up().partition(rounds.keys[0])
+
+
+def inspect(rounds):
+    """Inspect every replica once, and decide on that."""
+    rounds.second_inspections._delay_ms = lambda: 10**9
+    rounds.run(is_sweep=False)
+    del rounds.second_inspections._delay_ms
+    return registration(rounds)
+
+
+@pytest.mark.parametrize("broker_id", [FIRST, THIRD])
+def test_a_first_inspection_makes_no_verdict_and_a_second_does(rounds, broker_id):
+    rounds.append(0, "b")
+    lose(rounds, broker_id)
+
+    assert LOST not in inspect(rounds).directories
+
+    rounds.second_inspections.finish()
+    after = registration(rounds)
+    assert after.directory_of(broker_id) == LOST
+    assert broker_id not in after.isr
+    assert after.leader != broker_id
+    assert rounds.second_inspections.wait_ms() is None
+
+
+def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_next(rounds):
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    rounds.run()
+    assert LOST not in registration(rounds).directories
+
+    rounds.clock.advance(5000)
+    rounds.run()
+
+    assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds):
+    found = {each: Finding(rounds.keys[0], each, uuid_on(each)) for each in (FIRST, THIRD)}
+    inspected = []
+
+    def find_the_other(orders):
+        is_of_third = any(each.follower and each.follower.broker_id == THIRD for each in orders)
+        inspected.append(THIRD if is_of_third and len(orders) == 1 else FIRST)
+        rounds.second_inspections.record_finding(found[{FIRST: THIRD, THIRD: FIRST}[inspected[-1]]])
+        return rounds._run_fetches(orders)
+
+    rounds.second_inspections.record_finding(found[THIRD])
+    for expected in ([THIRD], [THIRD, FIRST], [THIRD, FIRST, THIRD]):
+        deadline_ms = rounds.clock.monotonic_ms() + 120_000
+        rounds.second_inspections.finish(find_the_other, deadline_ms=deadline_ms)
+        assert inspected == expected
+
+    assert rounds.second_inspections.wait_ms() is not None
+
+
+def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
+    rounds.append(0, "b")
+    restore = lose(rounds, THIRD)
+    inspect(rounds)
+
+    restore()
+
+    assert rounds.second_inspections.finish() == 0
+    assert LOST not in registration(rounds).directories
+    assert rounds.second_inspections.wait_ms() is None
+
+
+def test_a_root_that_is_another_disk_at_the_second_inspection_says_nothing(rounds):
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    inspect(rounds)
+
+    rounds.roots["memory://3"].directory_id = None
+
+    assert rounds.second_inspections.finish() == 0
+    assert LOST not in registration(rounds).directories
+
+
+def test_a_replica_that_was_created_again_between_the_inspections_is_left_alone(rounds):
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    inspect(rounds)
+    old = registration(rounds)
+    uuids = (*old.replica_uuids[:2], "another")
+    change = PartitionChange(
+        replica_uuids=uuids, directories=(*old.directories[:2], None), isr=frozenset({1, 2})
+    )
+    image = rounds.metadata.image
+    rounds.submit([change_record(image, rounds.keys[0], old, change, "made anew")])
+
+    assert rounds.second_inspections.finish() == 0
+    assert LOST not in registration(rounds).directories
+
+
+def test_a_partition_that_changes_during_the_second_inspection_is_inspected_again(rounds):
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    inspect(rounds)
+
+    def change_leader(orders):
+        old = registration(rounds)
+        if old.leader == FIRST:
+            change = PartitionChange(leader=BrokerId(2))
+            image = rounds.metadata.image
+            results = rounds._run_fetches(orders)
+            rounds.submit([change_record(image, rounds.keys[0], old, change, "moved")])
+            return results
+        return rounds._run_fetches(orders)
+
+    rounds.second_inspections.finish(change_leader)
+    assert LOST not in registration(rounds).directories
+    rounds.second_inspections.finish(change_leader)
+
+    assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_of_two_that_find_it_one_commits_and_the_other_drops_it(rounds):
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    inspect(rounds)
+    rounds.second_inspections.finish()
+    before = rounds.metadata.image.offset
+
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+
+    assert rounds.second_inspections.finish() == 0
+    assert rounds.metadata.catch_up().offset == before
+
+
+def test_a_damaged_file_is_read_a_second_time(rounds):
+    [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
+    [segment] = batch.segments
+    files = rounds.roots["memory://3"].files[folder(address(3, key=rounds.keys[0]))]
+    finding = Finding.of(address(3, key=rounds.keys[0]), segment)
+
+    rounds.second_inspections.record_finding(finding)
+    rounds.second_inspections.finish()
+    assert LOST not in registration(rounds).directories
+
+    files[segment.file_name] = b"x"
+    rounds.second_inspections.record_finding(finding)
+    rounds.second_inspections.finish()
+    assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_process_that_may_not_write_the_metadata_drops_its_findings(rounds, monkeypatch):
+    lose(rounds, THIRD)
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+
+    def refuse(*_, **__):
+        raise RootAccessDeniedError("can't write")
+
+    monkeypatch.setattr(rounds.metadata, "conclude", refuse)
+
+    assert rounds.second_inspections.finish() == 0
+    assert rounds.second_inspections.wait_ms() is None
+
+
+def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
+    lose(rounds, THIRD)
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+
+    def fail(*_, **__):
+        raise CommitOutcomeUnknownError("the store failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rounds.metadata, "conclude", fail)
+        with pytest.raises(CommitOutcomeUnknownError):
+            rounds.second_inspections.finish()
+
+    rounds.second_inspections.finish()
+    assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
+    [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
+    [segment] = batch.segments
+    gone = replace(segment, file_name=segment.file_name.replace("a0", "gone"))
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
+
+    rounds.second_inspections.finish()
+
+    assert LOST not in registration(rounds).directories
+
+
+def test_no_second_inspection_is_made_before_its_time(rounds):
+    delay_ms = rounds.second_inspections._delay_ms()
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    inspect(rounds)
+    rounds.orders = []
+    for _ in range(delay_ms - 1):
+        rounds.clock.advance(1)
+        assert rounds.second_inspections.inspect_due() == 0
+
+    assert rounds.orders == []
+    assert LOST not in registration(rounds).directories
+
+    rounds.clock.advance(1)
+    assert rounds.second_inspections.inspect_due() == 1
+    assert LOST in registration(rounds).directories
+
+
+@pytest.mark.parametrize(
+    "uuid, expected",
+    [(uuid_on(THIRD), True), ("", False), ("~", False)],
+    ids=["same", "less", "more"],
+)
+def test_a_finding_is_of_one_incarnation_of_a_replica(uuid, expected):
+    assert is_assigned(image_of(partition("1 2 3")), Finding(KEY, THIRD, uuid)) is expected
+
+
+# fmt: off
+PLANS = [  # whose replica, its file         fetches by
+    pytest.param(FIRST, None,                [None, 2, 3], id="a leader: by each that may have failed to copy it"),
+    pytest.param(FIRST, segment("a"),        [None],       id="a leader's file: read there"),
+    pytest.param(THIRD, None,                [3],          id="a follower"),
+    pytest.param(THIRD, segment("a"),        [3],          id="a follower's file"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("broker_id, file, followers", PLANS)
+def test_a_second_inspection_fetches_as_the_first_one_did(broker_id, file, followers):
+    found = Finding.of(address(broker_id), file)
+
+    orders = plan_second_inspection(image_of(partition("1 2 3")), found)
+
+    assert [each.follower and each.follower.broker_id for each in orders] == followers
+    assert {each.suspect for each in orders} == {file}
+
+
+def is_lost_by_findings_that_differ(rounds):
+    """Return whether a damaged file that is whole again, and then a log that is gone, are taken for
+    one finding, and the replica for lost: each was found once."""
+    place = address(3, key=rounds.keys[0])
+    [segment] = rounds.replicas.open(place).load().batches[0].segments
+    rounds.second_inspections.record_finding(Finding.of(place, segment))
+    lose(rounds, THIRD)
+
+    rounds.clock.advance(5000)
+    rounds.second_inspections.inspect_due()
+    return LOST in registration(rounds).directories
+
+
+def test_what_is_found_must_be_the_same_twice(rounds):
+    assert not is_lost_by_findings_that_differ(rounds)
+
+    rounds.second_inspections.finish()
+    assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_replica_would_be_lost_by_two_findings_if_they_might_differ(rounds, monkeypatch):
+    def any_of_the_replica(report, findings):
+        of = {each.replica_uuid for each in findings}
+        return replace(
+            report,
+            followers=tuple(
+                replace(each, is_bad_twice=each.is_bad) if each.replica_uuid in of else each
+                for each in report.followers
+            ),
+        )
+
+    monkeypatch.setattr(second_inspection, "_confirmed", any_of_the_replica)
+
+    assert is_lost_by_findings_that_differ(rounds)
+
+
+def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, monkeypatch):
+    place = address(3, key=rounds.keys[0])
+    [segment] = rounds.replicas.open(place).load().batches[0].segments
+    load = MemoryReplicaLog.load
+    merged = []
+
+    def check(store, of, file):
+        merged.append(file)
+        raise CorruptLogError("it is gone", segment=file.file_name)
+
+    def loaded(log):
+        state = load(log)
+        return replace(state, batches=()) if merged and log._address == place else state
+
+    monkeypatch.setattr(type(rounds.segments), "check", check)
+    monkeypatch.setattr(MemoryReplicaLog, "load", loaded)
+    orders = plan_second_inspection(rounds.metadata.image, Finding.of(place, segment))
+    [result] = rounds._run_fetches(orders)
+
+    assert merged == [segment]
+    assert not any(seen.bad_file for seen in result.report.followers)
+
+
+def test_from_the_first_finding_on_a_replica_counts_no_more(rounds):
+    rounds.append(0, "b")
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(THIRD)))
+    seen = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
+
+    reports = [each.report for each in seen]
+    rounds.metadata.conclude(reports, timeout_ms=1)
+
+    assert registration(rounds).high_watermark < reports[0].leader.log_end_offset

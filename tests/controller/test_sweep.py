@@ -1,0 +1,183 @@
+"""Whatever the sequence of rounds, each partition is inspected within the interval."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.base.ids import PartitionKey, TopicId
+from kafka_on_spark.controller.sweep import (
+    AGAIN_MAX,
+    FIRST,
+    Ring,
+    SweepPosition,
+    begin_round,
+    learned_inspection_ms,
+)
+from tests.controller.sweep_rounds import (
+    INTERVAL_MS,
+    Rounds,
+    all_keys,
+    image_with,
+    ring_of,
+)
+from tests.examples import many
+
+# The ring
+
+
+def test_ring_of_some_topics_has_their_partitions_only():
+    image = image_with(a=2, b=3, c=1)
+
+    ring = Ring.of(image, {TopicId("c"), TopicId("a"), TopicId("gone")})
+
+    assert all_keys(ring) == [("a", 0), ("a", 1), ("c", 0)]
+
+
+# A round's part of it
+
+
+@pytest.mark.parametrize(
+    "at_ms", [1000 - INTERVAL_MS - 1, 1001], ids=["too old", "from the future"]
+)
+def test_a_hint_that_can_not_be_true_is_none(at_ms):
+    ring = ring_of(a=4)
+    rounds = Rounds(ring)
+    rounds.position = SweepPosition(at_ms=at_ms, begins_at=FIRST, owed=0.0, ring=4)
+
+    keys = rounds.run(1000, count_max=1)
+
+    assert len(keys) == 1
+    assert rounds.not_inspected_count() == 3
+
+
+def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
+    rounds = Rounds(ring_of(a=100))
+    rounds.run(0)
+
+    parts = [len(rounds.run(now_ms)) for now_ms in range(56_250, 562_501, 56_250)]
+
+    assert parts == [10] * 10  # a tenth of fifteen sixteenths of ten minutes
+
+
+pauses = st.integers(1, INTERVAL_MS)
+rings = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 20), min_size=1)
+
+
+@settings(max_examples=many(200))
+@example(
+    [
+        (545_282, {"a": 1, "b": 19, "c": 6}),
+        (45_450, None),
+        (341_962, None),
+        (296_464, {"a": 4, "b": 11, "c": 10, "d": 13}),
+    ]
+)
+@given(st.lists(st.tuples(pauses, st.none() | rings), min_size=1, max_size=40))
+def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(turns):
+    """So do cron jobs: what a process remembers is what the hint tells the next one. Topics come
+    and go, with partitions that nobody has to have inspected before."""
+    rounds = Rounds(ring_of(a=7, b=8))
+    now_ms = 0
+    rounds.run(now_ms)
+
+    for pause_ms, ring in turns:
+        now_ms += pause_ms
+        if ring is not None:
+            rounds.ring = ring_of(**ring)
+            seen_ms = rounds.inspected_ms
+            rounds.inspected_ms = {key: seen_ms.get(key, now_ms) for key in all_keys(rounds.ring)}
+        rounds.run(now_ms)
+
+        assert rounds.late(now_ms) == set()
+        assert rounds.not_inspected_count() == 0
+
+
+@settings(max_examples=many(100))
+@given(
+    st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
+)
+def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, turns):
+    """Each remembers for itself, and one of them loses its hint now and then."""
+    ring = ring_of(a=count)
+    both = [Rounds(ring), Rounds(ring, random_below=lambda below: below // 2)]
+    now_ms = 0
+    for each in both:
+        each.run(now_ms)
+
+    for pause_ms, is_lost in turns:
+        now_ms += pause_ms
+        if is_lost:
+            both[1].position = None
+        for each in both:
+            each.run(now_ms)
+
+            assert each.late(now_ms) == set()
+
+
+@settings(max_examples=many(200))
+@given(
+    st.integers(1, 40),
+    st.lists(
+        st.tuples(st.integers(1, INTERVAL_MS), st.integers(0, 12), st.sets(st.integers(0, 39)))
+    ),
+)
+def test_what_was_not_inspected_is_known_to_be_so(count, turns):
+    """With slices cut short by their time, and with inspections that fail."""
+    ring = ring_of(a=count // 3, b=count - count // 3)
+    rounds = Rounds(ring)
+    now_ms = 0
+
+    for pause_ms, count_max, failing in turns:
+        now_ms += pause_ms
+        failed = {all_keys(ring)[place] for place in failing if place < count}
+        known = () if rounds.position is None else rounds.position.again[:AGAIN_MAX]
+        seen = {*rounds.run(now_ms, failed=failed, count_max=count_max), *known}
+        for key in failed & seen:
+            rounds.inspected_ms.pop(key, None)
+
+        assert len(rounds.late(now_ms)) <= rounds.not_inspected_count()
+
+
+def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
+    rounds = Rounds(ring_of(a=2, b=2, c=2))
+    rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
+    rounds.ring = ring_of(a=2, c=1)
+
+    position = begin_round(
+        rounds.ring,
+        rounds.position,
+        now_ms=1,
+        interval_ms=INTERVAL_MS,
+        random_below=lambda below: 0,
+    )
+
+    assert position.again == ()
+
+
+def test_a_cluster_without_partitions_is_inspected_whole():
+    ring = ring_of()
+    rounds = Rounds(ring)
+
+    assert rounds.run(0) == rounds.run(1) == []
+    assert rounds.not_inspected_count() == 0
+
+
+def test_of_many_failed_inspections_each_round_makes_some_again_and_none_is_forgotten():
+    ring = ring_of(a=300)
+    rounds = Rounds(ring)
+    rounds.run(0, failed=set(all_keys(ring)[100:]))
+    assert rounds.not_inspected_count() == 200
+
+    for number in range(1, 4):
+        rounds.run(number)
+
+    assert rounds.not_inspected_count() == 200 - 3 * AGAIN_MAX
+
+
+# How much a round may inspect
+
+
+def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
+    first = learned_inspection_ms(None, 640, 64)
+    assert first == 10
+    assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)

@@ -1,0 +1,271 @@
+"""Incarnation, deleting and configuring topics: what is committed, and what is refused before."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+)
+from kafka_on_spark.controller.topics import (
+    add_partitions,
+    alter_cluster_configs,
+    alter_configs,
+    create_topic,
+    remove_partitions,
+)
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    MetadataBatch,
+    PartitionRecord,
+    Stamp,
+    TopicRecord,
+)
+from tests.builders import TOPIC, image_of, partition
+
+IMAGE = image_of(partition("1 2"), ids="1 2 3 4", fenced="4")
+
+
+def create(name="payments", *, image=IMAGE, assignment=None, partitions=2, factor=2, configs=None):
+    numbers = count(1)
+    return create_topic(
+        image,
+        name,
+        partition_count=partitions if assignment is None else None,
+        replication_factor=factor if assignment is None else None,
+        replica_assignment=assignment,
+        configs=configs or {},
+        new_uuid=lambda: f"{next(numbers):032x}",
+        random_below=lambda bound: 0,
+        cause="create_topic by a test",
+    )
+
+
+def replay(result, image=IMAGE):
+    return image.replay(
+        MetadataBatch(
+            base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
+        )
+    )
+
+
+def test_topic_is_one_decision_of_records_in_replay_order():
+    result = create(configs={"min.insync.replicas": 2})
+
+    kinds = [type(each) for each in result.records]
+    assert kinds == [TopicRecord, ConfigRecord, PartitionRecord, PartitionRecord]
+    assert {each.cause for each in result.records} == {"create_topic by a test"}
+    after = replay(result)
+    assert after.topic("payments").topic_id == result.response
+    assert after.topic("payments").configs == {"min.insync.replicas": "2"}
+    assert list(after.topic("payments").partitions) == [0, 1]
+
+
+def test_every_replica_has_a_uuid_of_its_own_and_no_directory():
+    partitions = replay(create(partitions=3)).topic("payments").partitions.values()
+
+    uuids = [uuid for each in partitions for uuid in each.replica_uuids]
+    assert len(set(uuids)) == 6
+    assert all(each.directories == (None, None) for each in partitions)
+
+
+def test_explicit_assignment_may_name_partitions_in_any_order():
+    result = create(assignment={1: [2], 0: [1]})
+
+    assert [each.replicas for each in replay(result).topic("payments").partitions.values()] == [
+        (1,),
+        (2,),
+    ]
+
+
+# fmt: off
+REFUSED = [
+    pytest.param({"name": TOPIC},                                    TopicAlreadyExistsError,       "exists",        id="name-is-taken"),
+    pytest.param({"name": "a b"},                                    InvalidTopicError,             "a b",           id="name-is-not-allowed"),
+    pytest.param({"partitions": 0},                                  InvalidPartitionsError,        "0 partitions",  id="no-partitions"),
+    pytest.param({"partitions": 1_000_001},                          InvalidPartitionsError,        "1000001",       id="too-many-partitions"),
+    pytest.param({"factor": 0},                                      InvalidReplicationFactorError, "at least 1",    id="no-replicas"),
+    pytest.param({"factor": 5},                                      InvalidReplicationFactorError, "brokers, 4",    id="more-replicas-than-brokers"),
+    pytest.param({"configs": {"retention": 1}},                      InvalidConfigError,            "retention",     id="unknown-setting"),
+    pytest.param({"configs": {"num.partitions": 1}},                 InvalidConfigError,            "cluster",       id="setting-of-the-cluster"),
+    pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            "'0'",           id="value-not-allowed"),
+    pytest.param({"configs": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}}, InvalidConfigError, "can't be 2", id="settings-that-contradict"),
+    # Explicit assignments.
+    pytest.param({"assignment": {}},                                 InvalidReplicaAssignmentError, "no gap",        id="empty-assignment"),
+    pytest.param({"assignment": {0: [1], 2: [1]}},                   InvalidReplicaAssignmentError, "no gap",        id="gap"),
+    pytest.param({"assignment": {1: [1]}},                           InvalidReplicaAssignmentError, "from 0",        id="not-from-zero"),
+    pytest.param({"assignment": {0: [1, 2], 1: [1]}},                InvalidReplicaAssignmentError, "same number",   id="uneven"),
+    pytest.param({"assignment": {0: []}},                            InvalidReplicaAssignmentError, "same number",   id="no-replicas-assigned"),
+    pytest.param({"assignment": {0: [1, 1]}},                        InvalidReplicaAssignmentError, "once at most",  id="a-broker-twice"),
+    pytest.param({"assignment": {0: [1, 9]}},                        InvalidReplicaAssignmentError, "1, 2, 3, 4",    id="unknown-broker"),
+    pytest.param({"assignment": {0: [4]}},                           InvalidReplicaAssignmentError, "fenced",        id="fenced-brokers-only"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields, error, words", REFUSED)
+def test_topic_is_refused(fields, error, words):
+    with pytest.raises(error, match=words):
+        create(**fields)
+
+
+def test_settings_of_the_cluster_are_set_and_removed():
+    before = image_of(
+        partition("1 2", isr="1", elr="2"), configs={"num.partitions": "3", "retention.ms": "5"}
+    )
+    before = replace(before, configs={"num.partitions": "3", "retention.ms": "5"})
+
+    result = alter_cluster_configs(
+        before, {"num.partitions": None, "retention.ms": 7, "segment.bytes": None}, cause="why"
+    )
+
+    assert result.records == [
+        ConfigRecord(topic_id=None, config_name="num.partitions", config_value=None, cause="why"),
+        ConfigRecord(topic_id=None, config_name="retention.ms", config_value="7", cause="why"),
+    ]
+    assert replay(result, before).configs == {"retention.ms": "7"}
+
+
+@pytest.mark.parametrize("own, elr", [({}, set()), ({"min.insync.replicas": "2"}, {2})])
+def test_another_minimum_of_the_cluster_empties_the_elrs_where_it_holds(own, elr):
+    """KIP-966: under another minimum the high watermark may move without their members."""
+    before = image_of(partition("1 2", isr="1", elr="2"), configs=own)
+
+    result = alter_cluster_configs(before, {"min.insync.replicas": 1}, cause="why")
+
+    assert replay(result, before).topic(TOPIC).partitions[0].elr == elr
+
+
+@pytest.mark.parametrize("configs", [{"num.partition": 1}, {"num.partitions": 0}, {"zzz": None}])
+def test_settings_of_the_cluster_are_checked(configs):
+    with pytest.raises(InvalidConfigError):
+        alter_cluster_configs(IMAGE, configs, cause="why")
+
+
+MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
+
+# fmt: off
+CONTRADICTIONS = [  # the cluster's         the topic's      are altered       by
+    pytest.param(   {},                     {},              "the topic's",    {MIN_LAG: 8, MAX_LAG: 7}, id="both at once"),
+    pytest.param(   {},                     {MAX_LAG: "7"},  "the topic's",    {MIN_LAG: 8},             id="one after the other"),
+    pytest.param(   {MIN_LAG: "8"},         {},              "the topic's",    {MAX_LAG: 7},             id="one is the cluster's"),
+    pytest.param(   {MIN_LAG: "8"},         {MIN_LAG: "7", MAX_LAG: "7"}, "the topic's", {MIN_LAG: None}, id="one is removed"),
+    pytest.param(   {},                     {},              "the cluster's",  {MIN_LAG: 8, MAX_LAG: 7}, id="the cluster's"),
+    pytest.param(   {},                     {MAX_LAG: "7"},  "the cluster's",  {MIN_LAG: 8},             id="the cluster's, with a topic's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("cluster, topic, whose, change", CONTRADICTIONS)
+def test_records_that_would_have_to_be_compacted_before_they_may_be_are_refused(
+    cluster, topic, whose, change
+):
+    """Source: LogConfig.validateValues."""
+    before = replace(image_of(partition("1"), configs=topic), configs=cluster)
+    alter = partial(alter_configs, before, TOPIC)
+    if whose == "the cluster's":
+        alter = partial(alter_cluster_configs, before)
+
+    with pytest.raises(InvalidConfigError, match=r"can't be 8 while its .* is 7: records"):
+        alter(change, cause="why")
+
+
+@pytest.mark.parametrize("value", ["1", None])
+def test_unknown_setting_is_refused_also_when_it_is_to_be_removed(value):
+    with pytest.raises(InvalidConfigError, match=r"min\.insync\.replicas"):
+        alter_configs(IMAGE, TOPIC, {"min.insync.replica": value}, cause="why")
+
+
+def grow(image, to, assignment=None):
+    numbers = count(50)
+    return add_partitions(
+        image,
+        "payments",
+        to=to,
+        replica_assignment=assignment,
+        new_uuid=lambda: f"{next(numbers):032x}",
+        random_below=lambda bound: 0,
+        cause="more partitions for a test",
+    )
+
+
+def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
+    before = replay(create(partitions=2, factor=3))
+
+    result = grow(before, 5)
+    after = replay(result, before)
+
+    topic = after.topic("payments")
+    assert result.response == 3
+    assert sorted(topic.partitions) == [0, 1, 2, 3, 4]
+    assert {len(each.replicas) for each in topic.partitions.values()} == {3}
+    assert [before.topic("payments").is_expanded, topic.is_expanded] == [False, True]
+    assert topic.partitions[0] == before.topic("payments").partitions[0]
+    uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
+    assert len(set(uuids)) == 15
+    assert {each.unclean_generation for each in topic.partitions.values()} == {0}
+
+
+@pytest.mark.parametrize(
+    "assignment, words",
+    [
+        ({2: [1, 2]}, r"names partitions \[2\]: name each from 2 to 3"),
+        ({0: [1, 2], 1: [1, 2], 2: [1, 2], 3: [1, 2]}, "name each from 2 to 3"),
+        ({2: [1, 2], 3: [1]}, r"\[1, 2\] replicas: give all the same number"),
+        ({2: [1], 3: [2]}, "1 replicas, and the topic's have 2"),
+        ({2: [1, 2], 3: [1, 9]}, r"partition 3 can't be on brokers \[1, 9\]"),
+        ({2: [1, 2], 3: [1, 1]}, r"partition 3 can't be on brokers \[1, 1\]"),
+        ([[1, 2], [2, 1]], "replica_assignment"),
+    ],
+)
+def test_new_partitions_are_not_where_none_can_be(assignment, words):
+    with pytest.raises(InvalidReplicaAssignmentError, match=words):
+        grow(replay(create(partitions=2, factor=2)), 4, assignment)
+
+
+# fmt: off
+EMPTY, FULL = partition("1 2"), partition("1 2", hw=3, hw_epoch=5)
+REMOVED = [  # partitions                                        to, records    gone
+    pytest.param([EMPTY, EMPTY, EMPTY],                          1, "refuse",   [2, 1],  id="empty-ones-from-the-tail"),
+    pytest.param([FULL, FULL, EMPTY],                            2, "refuse",   [2],     id="who-stays-may-have-records"),
+    pytest.param([FULL, FULL, FULL],                             1, "drop",     [2, 1],  id="records-are-dropped-when-told"),
+    pytest.param([FULL, partition("1", hw=3, hw_epoch=5, start=3)], 1, "refuse", [1],    id="emptied-by-retention"),
+]
+KEPT = [
+    pytest.param([EMPTY, FULL],                                  {"to": 1, "records": "refuse"}, PolicyViolationError,    "partition 1 of topic 'orders' has 3 records", id="records"),
+    pytest.param([EMPTY, partition("1", leo=2)],                 {"to": 1, "records": "refuse"}, PolicyViolationError,    "has 2 records",                 id="uncommitted-records"),
+    pytest.param([FULL, FULL, EMPTY],                            {"to": 1, "records": "refuse"}, PolicyViolationError,    "1 of 2 partitions",             id="one-of-those-that-go"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 1, "records": "keep"},   InvalidRequestError,     "'refuse' unless .* or 'drop'",  id="another-word"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 2, "records": "drop"},   InvalidPartitionsError,  "has 2 partitions .* left 2",    id="as-many"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 3, "records": "drop"},   InvalidPartitionsError,  "left 3",                        id="more"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 0, "records": "drop"},   InvalidPartitionsError,  "at least 1",                    id="none"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("partitions, to, records, gone", REMOVED)
+def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
+    image = image_of(*partitions)
+
+    result = remove_partitions(image, TOPIC, to=to, records=records, cause="why")
+
+    assert [record.partition for record in result.records] == gone
+    assert result.response == len(gone)
+    topic = replay(result, image).topic(TOPIC)
+    assert topic.partitions == dict(enumerate(partitions[:to]))
+    assert topic.is_expanded
+
+
+@pytest.mark.parametrize("partitions, how, error, words", KEPT)
+def test_partitions_are_not_removed(partitions, how, error, words):
+    with pytest.raises(error, match=words):
+        remove_partitions(image_of(*partitions), TOPIC, cause="", **how)

@@ -1,0 +1,193 @@
+"""Rounds of upkeep: whom they visit, within how much of the time, and what the next one gets."""
+
+import pickle
+from itertools import pairwise
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.controller.upkeep_plan import PART_MS, TURN_MS
+from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, WorkDone
+from tests.controller.worked_rounds import INTERVAL_MS, Worked, begun
+
+
+def test_the_first_round_of_a_cluster_owes_nothing():
+    worked = Worked(4)
+
+    assert worked.share() == []
+    assert worked.share() == [0, 1, 2, 3]
+
+
+def test_a_round_visits_as_large_a_part_as_the_time_since_the_last_is_of_the_interval():
+    worked = begun(10)
+
+    visited = [worked.share(INTERVAL_MS // 4) for _ in range(4)]
+
+    assert sorted(each for part in visited for each in part) == list(range(10))
+    assert max(map(len, visited)) <= 3
+
+
+def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
+    worked = begun()
+    worked.share()
+
+    assert [order.address.broker_id for order in worked.done] == [1, 2, 3]
+    assert [order.is_of_leader for order in worked.done] == [True, False, False]
+    assert all(order.image_offset == worked.metadata.image.offset for order in worked.done)
+    assert pickle.loads(pickle.dumps(worked.done[0])) == worked.done[0]
+
+
+def test_a_process_that_ends_is_followed_by_one_that_goes_on():
+    worked = begun(8)
+    first = worked.share(INTERVAL_MS // 2)
+    worked.upkeep = worked.new_upkeep()
+
+    second = worked.share(INTERVAL_MS // 2)
+
+    assert first
+    assert sorted({*first, *second}) == list(range(8))
+    assert len(first) < 8
+
+
+def test_what_is_left_is_visited_first_in_the_next_round():
+    worked = begun(8)
+    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 3)
+    worked.share()
+    assert worked.report.is_left
+
+    assert worked.share(INTERVAL_MS // 8)[:1] == [3] or worked.done[0].key.partition == 3
+
+
+def test_an_idle_partition_is_not_visited_again_before_something_may_be_due():
+    worked = begun(configs={"file.delete.delay.ms": "600000"})
+    assert worked.share() == [0]
+
+    assert [worked.share() for _ in range(3)] == [[], [], []]
+
+    worked.append(0, "a")
+    assert worked.share() == [0]
+    assert worked.share() == []
+    assert worked.share(600_000) == [0]
+
+
+def test_a_failed_replica_is_visited_again():
+    worked = begun()
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("away"))
+    worked.share()
+    assert [str(row) for row in worked.report.rows] == [
+        f"orders-0 on broker {each}: work: KafkaStorage: away" for each in (1, 2, 3)
+    ]
+
+    assert worked.share() == [0]
+
+
+def test_a_share_of_0_leaves_all_to_maintain():
+    worked = begun(cluster={"log.cleaner.share": "0"})
+
+    assert worked.share() == []
+    assert worked.upkeep.run_all().visited == 3
+
+
+def test_a_round_takes_no_more_than_its_share_of_the_time():
+    worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    worked.took_ms = 10.0
+
+    worked.share(INTERVAL_MS)
+
+    # 600 ms; the first part is small, to learn how long a visit takes
+    assert sum(worked.took_ms for _ in worked.done) <= 2 * 600
+    assert all(order.work_ms_max <= 600 for order in worked.done)
+
+
+def test_tasks_side_by_side_count_for_the_time_that_passed():
+    alone = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    together = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    alone.took_ms = together.took_ms = 10.0
+    together.side_by_side = 8
+
+    visited = [len(each.share(INTERVAL_MS)) for each in (alone, together)]
+
+    assert visited[1] > 4 * visited[0]
+
+
+@pytest.mark.parametrize(
+    "processor_part, times",
+    [
+        pytest.param(1.0, 1, id="a core of its own"),
+        pytest.param(0.8, 1.25, id="a busy machine"),
+        pytest.param(0.1, 2, id="it waits for its disks"),
+        pytest.param(7.0, 1, id="others work in the process"),
+    ],
+)
+def test_a_share_is_one_of_processor_time_and_waiting_counts_half(processor_part, times):
+    """Or upkeep falls behind where most is to be done: on a machine that is busy with appends."""
+    worked = begun(800, cluster={"log.cleaner.share": "0.1"})
+    worked.took_ms = 50.0
+    worked.upkeep = worked.new_upkeep(
+        processor_ms=lambda: processor_part * worked.clock.monotonic_ms()
+    )
+    worked.share(0)
+
+    visited = [len(worked.share(INTERVAL_MS)) for _ in range(3)]
+
+    a_round = 0.1 * INTERVAL_MS / (3 * worked.took_ms)  # three replicas each
+    assert sum(visited) == pytest.approx(times * 3 * a_round, rel=0.1)
+
+
+def test_a_piece_of_work_that_took_too_long_is_made_up_for():
+    worked = begun(100)
+    worked.took_ms = 10_000.0
+    assert worked.share(1000)
+
+    assert worked.share(1000) == []
+    assert worked.share(1000) == []
+
+
+def test_a_long_visit_is_cut_into_parts_until_the_round_has_had_its_time():
+    """A round of cron: a quarter of a minute for one partition that has much to do."""
+    worked = begun()
+    worked.work = lambda order: WorkDone(count=1, is_left=True)
+    worked.took_ms, worked.side_by_side = 1000.0, 3
+    parts = []
+
+    worked.clock.advance(INTERVAL_MS)
+    worked.done = []
+    report = worked.upkeep.run_share(after_part=lambda: parts.append(len(worked.done)))
+
+    assert {order.work_ms_max for order in worked.done} == {TURN_MS}
+    assert len(worked.done) == 47  # a third of a second each: 15 s, but for the part that it is at
+    most = max(after - before for before, after in pairwise([0, *parts, 47]))
+    assert most * VISIT_TIMES_MAX * TURN_MS <= PART_MS
+    assert [row.count for row in report.rows] == [16, 16, 15]
+
+
+def test_an_order_that_gets_on_no_more_does_not_come_again():
+    worked = begun()
+    worked.work = lambda order: WorkDone(is_left=True)
+
+    worked.share()
+
+    assert len(worked.done) == 3
+
+
+def test_bytes_keep_to_the_throttle():
+    worked = begun(cluster={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked.work = lambda order: WorkDone(is_left=True)
+    worked.moved_bytes = 1000
+    worked.share()
+    assert [order.bytes_max for order in worked.done] == [1000, 0, 0]
+
+    worked.share(1000)
+
+    assert [order.bytes_max for order in worked.done] == [0, 0, 0]
+
+
+def test_a_runner_that_fails_fails_no_round():
+    worked = begun()
+
+    def fail(orders):
+        raise KafkaStorageError("the executors did not do it")
+
+    worked.upkeep._run_upkeep = fail
+
+    assert worked.share() == []

@@ -1,0 +1,95 @@
+"""Rounds of upkeep on replicas in memory, whose orders do what a test says."""
+
+from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.upkeep_round import UPKEEP, ReplicaUpkeep
+from kafka_on_spark.log.upkeep_work import UpkeepPorts, UpkeepResult, WorkDone
+from kafka_on_spark.metadata.records import ConfigRecord
+from tests.controller.rounds import Rounds
+from tests.fakes import MemoryReplicaFolders, MemorySweepHints
+
+INTERVAL_MS = 60_000
+
+
+class Worked(Rounds):
+    """Rounds of upkeep on replicas in memory; `work` says what each order does, and for how long."""
+
+    def __init__(self, partition_count=1, **options):
+        super().__init__(partition_count, **options)
+        self.done = []
+        self.work = lambda order: WorkDone()
+        self.took_ms = 1.0
+        self.side_by_side = 1
+        self.moved_bytes = 0
+        self.upkeep_hints = MemorySweepHints()
+        self.upkeep = self.new_upkeep()
+
+    def new_upkeep(self, **options):
+        progress = SweepProgress(
+            self.clock, self.upkeep_hints, random_below=lambda below: 0, pace=UPKEEP
+        )
+        return ReplicaUpkeep(
+            self.metadata, self.clock, progress=progress, run_upkeep=self.run_orders, **options
+        )
+
+    def run_orders(self, orders):
+        self.done += orders
+        self.clock.advance(int(self.took_ms * len(orders) / self.side_by_side))
+        return [
+            UpkeepResult(
+                key=order.key,
+                broker_id=order.address.broker_id,
+                done=(("work", self.work(order)),),
+                moved_bytes=self.moved_bytes,
+            )
+            for order in orders
+        ]
+
+    def share(self, after_ms=INTERVAL_MS):
+        """Do a round `after_ms` after the last one; return the visited partitions."""
+        self.clock.advance(after_ms)
+        self.done = []
+        self.report = self.upkeep.run_share()
+        return sorted({order.key.partition for order in self.done})
+
+    def maintain(self):
+        return self.upkeep.run_all()
+
+    def ports(self):
+        return UpkeepPorts(
+            replicas=self.replicas,
+            segments=self.segments,
+            folders=MemoryReplicaFolders(self.roots),
+            compactor=None,
+            clock=self.clock,
+        )
+
+    def configure(self, configs):
+        self.submit(
+            [
+                ConfigRecord(topic_id=None, config_name=name, config_value=value)
+                for name, value in configs.items()
+            ]
+        )
+
+
+def begun(partition_count=1, *, cluster=None, **options):
+    """Return a cluster whose first round was a moment ago; `cluster`: its settings."""
+    worked = Worked(partition_count, **options)
+    worked.configure(cluster or {})
+    worked.share(0)
+    return worked
+
+
+class SlowRoots:
+    """Roots that take `took_ms`, and remember for how long they were let."""
+
+    def __init__(self, worked, took_ms):
+        self.worked, self.took_ms, self.let = worked, took_ms, []
+
+    def run_share(self, work_ms_max):
+        self.let.append(work_ms_max)
+        self.worked.clock.advance(self.took_ms)
+        return []
+
+    def run(self):
+        return []

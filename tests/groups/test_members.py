@@ -1,0 +1,187 @@
+"""What members do for each other, and when: looks, fences, sharing out, roots that are away."""
+
+import pytest
+
+from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
+from kafka_on_spark.groups.heartbeats import Heard
+from kafka_on_spark.groups.membership import join
+from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import TopicRecord
+from kafka_on_spark.metadata.result import ControllerResult
+from tests.builders import TOPIC, TOPIC_ID
+from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
+
+SESSION_MS, INTERVAL_MS = 45_000, 5_000
+
+
+class Members:
+    """A group's members that share a log and heartbeats, each with a clock of its own."""
+
+    def __init__(self, *names):
+        self.log, self.heartbeats = MemoryMetadataLog(), MemoryHeartbeats()
+        self.clocks, self.witnesses, self.services = {}, {}, {}
+        for name in names:
+            self.clocks[name] = FakeClock()
+            self.services[name] = service = MetadataService(
+                self.log, self.clocks[name], random=lambda: 0.0
+            )
+            self.witnesses[name] = Witness(
+                service,
+                self.heartbeats,
+                self.clocks[name],
+                group="g",
+                max_poll_interval_ms=300_000,
+                timeout_ms=1_000,
+            )
+            if name == names[0]:
+                self.commit(name, lambda _: ControllerResult([_TOPIC], None))
+            self.commit(name, lambda image, name=name: _join(image, name))
+            self.witnesses[name].begin(name)
+
+    def commit(self, name, decide):
+        self.services[name].catch_up()
+        self.services[name].submit(decide, timeout_ms=1_000)
+
+    def pass_turns(self, count, *names):
+        """Let turns pass in which these beat and look; the clocks of all go on."""
+        for _ in range(count):
+            for each in self.clocks.values():
+                each.advance(INTERVAL_MS)
+            for name in names:
+                self.witnesses[name].note_asked_for(self.clocks[name].monotonic_ms())
+                self.witnesses[name].beat()
+                self.witnesses[name].look()
+
+    @property
+    def names(self):
+        any_of = next(iter(self.services.values()))
+        return set(any_of.catch_up().consumer_groups["g"].members)
+
+
+_TOPIC = TopicRecord(topic=TOPIC, topic_id=TOPIC_ID)
+
+
+def _join(image, name):
+    return join(image, "g", member_id=name, topics=[TOPIC])
+
+
+def test_who_falls_silent_is_fenced_once_and_its_heartbeat_goes():
+    members = Members(*"abcd")
+    members.pass_turns(3, *"abcd")
+    batches = len(members.log.batches)
+
+    members.pass_turns(9, *"ad")
+    assert members.names == set("abcd")
+    # A member that listens to b comes to hear c once b is silent.
+    members.pass_turns(6, *"ad")
+
+    assert members.names == set("ad")
+    assert {name for _, name in members.heartbeats.counts} == set("ad")
+    fences = [
+        record.member_id
+        for batch in members.log.batches[batches:]
+        for record in batch.records
+        if isinstance(record, RemoveGroupMemberRecord)
+    ]
+    assert fences == ["b", "c"]
+
+
+def test_many_that_died_at_once_are_fenced_together_by_the_one_that_lives():
+    """One by one, each by a commit, most were begun anew: the look at them was old by then."""
+    members = Members("a")
+    for number in range(100):
+        members.commit("a", lambda image, name=f"dead {number}": _join(image, name))
+    append, clock = members.log.append, members.clocks["a"]
+
+    def append_slowly(*records, **expected):
+        clock.advance(500)
+        return append(*records, **expected)
+
+    members.log.append = append_slowly
+    batches = len(members.log.batches)
+    members.pass_turns(2 * SESSION_MS // INTERVAL_MS, "a")
+
+    assert members.names == {"a"}
+    fences = [
+        batch
+        for batch in members.log.batches[batches:]
+        if any(isinstance(each, RemoveGroupMemberRecord) for each in batch.records)
+    ]
+    # The one behind it was heard first.
+    assert [len(batch.records) for batch in fences] == [1, 99]
+
+
+def test_a_group_at_rest_commits_nothing():
+    members = Members(*"abc")
+    members.pass_turns(3, *"abc")
+    batches = len(members.log.batches)
+
+    members.pass_turns(40, *"abc")
+
+    assert len(members.log.batches) == batches
+
+
+def test_two_that_fence_the_same_one_do_it_once():
+    members = Members(*"abc")
+    batches = len(members.log.batches)
+    for each in members.services.values():
+        each.catch_up()
+    silent = Heard({"memory": b"c"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+
+    members.witnesses["a"].fence({"c": silent})
+    members.witnesses["b"].fence({"c": silent})
+
+    assert members.names == set("ab")
+    assert len(members.log.batches) == batches + 1
+
+
+def test_a_look_from_before_a_freeze_fences_nobody():
+    members = Members("a", "b")
+    silent = Heard({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+    members.clocks["a"].advance(SESSION_MS / 3 + 1)
+
+    members.witnesses["a"].fence({"b": silent})
+
+    assert members.names == {"a", "b"}
+
+
+def test_heartbeats_that_can_not_be_written_are_told_of_the_first_alone():
+    members = Members("a")
+    members.heartbeats.is_offline = True
+
+    members.witnesses["a"].beat()
+    with pytest.raises(KafkaStorageError):
+        members.witnesses["a"].begin("another")
+
+
+def test_who_is_asked_for_nothing_for_long_stops_to_beat_and_leaves():
+    members = Members("a", "b")
+    members.clocks["a"].advance(300_000)
+    count = members.heartbeats.counts["g", "a"]
+
+    members.witnesses["a"].beat()
+    assert members.heartbeats.counts["g", "a"] == count
+    members.witnesses["a"].look()
+
+    assert members.names == {"b"}
+    assert ("g", "a") not in members.heartbeats.counts
+
+
+def test_nobody_beats_for_a_closed_cluster():
+    members = Members("a")
+    members.services["a"].close()
+
+    for turn in (members.witnesses["a"].beat, members.witnesses["a"].look):
+        with pytest.raises(ClusterClosedError):
+            turn()
+
+
+def test_what_killed_members_have_left_goes_when_somebody_joins():
+    members = Members("a", "b")
+    members.heartbeats.beat("g", "long dead", 1)
+
+    members.witnesses["b"].tidy()
+
+    assert {name for _, name in members.heartbeats.counts} == {"a", "b"}

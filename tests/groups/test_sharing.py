@@ -1,0 +1,357 @@
+"""What members shall own and do own, told step by step, and after any events in any order."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.groups import sharing
+from kafka_on_spark.groups.membership import fence, join, leave, subscribe
+from kafka_on_spark.groups.offsets import saved_offset
+from kafka_on_spark.groups.sharing import chosen_assignor, reconcile, share_out
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.image import TopicImage
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    Stamp,
+)
+from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
+from tests.committing import committed, replay
+from tests.examples import many
+
+ONE_REPLICA = partition("1")
+
+
+def with_partitions(count):
+    return image_of(*[ONE_REPLICA] * count)
+
+
+def joined(image, *member_ids, topics=(TOPIC,)):
+    for member_id in member_ids:
+        image = replay(image, join(image, "g", member_id=member_id, topics=list(topics)))
+    return image
+
+
+def member(image, member_id):
+    return image.consumer_groups["g"].members[member_id]
+
+
+def reconciled(image, member_id, stopped=frozenset()):
+    epoch = member(image, member_id).member_epoch
+    return replay(image, reconcile(image, "g", member_id, epoch, stopped))
+
+
+def shared(image):
+    return replay(image, share_out(image, "g"))
+
+
+def owned(image):
+    """Return the numbers of the partitions by owner."""
+    return {
+        name: sorted(key.partition for key in each.owned)
+        for name, each in image.consumer_groups["g"].members.items()
+    }
+
+
+def test_a_partition_is_given_up_before_another_takes_it():
+    alone = reconciled(shared(joined(with_partitions(4), "a")), "a")
+    two = shared(joined(alone, "b"))
+    assert owned(two) == {"a": [0, 1, 2, 3], "b": []}
+    assert member(two, "a").to_give_up == member(two, "b").target
+
+    early = reconciled(two, "b")
+    assert owned(early) == owned(two)
+    # It follows its target, though nothing of it is free yet.
+    assert member(early, "b").member_epoch == 2
+    busy = reconciled(early, "a")
+    assert busy == early
+    half = reconciled(early, "a", {PartitionKey(TOPIC_ID, 2)})
+    assert (owned(half)["a"], member(half, "a").member_epoch) == ([0, 1, 3], 1)
+    done = reconciled(reconciled(half, "a", member(half, "a").owned), "b")
+    assert owned(done) == {"a": [0, 1], "b": [2, 3]}
+    assert member(done, "a").member_epoch == 2
+
+
+def test_what_a_member_shall_keep_is_not_given_up():
+    alone = reconciled(shared(joined(with_partitions(2), "a")), "a")
+
+    assert reconciled(alone, "a", member(alone, "a").owned) == alone
+
+
+def test_what_a_fenced_member_owned_goes_to_the_others():
+    both = shared(joined(with_partitions(4), "a", "b"))
+    both = reconciled(reconciled(both, "a"), "b")
+
+    after = replay(both, fence(both, "g", {"a": 45_000}))
+    assert owned(reconciled(after, "b")) == {"b": [1, 3]}
+    assert owned(reconciled(shared(after), "b")) == {"b": [0, 1, 2, 3]}
+
+
+def test_joins_before_one_sharing_out_have_one_target_between_them():
+    image = joined(with_partitions(3), "a", "b", "c")
+
+    result = share_out(image, "g")
+
+    assert [type(each).__name__ for each in result.records] == [
+        *["GroupTargetRecord"] * 3,
+        "GroupTargetEpochRecord",
+    ]
+    assert result.records[0].cause == "epoch 3 of 'g': 3 members, uniform"
+    assert share_out(replay(image, result), "g").records == []
+
+
+def test_new_partitions_are_shared_out_in_an_epoch_of_their_own():
+    image = shared(joined(with_partitions(2), "a", "b"))
+    after = shared(grown(image, ONE_REPLICA)).consumer_groups["g"]
+
+    assert (after.group_epoch, after.target_epoch) == (3, 3)
+    assert sorted(len(each.target) for each in after.members.values()) == [1, 2]
+
+
+def grown(image, *partitions):
+    topic = image.topics[TOPIC_ID]
+    there = dict(topic.partitions.items())
+    more = {len(there) + place: each for place, each in enumerate(partitions)}
+    return replace(image, topics={TOPIC_ID: replace(topic, partitions=there | more)})
+
+
+def saved(image):
+    """Return where the group stands, by partition."""
+    return {key.partition: each.offset for (_, key), each in image.groups.items()}
+
+
+def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():
+    some = partition("1", hw=7, start=3)
+    image = reconciled(shared(joined(with_partitions(2), "a", "b")), "a")
+    assert saved(image) == {}
+
+    # The owner of the last one is fenced in the same moment.
+    image = replay(grown(image, some), fence(image, "g", {"b": 45_000}))
+    image = shared(image)
+    assert saved(image) == {2: 3}
+    assert saved(shared(grown(image, some, some))) == {2: 3, 3: 3, 4: 3}
+
+
+def test_so_does_one_that_had_no_members_when_they_were_added():
+    image = with_partitions(2)
+    commits = [
+        saved_offset("g", KEY, ONE_REPLICA, 0, "t"),
+        saved_offset("h", KEY, ONE_REPLICA, 0, "t"),
+    ]
+    image = committed(image, commits)
+
+    assert saved(shared(joined(grown(image, ONE_REPLICA), "a"))) == {0: 0, 1: 0, 2: 0}
+    assert saved(shared(joined(with_partitions(2), "a"))) == {}, "all of it is new to the group"
+
+
+def test_a_topic_that_is_gone_is_given_up_and_one_that_comes_is_taken():
+    image = reconciled(shared(joined(with_partitions(2), "a", topics=[TOPIC, "later"])), "a")
+    gone = shared(committed(image, [RemoveTopicRecord(topic_id=TOPIC_ID)]))
+    assert member(gone, "a").to_give_up == member(image, "a").owned
+    gone = reconciled(gone, "a", member(gone, "a").owned)
+    assert owned(gone) == {"a": []}
+
+    later = TopicImage(name="later", topic_id="4" * 32, partitions={0: ONE_REPLICA})
+    there = replace(gone, topics={later.topic_id: later}, topic_ids={later.name: later.topic_id})
+    assert member(reconciled(shared(there), "a"), "a").owned == {PartitionKey(later.topic_id, 0)}
+
+
+def test_nobody_shares_out_for_a_group_that_is_gone():
+    assert share_out(with_partitions(1), "g").records == []
+
+
+def test_the_assignor_is_the_one_that_most_ask_for():
+    def group(*asked):
+        members = {
+            str(number): GroupMember(
+                member_id=str(number), instance_id=None, subscribed_topics=(), assignor=name
+            )
+            for number, name in enumerate(asked)
+        }
+        return ConsumerGroup(group_epoch=1, members=members)
+
+    allowed = ["uniform", "range"]
+    assert chosen_assignor(group(None, None, "range"), allowed) == "range"
+    assert chosen_assignor(group("uniform", "range"), allowed) == "uniform"
+    assert chosen_assignor(group(None), allowed) == "uniform"
+    assert chosen_assignor(group("uniform"), ["range"]) == "range"
+
+
+def test_static_members_come_first_in_ranges_whatever_their_lives_are_called():
+    image = with_partitions(2)
+    for member_id, instance in [("a", None), ("z", "i"), ("b", "h")]:
+        asked = {"topics": [TOPIC], "instance_id": instance, "assignor": "range"}
+        image = replay(image, join(image, "g", member_id=member_id, **asked))
+
+    image = shared(image)
+
+    assert [sorted(member(image, name).target) for name in "bza"] == [
+        [PartitionKey(TOPIC_ID, 0)],
+        [PartitionKey(TOPIC_ID, 1)],
+        [],
+    ]
+
+
+names = st.sampled_from("abcde")
+
+
+class Rebalances(RuleBasedStateMachine):
+    """Any events in any order: no partition is owned by two, and in the end all follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.image = with_partitions(5)
+        self.handed_out = {}
+
+    def group(self):
+        return self.image.consumer_groups.get("g")
+
+    def commit(self, result):
+        self.image = replay(self.image, result)
+
+    @rule(name=names, assignor=st.sampled_from([None, "uniform", "range"]))
+    def join(self, name, assignor):
+        asked = {"topics": [TOPIC], "assignor": assignor}
+        self.commit(join(self.image, "g", member_id=name, **asked))
+
+    @rule(name=names, is_fenced=st.booleans())
+    def go(self, name, is_fenced):
+        go = fence(self.image, "g", {name: 1}) if is_fenced else leave(self.image, "g", name)
+        self.commit(go)
+        self.handed_out.pop(name, None)
+
+    @precondition(lambda self: self.group())
+    @rule(place=st.integers(0, 4), topics=st.sampled_from([[], [TOPIC], ["no", TOPIC]]))
+    def subscribe(self, place, topics):
+        members = sorted(self.group().members)
+        self.commit(subscribe(self.image, "g", members[place % len(members)], topics))
+
+    @rule()
+    def share_out(self):
+        self.commit(share_out(self.image, "g"))
+
+    @precondition(lambda self: self.group())
+    @rule(place=st.integers(0, 4), stopped=st.frozensets(st.integers(0, 4)))
+    def reconcile(self, place, stopped):
+        members = sorted(self.group().members)
+        self.follow(
+            members[place % len(members)],
+            {PartitionKey(TOPIC_ID, number) for number in stopped},
+        )
+
+    def follow(self, name, stopped):
+        """A member stops with some partitions, asks, and hands out what it is told it owns."""
+        before = self.group().members[name]
+        going_on = self.handed_out.get(name, frozenset()) - (before.to_give_up & stopped)
+        result = sharing.reconcile(self.image, "g", name, before.member_epoch, stopped)
+        self.commit(result)
+        self.handed_out[name] = result.response | going_on
+
+    @precondition(lambda self: len(self.image.topics[TOPIC_ID].partitions) > 1)
+    @rule()
+    def remove_partition(self):
+        last = len(self.image.topics[TOPIC_ID].partitions) - 1
+        record = RemovePartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=last)
+        batch = MetadataBatch(
+            base_offset=self.image.offset, stamp=Stamp(time_ms=1), records=(record,)
+        )
+        self.image = self.image.replay(batch)
+
+    @invariant()
+    def no_partition_is_owned_by_two(self):
+        if (group := self.group()) is not None:
+            owned = [key for each in group.members.values() for key in each.owned]
+            assert len(owned) == len(set(owned))
+
+    @invariant()
+    def no_partition_is_handed_out_by_two_or_by_who_does_not_own_it(self):
+        for name, keys in self.handed_out.items():
+            assert keys <= self.group().members[name].owned
+
+    @invariant()
+    def no_epoch_is_ahead_of_the_groups(self):
+        if (group := self.group()) is not None:
+            assert group.target_epoch <= group.group_epoch
+            assert all(each.member_epoch <= group.target_epoch for each in group.members.values())
+
+    def teardown(self):
+        """In quiet, one round of giving up and one of taking is enough; also if partitions are the
+        only change."""
+        if self.group() is None:
+            return
+        self.check_settled()
+        self.image = grown(self.image, ONE_REPLICA)
+        self.check_settled()
+        self.remove_partition()
+        self.check_settled()
+
+    def check_settled(self):
+        self.share_out()
+        for _ in range(2):
+            for name in sorted(self.group().members):
+                self.follow(name, self.group().members[name].to_give_up)
+        group = self.group()
+        assert all(each.owned == each.target for each in group.members.values())
+        assert {each.member_epoch for each in group.members.values()} == {group.group_epoch}
+        wanted = set()
+        if any(TOPIC in each.subscribed_topics for each in group.members.values()):
+            count = len(self.image.topics[TOPIC_ID].partitions)
+            wanted = {PartitionKey(TOPIC_ID, number) for number in range(count)}
+        assert {key for each in group.members.values() for key in each.owned} == wanted
+
+
+TestRebalances = Rebalances.TestCase
+TestRebalances.settings = settings(max_examples=many(40), stateful_step_count=25)
+
+
+def takes_what_another_owns(monkeypatch):
+    monkeypatch.setattr(sharing, "_owned_by_others", lambda group, member_id: set())
+
+
+def gives_up_what_it_still_hands_out(monkeypatch):
+    right = sharing.reconcile
+
+    def wrong(image, group, member_id, member_epoch, stopped):
+        owned = image.consumer_groups[group].members[member_id].owned
+        return right(image, group, member_id, member_epoch, owned)
+
+    monkeypatch.setattr(sharing, "reconcile", wrong)
+
+
+def shares_out_for_members_alone(monkeypatch):
+    """New and removed partitions are no reason to share out."""
+    monkeypatch.setattr(sharing, "_last_partitions", lambda image, known: frozenset())
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        takes_what_another_owns,
+        gives_up_what_it_still_hands_out,
+        shares_out_for_members_alone,
+    ],
+)
+def test_the_events_find_a_planted_mistake(plant, monkeypatch):
+    plant(monkeypatch)
+    quick = settings(
+        max_examples=1_000,
+        stateful_step_count=25,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
+
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Rebalances, settings=quick)

@@ -1,0 +1,127 @@
+"""What is too large for one merged file: what a merge leaves out, or leaves for the next."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.log import merged_files, uncompressed_sizes
+from kafka_on_spark.log.borders import BORDER_BYTES
+from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.uncompressed_sizes import (
+    fitting_into_one,
+    too_large_to_merge,
+)
+from kafka_on_spark.store import parquet_files
+from kafka_on_spark.store.roots import RootFiles
+from tests.log.replicas.rewriting import (
+    OPTIONS,
+    content,
+    expected,
+    merge,
+    two,
+    uncompressed,
+    written,
+)
+
+
+@pytest.mark.parametrize("end_bytes", [2**16, 8])
+def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
+    roots, monkeypatch, end_bytes
+):
+    here = roots[1]
+    small, large = written(here, 0, 3), written(here, 3, 200, 100)
+    merged = merge(here, two(here))
+    gone = replace(small, segments=(replace(small.segments[0], file_name="4-u-d.parquet"),))
+    damaged = written(here, 0, 200)
+    path = Path(replica_folder(here)) / damaged.segments[0].file_name
+    path.write_bytes(path.read_bytes()[:-9])
+    monkeypatch.setattr(uncompressed_sizes, "END_BYTES", end_bytes)
+    parts = (small, large, merged, gone, damaged)
+
+    for most, found in [
+        (2 * uncompressed(here, large), frozenset()),
+        (2 * uncompressed(here, large) - 2, frozenset(large.segments)),
+        (2, frozenset({*small.segments, *large.segments, merged.segment})),
+    ]:
+        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        monkeypatch.setattr(uncompressed_sizes, "_found", uncompressed_sizes._Found())
+        assert too_large_to_merge(here, parts, OPTIONS) == found
+
+
+def test_what_was_found_too_large_is_not_looked_at_again_nor_are_others_for_its_sake(
+    roots, monkeypatch
+):
+    """Each visit of upkeep read the ends of all files that a merge with it would take."""
+    here = roots[1]
+    small, large = written(here, 0, 3), written(here, 3, 200, 100)
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2 * uncompressed(here, large) - 2)
+    found = too_large_to_merge(here, [small, large], OPTIONS)
+    looks = []
+    monkeypatch.setattr(RootFiles, "read_end", lambda files, path, *limits: looks.append(path))
+
+    assert too_large_to_merge(here, [small, large], OPTIONS) == found == set(large.segments)
+    assert looks == []
+    too_large_to_merge(here, [small], OPTIONS)
+    assert looks != []
+
+
+def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
+    here = roots[1]
+    few, many = merge(here, two(here)), merge(here, [written(here, 0, *[1] * 40)])
+    path = Path(replica_folder(here)) / many.segment.file_name
+    footer_bytes = pq.read_metadata(path).serialized_size + 8
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2**20)
+    half = footer_bytes // BORDER_BYTES
+
+    for most, found in [
+        (2 * half + 2, frozenset()),
+        (2 * half - 2, frozenset({many.segment})),
+    ]:
+        monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
+        assert too_large_to_merge(here, (few, many), OPTIONS) == found
+
+
+def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(roots, monkeypatch):
+    here = roots[1]
+    parts = [written(here, 0, 50, 30), written(here, 80, 50), written(here, 130, 50)]
+    sizes = [uncompressed(here, part) for part in parts]
+    assert fitting_into_one(here, parts, OPTIONS) == 3
+
+    for most, count in [
+        (sum(sizes), 3),
+        (sum(sizes) - 1, 2),
+        (sizes[0] + sizes[1], 2),
+        (sizes[0] + sizes[1] - 1, 1),
+        (1, 1),
+    ]:
+        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        assert fitting_into_one(here, parts, OPTIONS) == count
+
+
+def test_a_file_that_no_reader_would_take_is_not_written(roots, monkeypatch):
+    here = roots[1]
+    parts = [written(here, 0, 50), written(here, 50, 50)]
+    monkeypatch.setattr(
+        parquet_files, "UNCOMPRESSED_BYTES_MAX", 5 * uncompressed(here, parts[0]) // 4
+    )
+    before = set(Path(replica_folder(here)).iterdir())
+
+    with pytest.raises(KafkaStorageError, match="append fewer at once"):
+        merge(here, parts)
+
+    assert set(Path(replica_folder(here)).iterdir()) == before
+
+
+def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch):
+    here = roots[1]
+    parts = [written(here, 0, 50), written(here, 50, 50), written(here, 100, 50)]
+    sizes = [uncompressed(here, part) for part in parts]
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", sizes[0] + sizes[1])
+
+    made = merge(here, parts)
+
+    assert (made.end_offset, made.record_count) == (100, 100)
+    assert content(here, made) == expected(0, 100)

@@ -1,0 +1,223 @@
+"""Cleaning of a replica's folder: what is listed first, and what the table says afterwards."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.cleaner import FILES_AT_ONCE, clean_replica
+from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from tests.builders import address, segment
+from tests.controller.rounds import EPOCH, Rounds
+from tests.fakes import MemoryReplicaFolders, folder
+
+DELAY_MS = 3_600_000
+
+
+class Cleaned(Rounds):
+    """One partition; the folder of broker 1 is cleaned."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.folders = MemoryReplicaFolders(self.roots)
+        self.address = address(1, key=self.keys[0])
+        self.append(0, "a", count=3)
+        self.named = self.names()
+
+    def names(self):
+        return sorted(self.roots["memory://1"].files[folder(self.address)])
+
+    def put(self, name, *, epoch=EPOCH, written_at_ms=0):
+        file = segment(name, epoch=epoch)
+        self.segments.put(self.address, file)
+        self.folders.written[file.file_name] = written_at_ms
+        return file.file_name
+
+    def state(self):
+        return self.replicas.open(self.address).load()
+
+    def change(self, change):
+        self.replicas.open(self.address).commit(self.state(), change)
+
+    def clean(self, **fields):
+        order = replace(plan_upkeep(self.metadata.image, self.keys)[0], **fields)
+        ports = UpkeepPorts(
+            replicas=self.replicas,
+            segments=self.segments,
+            folders=self.folders,
+            compactor=None,
+            clock=self.clock,
+        )
+        return clean_replica(order, ports, Allowance(order, self.clock))
+
+    def drop_below(self, offset, *, at_ms=0):
+        before = {each.file_name for part in self.state().batches for each in part.segments}
+        self.change(operations.advance_log_start(self.state(), offset))
+        after = {each.file_name for part in self.state().batches for each in part.segments}
+        self.folders.removed |= dict.fromkeys(before - after, at_ms)
+        return sorted(before - after)
+
+
+def test_files_that_the_table_removed_go_after_the_delay():
+    cluster = Cleaned()
+    removed = cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS + 5)
+
+    waits = cluster.clean()
+    assert (waits.count, waits.is_left) == (0, False)
+
+    cluster.folders.now += 5
+    done = cluster.clean()
+    assert (done.count, done.what) == (2, "files deleted")
+    assert cluster.names() == sorted({*cluster.named} - {*removed})
+
+
+def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
+    """It copies them all once it is committed, under the leadership of then."""
+    cluster = Cleaned()
+    first = cluster.put("first", epoch=EPOCH - 1, written_at_ms=cluster.folders.now - 10 * DELAY_MS)
+    last = cluster.put("last", epoch=EPOCH - 1, written_at_ms=cluster.folders.now - DELAY_MS + 7)
+
+    assert cluster.clean().count == 0
+    assert {first, last} <= set(cluster.names())
+
+    cluster.folders.now += 7
+    assert cluster.clean().count == 2
+
+
+def test_an_unnamed_file_of_the_current_epoch_is_counted_and_stays():
+    cluster = Cleaned()
+    name = cluster.put("staged")
+
+    done = cluster.clean()
+
+    assert (done.count, done.orphan_bytes) == (0, segment("staged").size_bytes)
+    assert name in cluster.names()
+
+
+def test_a_file_that_is_committed_after_the_listing_stays():
+    """By the names of before and the fence of now it would be an old, unnamed file."""
+    cluster = Cleaned()
+    adopted = operations.adopt(cluster.state(), leader_epoch=EPOCH + 1, truncate_to=None, floor=0)
+    late = cluster.put("late")
+
+    def append_and_adopt():
+        cluster.folders.on_names = lambda: None
+        batch = replace(cluster.state().batches[0], segments=(segment("late", epoch=EPOCH),))
+        cluster.append_file(batch)
+        cluster.change(replace(adopted, log_end_offset=cluster.state().log_end_offset))
+
+    cluster.append_file = lambda batch: cluster.change(
+        operations.append(
+            cluster.state(), staged_of(batch), leader_epoch=EPOCH, now_ms=cluster.clock.now_ms()
+        )
+    )
+    cluster.folders.on_names = append_and_adopt
+
+    cluster.clean()
+
+    assert late in cluster.names()
+
+
+def staged_of(batch):
+    from kafka_on_spark.log.batch import StagedBatch
+
+    return StagedBatch(segments=batch.segments, partition_count=1)
+
+
+def test_a_file_that_comes_after_the_listing_is_not_judged():
+    cluster = Cleaned()
+    cluster.put("old", epoch=EPOCH - 1)
+    later = []
+    cluster.folders.on_names = lambda: later.append(cluster.put("older", epoch=EPOCH - 2))
+
+    assert cluster.clean().count == 1
+    assert later[0] in cluster.names()
+
+
+def test_a_dry_run_counts_and_deletes_nothing():
+    cluster = Cleaned()
+    cluster.put("old", epoch=EPOCH - 1)
+    before = cluster.names()
+
+    done = cluster.clean(is_dry_run=True)
+
+    assert (done.count, done.size_bytes) == (1, segment("old").size_bytes)
+    assert cluster.names() == before
+
+
+def test_what_was_deleted_before_an_error_is_told():
+    cluster = Cleaned()
+    for number in range(FILES_AT_ONCE + 1):
+        cluster.put(f"o{number}", epoch=EPOCH - 1)
+    delete, calls = cluster.folders.delete, []
+
+    def fail_after_one(place, names):
+        if calls:
+            raise KafkaStorageError("away")
+        calls.append(names)
+        delete(place, names)
+
+    cluster.folders.delete = fail_after_one
+
+    done = cluster.clean()
+
+    assert (done.count, done.error, done.is_left) == (FILES_AT_ONCE, "away", False)
+
+
+def test_files_that_only_wait_are_not_looked_at():
+    """Of a log that much is appended to, thousands wait at each visit."""
+    cluster = Cleaned()
+    waiting = cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS + 5)
+    old = cluster.put("old", epoch=EPOCH - 1)
+    found, looked_at = cluster.folders.found, []
+
+    def note(place, names):
+        looked_at.extend(names)
+        return found(place, looked_at)
+
+    cluster.folders.found = note
+
+    done = cluster.clean()
+
+    assert looked_at == [old]
+    assert done.count == 1
+    assert set(waiting) <= set(cluster.names())
+
+
+def test_a_cleaner_whose_time_is_over_leaves_the_rest_to_the_next():
+    cluster = Cleaned()
+    for number in range(100):
+        cluster.put(f"o{number}", epoch=EPOCH - 1)
+
+    done = cluster.clean(work_ms_max=0.0)
+
+    assert (done.count, done.is_left) == (64, True)
+    assert cluster.clean(work_ms_max=0.0).count == 36
+    assert cluster.names() == cluster.named
+
+
+def test_a_table_that_went_back_stops_the_cleaner():
+    cluster = Cleaned()
+    removed = cluster.drop_below(3)
+    load, loads = cluster.replicas.open, []
+
+    def opened(place):
+        loads.append(place)
+        if len(loads) == 2:  # between the judgement and the deletions
+            cluster.roots["memory://1"].roll_back(1)
+        return load(place)
+
+    cluster.replicas.open = opened
+
+    assert cluster.clean().count == 0
+    assert set(removed) <= set(cluster.names())
+
+
+@pytest.mark.parametrize("delay_ms", ["0", "10"])
+def test_the_delay_is_a_setting(delay_ms):
+    cluster = Cleaned(configs={"file.delete.delay.ms": delay_ms})
+    cluster.drop_below(2, at_ms=cluster.folders.now - 10)
+
+    assert cluster.clean().count == 2

@@ -1,0 +1,111 @@
+"""Leaders that must be compacted before they are read, and followers that wait: they go first."""
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log.upkeep_work import WorkDone
+from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.records import RemoveTopicRecord
+from tests.builders import TOPIC_ID
+from tests.controller.worked_rounds import Worked
+
+
+def alone(**fields):
+    """Return two partitions whose leader is alone in the ISR, and must be compacted below 2."""
+    compaction = Compaction(compacted_below=Offset(4), cleaned_below=Offset(2))
+    given = {"high_watermark": Offset(4), "high_watermark_epoch": 5, "log_end_offset": Offset(4)}
+    return Worked(2, **{"isr": "1", **given, "compaction": compaction, **fields})
+
+
+def finished(worked):
+    """Do a round in which nothing else is due; return the orders to compact leaders."""
+    worked.share(0)
+    return [(each.key.partition, each.address.broker_id, each.works) for each in worked.done]
+
+
+BOTH = [(0, 1, ("compact",)), (1, 1, ("compact",))]
+
+
+def test_a_round_compacts_leaders_that_may_not_be_read_before_until_they_are_done():
+    worked = alone()
+    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 1)
+
+    assert finished(worked) == BOTH
+    assert all(each.work_ms_max for each in worked.done)
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
+    assert finished(worked) == BOTH[1:]
+    worked.work = lambda order: WorkDone()
+    assert finished(worked) == BOTH[1:]
+    assert finished(worked) == []
+
+
+@pytest.mark.parametrize("is_share", [True, False])
+def test_what_is_known_of_deleted_partitions_is_forgotten(is_share):
+    worked = alone()
+    assert finished(worked) == BOTH
+    worked.share()
+    known = worked.upkeep._visits._visits, worked.upkeep._finished
+    assert [len(each) for each in known] == [2, 2]
+
+    worked.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
+    if is_share:
+        worked.share()
+    else:
+        worked.maintain()
+
+    assert (worked.upkeep._visits._visits, worked.upkeep._finished) == ({}, {})
+
+
+def test_who_waits_for_it_has_it_done_to_its_end_and_asks_again():
+    worked = alone()
+    assert finished(worked) == BOTH
+    assert finished(worked) == []
+    worked.done = []
+
+    worked.upkeep.finish_compaction(worked.keys)
+
+    assert [(each.works, each.work_ms_max) for each in worked.done] == [(("compact",), None)] * 2
+
+
+def test_followers_that_wait_for_it_are_compacted_with_their_leader_for_a_while():
+    worked = alone()
+    waiting = {worked.keys[1]: [3]}
+    worked.work = lambda order: WorkDone(count=1, is_left=order.is_of_leader)
+
+    assert worked.upkeep.compact_followers(waiting)
+
+    assert [(each.key.partition, each.address.broker_id) for each in worked.done] == [
+        (1, 1),
+        (1, 3),
+    ]
+    assert all(each.work_ms_max and each.works == ("compact",) for each in worked.done)
+    worked.work = lambda order: WorkDone(count=1, is_left=not order.is_of_leader)
+    assert not worked.upkeep.compact_followers(waiting)
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
+    assert not worked.upkeep.compact_followers(waiting)
+
+
+def test_a_runner_that_fails_leaves_followers_to_the_next_round():
+    worked = alone()
+
+    def fail(orders):
+        raise KafkaStorageError("the executors did not do it")
+
+    worked.upkeep._run_upkeep = fail
+
+    assert not worked.upkeep.compact_followers({worked.keys[0]: [3]})
+
+
+# fmt: off
+READ = [
+    pytest.param({"isr": "1 2"},                                id="it-is-not-alone-so-it-was-in-sync"),
+    pytest.param({"compaction": Compaction()},                  id="nothing-is-compacted"),
+    pytest.param({"leader": None},                              id="nobody-leads"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", READ)
+def test_other_leaders_wait_for_their_turn(fields):
+    assert finished(alone(**fields)) == []

@@ -1,0 +1,149 @@
+"""Compaction of one replica: what it reads and keeps, in which commits, within which allowance."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log import compaction
+from tests.log.compacting import BATCHES, Compacting
+
+
+@pytest.mark.parametrize("below, tombstones", [(10, 0), (10, 6), (12, 12), (1, 0)])
+def test_what_is_left_is_what_the_decision_says(below, tombstones):
+    cluster = Compacting(below=below, tombstones=tombstones)
+    before = cluster.table().load()
+
+    done = cluster.compact()
+
+    after = cluster.table().load()
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().has_finished(cluster.decided)
+    assert (done.is_left, done.count > 0) == (False, below > 1)
+    assert after.log_end_offset == before.log_end_offset
+    assert after.chain_digest == before.chain_digest
+
+
+def test_without_a_decision_nothing_is_read():
+    cluster = Compacting(below=0)
+
+    assert cluster.compact().count == 0
+    assert cluster.compactor.asked == []
+
+
+def test_what_is_finished_is_not_done_again():
+    cluster = Compacting()
+    cluster.compact()
+    asked, version = list(cluster.compactor.asked), cluster.table().load().version
+
+    assert cluster.compact().count == 0
+    assert cluster.compactor.asked == asked
+    assert cluster.table().load().version == version
+
+
+def test_a_later_decision_reads_the_new_keys_only():
+    cluster = Compacting(below=6)
+    cluster.compact()
+    cluster.decided = replace(cluster.decided, compacted_below=Offset(11))
+
+    cluster.compact()
+
+    assert cluster.compactor.asked == [(0, 6), (6, 11)]
+    assert cluster.records() == cluster.expected()
+
+
+def test_decisions_one_after_the_other_leave_what_the_last_alone_leaves():
+    step_by_step, at_once = Compacting(below=3), Compacting(below=11, tombstones=6)
+    for below, tombstones in ((3, 0), (7, 3), (11, 6)):
+        step_by_step.decided = replace(
+            at_once.decided,
+            compacted_below=Offset(below),
+            cleaned_below=Offset(tombstones),
+            expiring_below=Offset(tombstones),
+            tombstones_below=Offset(tombstones),
+        )
+        step_by_step.compact()
+    at_once.compact()
+
+    assert step_by_step.records() == at_once.records() == at_once.expected()
+    assert step_by_step.progress() == at_once.progress()
+
+
+def test_a_dry_run_says_that_it_is_due_and_changes_nothing():
+    cluster = Compacting()
+    before = cluster.table().load()
+
+    done = cluster.compact(is_dry_run=True)
+
+    assert (done.count, done.what) == (1, "decisions of compaction to apply")
+    assert cluster.table().load() == before
+
+
+@pytest.mark.parametrize("bytes_max", [0, 1, 250, 700])
+def test_an_allowance_is_kept_and_each_order_gets_on(monkeypatch, bytes_max):
+    """Groups of two batches: a commit each, and the next order begins where the last one ended."""
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    cluster = Compacting()
+
+    if bytes_max == 0:
+        assert cluster.compact(bytes_max=0).is_left
+        assert cluster.records() == list(range(BATCHES))
+        return
+    turns = cluster.compact_at_last(bytes_max=bytes_max)
+
+    assert turns > 1
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().is_finished
+
+
+def test_an_order_that_found_nothing_to_remove_has_got_on_if_the_next_begins_later(monkeypatch):
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    cluster = Compacting()
+    cluster.compactor.without_stale = lambda *arguments, **named: None
+    before = cluster.progress()
+
+    done = cluster.compact(bytes_max=1)
+
+    assert (done.count, done.is_left, done.has_advanced) == (0, True, True)
+    assert cluster.progress() != before
+    assert not cluster.compact(bytes_max=0).has_advanced
+
+
+@pytest.mark.parametrize("parts_max", [1, 3])
+def test_what_is_too_large_for_one_file_uncompressed_is_compacted_in_several(parts_max):
+    cluster = Compacting()
+    cluster.compactor.parts_max = parts_max
+
+    done = cluster.compact()
+
+    assert done.count > 1
+    assert not done.is_left
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().has_finished(cluster.decided)
+
+
+def test_too_many_keys_for_the_memory_are_read_in_rounds():
+    cluster = Compacting()
+    memory = 4 * compaction.BYTES_A_KEY
+    order = cluster.order()
+
+    class Small:
+        def integer(self, name):
+            return memory if name == "log.cleaner.dedupe.buffer.size" else 2**30
+
+    done = cluster.compact(order=replace(order, settings=Small()))
+
+    assert cluster.compactor.asked == [(0, 5), (5, 10)]
+    assert not done.is_left
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().has_finished(cluster.decided)
+
+
+def test_each_replica_compacts_by_itself_and_all_keep_the_same():
+    cluster = Compacting(tombstones=6)
+
+    for each in (1, 2, 3):
+        cluster.compact(each)
+
+    assert cluster.records(1) == cluster.records(2) == cluster.records(3) == cluster.expected()
+    assert len({cluster.table(each).load().chain_digest for each in (1, 2, 3)}) == 1

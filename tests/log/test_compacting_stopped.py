@@ -1,0 +1,213 @@
+"""What stops the compaction of a replica, what it waits for, and who goes on from there."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaOnSparkError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import compaction, operations, replacing
+from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.replica_operations import append
+from kafka_on_spark.log.state import LogChange
+from tests.builders import NOW_MS, address, merged, staged
+from tests.controller.rounds import EPOCH
+from tests.fakes import Fault, folder
+from tests.log.compacting import BATCHES, Compacting
+
+# fmt: off
+NOT_YET = [
+    pytest.param({"leader_epoch": LeaderEpoch(EPOCH + 1)}, id="not yet under the image's leadership"),
+    pytest.param({"leader_epoch": LeaderEpoch(EPOCH - 1)}, id="under a later leadership"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", NOT_YET)
+def test_only_under_the_leadership_of_the_image(fields):
+    cluster = Compacting()
+    order = cluster.order()
+    order = replace(order, partition=replace(order.partition, **fields))
+
+    assert cluster.compact(order=order).count == 0
+    assert cluster.records() == list(range(BATCHES))
+
+
+def test_a_replica_that_lacks_what_was_decided_on_waits():
+    cluster = Compacting(below=12)
+    state = cluster.table(3).load()
+    cluster.roots["memory://3"].roll_back(1)
+    assert cluster.table(3).load().log_end_offset < state.log_end_offset
+
+    assert cluster.compact(3).count == 0
+
+
+def test_a_target_of_a_newer_image_than_the_order_s_is_left_to_a_later_order():
+    """A fetch has taken it over from the leader, and no batch above the order's high watermark is
+    known to be stable."""
+    cluster = Compacting(below=6)
+    order = cluster.order()
+    old = replace(order.partition, high_watermark=Offset(7))
+    state = cluster.table().load()
+    taken = CompactionProgress(compacted_below=Offset(11))
+    change = replace(_empty(state), compaction=taken)
+    cluster.table().commit(state, change)
+
+    assert cluster.compact(order=replace(order, partition=old)).count == 0
+    assert cluster.records() == list(range(BATCHES))
+
+
+# fmt: off
+REFUSED = [
+    pytest.param({"leader_epoch": LeaderEpoch(EPOCH + 1)},  id="its-leadership-has-not-begun"),
+    pytest.param({"high_watermark": Offset(7)},             id="its-image-is-old"),
+    pytest.param({"high_watermark_chain": "f" * 32},        id="its-log-is-another"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", REFUSED)
+def test_a_leader_that_is_refused_is_left_to_who_must_have_it_compacted(fields):
+    """A round that took it for finished would never come back to it under this leadership."""
+    cluster = Compacting(below=6)
+    state = cluster.table().load()
+    taken = CompactionProgress(compacted_below=Offset(11))
+    cluster.table().commit(state, replace(_empty(state), compaction=taken))
+    order = cluster.order(works=("compact",))
+    old = replace(order, partition=replace(order.partition, **fields))
+
+    assert cluster.compact(order=old).is_left
+    assert cluster.records() == list(range(BATCHES))
+
+    cluster.compact_at_last(works=("compact",))
+    assert cluster.progress().finished_below == 11
+    assert not cluster.compact(order=order).is_left
+
+
+def _empty(state):
+    return LogChange(
+        operation="compact",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+    )
+
+
+def test_after_a_conflict_it_is_committed_on_what_others_have_committed():
+    cluster = Compacting()
+    table = cluster.table()
+
+    def append_another():
+        cluster.compactor.before_write = lambda: None
+        another = staged("another", epoch=EPOCH)
+        cluster.segments.put(address(1, key=cluster.keys[0]), another.segments[0])
+        append(table, another, table.load(), leader_epoch=EPOCH, now_ms=NOW_MS)
+
+    cluster.compactor.before_write = append_another
+
+    cluster.compact()
+
+    assert cluster.records() == [*cluster.expected(), BATCHES]
+    assert cluster.progress().has_finished(cluster.decided)
+
+
+def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkeypatch):
+    """Such a segment is not known to be stable to this task (found by simulation)."""
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 500)
+    cluster = Compacting()
+    table, order = cluster.table(), cluster.order()
+    state = table.load()
+    old = replace(
+        order.partition,
+        high_watermark=Offset(10),
+        high_watermark_chain=state.chain_at(Offset(10)),
+    )
+
+    def merge_above():
+        cluster.compactor.before_write = lambda: None
+        made = merged(state, 9, 12)
+        cluster.segments.put(address(1, key=cluster.keys[0]), made.segment)
+        parts = state.batches_between(Offset(9), Offset(12))
+        change = replacing.merge(state, parts, made, leader_epoch=EPOCH, stable_offset=Offset(12))
+        table.commit(state, change)
+
+    cluster.compactor.before_write = merge_above
+
+    assert cluster.compact(order=replace(order, partition=old)).is_left
+    assert table.load().compaction == CompactionProgress()
+
+
+def test_it_stops_where_another_task_has_compacted_meanwhile():
+    cluster = Compacting()
+
+    def compact_too():
+        cluster.compactor.before_write = lambda: None
+        cluster.compact()
+
+    cluster.compactor.before_write = compact_too
+
+    done = cluster.compact()
+
+    assert (done.count, done.is_left) == (0, True)
+    assert cluster.records() == cluster.expected()
+    assert cluster.compact().count == 0
+
+
+def test_a_fence_that_rises_meanwhile_stops_it():
+    cluster = Compacting()
+
+    def adopt():
+        cluster.compactor.before_write = lambda: None
+        state = cluster.table().load()
+        change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
+        cluster.table().commit(state, change)
+
+    cluster.compactor.before_write = adopt
+
+    with pytest.raises(KafkaOnSparkError):
+        cluster.compact()
+
+    assert cluster.records() == list(range(BATCHES))
+    assert cluster.progress() == CompactionProgress()
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE])
+def test_an_unknown_outcome_is_told_and_the_next_order_goes_on_from_what_is_there(fault):
+    cluster = Compacting()
+    cluster.roots["memory://1"].faults.append(fault)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        cluster.compact()
+
+    cluster.compact_at_last()
+    assert cluster.records() == cluster.expected()
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE, Fault.CONFLICT])
+@pytest.mark.parametrize("number", range(6))
+def test_whichever_commit_fails_it_ends_with_the_same_records(monkeypatch, fault, number):
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    cluster = Compacting(tombstones=6)
+    cluster.roots["memory://1"].faults.extend([None] * number + [fault])
+
+    for _ in range(10):
+        try:
+            if not cluster.compact().is_left:
+                break
+        except CommitOutcomeUnknownError:
+            continue
+
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().has_finished(cluster.decided)
+
+
+def test_a_damaged_file_stops_it_before_anything_is_removed():
+    cluster = Compacting()
+    place = address(1, key=cluster.keys[0])
+    name = cluster.table().load().batches[3].segments[0].file_name
+    cluster.roots[place.root].files[folder(place)][name] = b"damage"
+
+    with pytest.raises(CorruptLogError):
+        cluster.compact()
+
+    assert cluster.records() == list(range(BATCHES))

@@ -1,0 +1,171 @@
+"""Whatever writes a replica's producers file leaves out the ids that have expired."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller.fetch_plan import plan_fetches
+from kafka_on_spark.controller.leader_looks import LookOrder, plan_look, run_look
+from kafka_on_spark.controller.looks import LookTimes
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.log.fetch import FetchOrder, fetch
+from kafka_on_spark.log.log_starts import plan_log_starts, run_log_start
+from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
+from kafka_on_spark.log.producer_state import fence_producer
+from kafka_on_spark.log.producers import RegisteredProducers
+from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.replica_upkeep import apply_log_start
+from kafka_on_spark.log.retention import RetentionLimits
+from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from tests.builders import address
+from tests.controller.rounds import EPOCH
+from tests.log.compacting import Compacting
+from tests.log.merging import NEWEST, Merging
+
+KNOWN = {"expired": 5, "back": 6}
+"""The epochs of runs that each log knows, of ids that are not in `REGISTERED`."""
+
+REGISTERED = RegisteredProducers(ids={"p"}, expired_epoch=5)
+"""As of an image before "back" came back, above all epochs that had expired."""
+
+LIMITS = RetentionLimits(retention_ms=None, retention_bytes=10**9)
+COUNT = 32 + NEWEST
+
+
+def cluster_of(kind, count=COUNT):
+    """Return a cluster whose logs know runs, and have the headers of appends of `p`."""
+    cluster = kind(count=1)
+    for broker_id in (1, 2, 3):
+        for producer_id, epoch in KNOWN.items():
+            commit_decided(
+                cluster.table(broker_id),
+                lambda state, who=producer_id, epoch=epoch: fence_producer(
+                    state, who, epoch, leader_epoch=EPOCH
+                ),
+            )
+    cluster.append(0, "b", count - 1, producer="p")
+    cluster.run()
+    return cluster
+
+
+def ids_of(cluster, broker_id=1):
+    return set(cluster.table(broker_id).load().producers)
+
+
+def merge(cluster, registered):
+    assert cluster.merge(registered=registered).count == 1
+
+
+def drop(cluster, broker_id=1):
+    """Return the partition after a decision to drop ten records."""
+    return replace(cluster.order(broker_id).partition, log_start_offset=Offset(10))
+
+
+def drop_by_upkeep(cluster, registered):
+    order = cluster.order(1, partition=drop(cluster), registered=registered)
+    ports = UpkeepPorts(
+        replicas=cluster.replicas, segments=None, folders=None, compactor=None, clock=cluster.clock
+    )
+    assert apply_log_start(order, ports, Allowance(order, cluster.clock)).count == 10
+
+
+def drop_by_fetch(cluster, registered):
+    """Of the leader; and of the follower, which has the larger number below."""
+    key = cluster.keys[0]
+    order = FetchOrder(
+        key=key,
+        partition=drop(cluster),
+        leader=address(1, key=key),
+        follower=address(2, key=key),
+        fetch_bytes_max=10**6,
+        registered=registered,
+    )
+    fetch(order, cluster.replicas, cluster.segments, cluster.clock)
+    assert ids_of(cluster, 2) == ids_of(cluster, 1)
+
+
+def drop_by_look(cluster, registered):
+    order = LookOrder(
+        key=cluster.keys[0],
+        partition=drop(cluster),
+        address=address(1, key=cluster.keys[0]),
+        limits=LIMITS,
+        now_ms=cluster.clock.now_ms(),
+        commit_ms=cluster.clock.now_ms(),
+        registered=registered,
+    )
+    assert run_look(order, cluster.replicas, None).report is not None
+
+
+def compact(cluster, registered):
+    assert cluster.compact(registered=registered).count > 0
+
+
+# fmt: off
+WRITES = [
+    pytest.param(Merging,    merge,          id="a merge"),
+    pytest.param(Merging,    drop_by_upkeep, id="a log start that upkeep applies"),
+    pytest.param(Merging,    drop_by_fetch,  id="a log start that a fetch applies"),
+    pytest.param(Merging,    drop_by_look,   id="a log start that a look of retention applies"),
+    pytest.param(Compacting, compact,        id="a compaction"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("kind, write", WRITES)
+def test_ids_that_have_expired_are_left_out_of_the_file_and_one_that_came_back_is_not(kind, write):
+    """Else a log that keeps its records for ever keeps every id that ever appended to it."""
+    cluster = cluster_of(kind)
+    assert ids_of(cluster) == {"expired", "back"}
+
+    write(cluster, REGISTERED)
+
+    assert ids_of(cluster) == {"back", "p"}
+
+
+@pytest.mark.parametrize("kind, write", WRITES)
+def test_where_none_has_expired_all_ids_stay(kind, write):
+    cluster = cluster_of(kind)
+
+    write(cluster, None)
+
+    assert ids_of(cluster) == {"expired", "back", "p"}
+
+
+def test_merges_do_not_wait_for_the_size_of_entries_that_go():
+    cluster = cluster_of(Merging)
+    state = cluster.table(1).load()
+
+    sizes = [
+        rules_of(cluster.order(1, registered=each), state).size_bytes_min
+        for each in (None, REGISTERED)
+    ]
+
+    assert sizes == [2 * ENTRY_BYTES, ENTRY_BYTES]
+
+
+def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
+    cluster = Merging(count=1)
+    image = replace(cluster.metadata.image, producers={"p": 0}, expired_epoch=5)
+    [key] = cluster.keys
+    partition = image.partition(key)
+
+    orders = [
+        *plan_upkeep(image, [key]),
+        *plan_fetches(image, key, is_inspection=True),
+        *plan_log_starts(image, [key]),
+        plan_look(image, key, partition, LookTimes(0, 0, False)),
+    ]
+
+    assert len(orders) == 9
+    assert {(*each.registered.ids, each.registered.expired_epoch) for each in orders} == {("p", 5)}
+
+
+def test_a_log_start_that_is_told_leaves_them_out_too():
+    cluster = cluster_of(Merging)
+    image = replace(cluster.metadata.image, producers={"p": 0}, expired_epoch=5)
+    order, *_ = plan_log_starts(image, cluster.keys)
+
+    assert run_log_start(replace(order, log_start_offset=Offset(10)), cluster.replicas) is None
+    assert ids_of(cluster, order.address.broker_id) == {"back", "p"}

@@ -1,0 +1,93 @@
+"""What compaction keeps of a log: all small logs, by the compactor, the model, and what flaws say."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log.compactor import KeyMap, _kept
+from kafka_on_spark.log.flaws import KeyedRecord, compaction_flaws
+from tests.kept import kept_records
+
+
+def log_of(text: str) -> list[KeyedRecord]:
+    """Read "a b -a ." as values of a and b, a tombstone of a and a record without a key."""
+    return [
+        KeyedRecord(
+            Offset(offset), None if word == "." else word[-1:].encode(), word.startswith("-")
+        )
+        for offset, word in enumerate(text.split())
+    ]
+
+
+def kept_by_compactor(
+    records: list[KeyedRecord], *, compacted_below: int, tombstones_below: int
+) -> list[KeyedRecord]:
+    """Return what the compactor keeps of a log."""
+    offsets = np.array([each.offset for each in records], np.int64)
+    keys = pa.array([each.key for each in records], pa.binary())
+    values = pa.array([None if each.is_tombstone else b"v" for each in records], pa.binary())
+    last, below = KeyMap(), offsets < compacted_below
+    last.add(keys.filter(pa.array(below)), offsets[below])
+    stays = _kept(
+        pa.RecordBatch.from_arrays([keys, values], ["key", "value"]),
+        offsets,
+        last=last,
+        compacted_below=Offset(compacted_below),
+        tombstones_below=Offset(tombstones_below),
+    )
+    return [each for each, is_kept in zip(records, stays, strict=True) if is_kept]
+
+
+def all_small_logs():
+    for size in range(5):
+        for words in product(("a", "b", "-a", "."), repeat=size):
+            yield " ".join(words), size
+
+
+def all_decisions(size: int) -> Iterator[dict[str, int]]:
+    for compacted_below in range(size + 1):
+        for tombstones_below in range(compacted_below + 1):
+            yield {"compacted_below": compacted_below, "tombstones_below": tombstones_below}
+
+
+def test_of_every_small_log_the_compactor_keeps_what_the_model_says_and_nothing_is_a_flaw():
+    for text, size in all_small_logs():
+        records = log_of(text)
+        for decided in all_decisions(size):
+            left = kept_by_compactor(records, **decided)
+            assert left == kept_records(records, **decided), (text, decided)
+            assert not list(compaction_flaws(left, **decided)), (text, decided)
+
+
+def test_each_key_has_its_last_value_after_every_decision_and_no_other():
+    for text, size in all_small_logs():
+        true = {each.key: each for each in log_of(text) if each.key}
+        values = {key: each.offset for key, each in true.items() if not each.is_tombstone}
+        for decided in all_decisions(size):
+            last = {each.key: each for each in kept_records(log_of(text), **decided) if each.key}
+            found = {key: each.offset for key, each in last.items() if not each.is_tombstone}
+            assert found == values, (text, decided)
+
+
+# fmt: off
+FLAWS = [  # log         C  T
+    pytest.param("a b a",   3, 0, "the key of the record at 2 stands at 0 too, below 3", id="a-key-twice"),
+    pytest.param("a -b",    2, 2, "a tombstone is kept at 1, below 2",                   id="a-tombstone-below-t"),
+    pytest.param("a .",     2, 0, "the record at 1, below 2, has no key",                id="no-key"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, compacted_below, tombstones_below, flaw", FLAWS)
+def test_what_is_left_of_a_log_shows_that_it_was_not_compacted(
+    text, compacted_below, tombstones_below, flaw
+):
+    found = compaction_flaws(
+        log_of(text), compacted_below=compacted_below, tombstones_below=tombstones_below
+    )
+
+    assert [each.sentence for each in found] == [flaw]

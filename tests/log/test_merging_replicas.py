@@ -1,0 +1,310 @@
+"""Merging of one replica: what is committed, after which outcome again, and what is left alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import merge_plan, operations
+from kafka_on_spark.log.batch import is_segment_name, segment_name
+from kafka_on_spark.log.merging import ATTEMPTS_MAX
+from kafka_on_spark.log.replica_operations import append
+from kafka_on_spark.log.replica_upkeep import run_upkeep
+from tests.builders import NOW_MS, address, staged
+from tests.controller.rounds import EPOCH
+from tests.fakes import Fault
+from tests.log.merging import NEWEST, Merging, made_anew
+
+
+def test_neighbours_become_one_and_the_newest_stay():
+    cluster = Merging()
+    before = cluster.table(1).load()
+
+    done = cluster.merge()
+
+    after = cluster.table(1).load()
+    assert (done.count, done.what, done.is_left) == (1, "merges", False)
+    assert cluster.spans(1) == [(0, 32), *((each, each + 1) for each in range(32, 42))]
+    assert after.version == before.version + 1
+    assert after.chain_digest == before.chain_digest
+    assert after.batches[0].segment.epoch_in_name == EPOCH
+
+
+def test_each_replica_merges_by_itself_and_all_stay_one_log():
+    cluster = Merging()
+    cluster.merge(1)
+    cluster.merge(3)
+    cluster.append(0, "b", 3)
+
+    cluster.run(is_sweep=True)
+
+    assert [len(cluster.spans(each)) for each in (1, 2, 3)] == [14, 45, 14]
+    assert {cluster.table(each).load().chain_digest for each in (1, 2, 3)} == {
+        cluster.table(1).load().chain_digest
+    }
+    registered = cluster.metadata.image.partition(cluster.keys[0])
+    assert (registered.high_watermark, registered.isr) == (45, {1, 2, 3})
+
+
+def test_nothing_is_merged_above_the_high_watermark():
+    cluster = Merging(10)
+    cluster.append(0, "b", 50)
+
+    assert cluster.merge().count == 0
+
+    cluster.run()
+    assert cluster.merge().count == 1
+
+
+# fmt: off
+FENCES = [
+    pytest.param(EPOCH + 1, id="a later leadership"),
+    pytest.param(EPOCH - 1, id="not yet under the image's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fence", FENCES)
+def test_nothing_is_merged_under_another_fence_than_the_images(fence):
+    cluster = Merging()
+    order = cluster.order(1)
+    asked = replace(order, partition=replace(order.partition, leader_epoch=LeaderEpoch(fence)))
+
+    assert cluster.merge(order=asked).count == 0
+    assert len(cluster.spans(1)) == 42
+
+
+def test_a_log_that_is_another_under_the_same_fence_is_not_merged():
+    """Its leader's disk went back since: past an older high watermark only epochs would tell."""
+    cluster = Merging()
+    made_anew(cluster, 3, 20)
+    log, place = cluster.table(3), address(3, key=cluster.keys[0])
+    for number in range(22):
+        other = staged(f"other{number}", epoch=EPOCH)
+        cluster.segments.put(place, other.segments[0])
+        state = log.load()
+        log.commit(state, operations.append(state, other, leader_epoch=EPOCH, now_ms=NOW_MS))
+
+    assert log.load().log_end_offset == cluster.order(3).partition.high_watermark
+    assert cluster.merge(3).count == 0
+    assert cluster.merge(1).count == 1
+
+
+def test_a_merge_that_lost_a_race_is_committed_again_on_what_won():
+    cluster = Merging()
+    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT, Fault.CONFLICT])
+
+    assert cluster.merge().count == 1
+    assert len(cluster.spans(1)) == 11
+
+
+def test_a_merge_whose_table_went_over_to_another_leadership_is_dropped():
+    cluster = Merging()
+    order, log = cluster.order(1), cluster.table(1)
+    rewrite = cluster.segments.rewrite
+
+    def deposed(*arguments, **named):
+        state = log.load()
+        change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
+        log.commit(state, change)
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = deposed
+
+    done = cluster.merge(order=order)
+
+    assert (done.count, done.is_left) == (0, True)
+    assert len(cluster.spans(1)) == 42
+    # What was written is an orphan of the older epoch: the cleaner takes it.
+    [orphan] = cluster.files(1) - cluster.named(1)
+    assert orphan.startswith(f"{EPOCH}-")
+
+
+def test_a_merge_whose_inputs_another_took_is_dropped():
+    cluster = Merging()
+    rewrite = cluster.segments.rewrite
+
+    def twin(*arguments, **named):
+        cluster.segments.rewrite = rewrite
+        assert cluster.merge().count == 1
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = twin
+
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (0, False), "the other has done it"
+    assert len(cluster.spans(1)) == 11
+
+
+@pytest.mark.parametrize("fault, left", [(Fault.LOST_ANSWER, 11), (Fault.LOST_BEFORE, 42)])
+def test_after_an_unknown_outcome_the_next_visit_goes_on_from_what_the_table_says(fault, left):
+    cluster = Merging()
+    cluster.roots["memory://1"].faults.append(fault)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        cluster.merge()
+
+    assert len(cluster.spans(1)) == left
+    cluster.merge()
+    assert len(cluster.spans(1)) == 11
+
+
+@pytest.mark.parametrize("bytes_max", [None, 1])
+def test_a_damaged_file_ends_the_merge_of_its_neighbours_and_no_other(bytes_max):
+    cluster = Merging(64 + NEWEST)
+    name = cluster.damage(1, 5)
+
+    done = cluster.merge(bytes_max=bytes_max)
+
+    assert (done.count, done.is_evidence, done.suspect.file_name) == (1, True, name)
+    assert cluster.spans(1)[30:34] == [(30, 31), (31, 32), (32, 64), (64, 65)]
+
+
+@pytest.mark.parametrize("bytes_max", [None, 1])
+def test_files_that_are_too_large_to_be_merged_keep_no_others_from_it(bytes_max):
+    """Each visit would else write files for nothing, and never come to the others."""
+    cluster = Merging(96 + NEWEST)
+    parts = cluster.table(1).load().batches
+    cluster.folders.too_large = {parts[each].segments[0].file_name for each in (5, 40)}
+    before = cluster.files(1)
+
+    assert cluster.merge(is_dry_run=True).count == 2
+    done = cluster.merge(bytes_max=bytes_max, work_ms_max=0)
+
+    assert (done.count, done.is_left) == (1, True)
+    assert (64, 96) in cluster.spans(1)
+    assert len(list(filter(is_segment_name, cluster.files(1) - before))) == 1
+    assert (cluster.merge().is_left, (6, 38) in cluster.spans(1)) == (False, True)
+    last = cluster.files(1)
+    assert (cluster.merge(is_dry_run=True).count, cluster.merge().is_left) == (0, False)
+    assert cluster.files(1) == last
+
+
+def test_a_first_part_with_which_no_other_fits_is_written_alone_once_a_visit():
+    cluster = Merging(64 + NEWEST)
+    rewrite, taken = cluster.segments.rewrite, []
+
+    def one(source, target, parts, **named):
+        taken.append(parts[0].base_offset)
+        if parts[0].base_offset == 0:
+            parts = parts[:1]
+        return rewrite(source, target, parts, **{**named, "end_offset": parts[-1].end_offset})
+
+    cluster.segments.rewrite = one
+
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (1, False)
+    assert taken == [0, 32]
+
+
+def test_a_batch_of_many_files_becomes_one_file_also_alone(monkeypatch):
+    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 4)
+    cluster = Merging(1)
+    cluster.append(0, "b", 4 + NEWEST, counts="1 1 1")
+    cluster.run()
+
+    assert not cluster.merge().is_left
+
+    parts = cluster.table(1).load().batches
+    assert [(each.end_offset, len(each.segments)) for each in parts[:2]] == [(10, 1), (13, 3)]
+
+
+def test_a_merge_that_loses_each_race_is_left_and_no_other_is():
+    cluster = Merging(64 + NEWEST)
+    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT] * 2 * ATTEMPTS_MAX)
+
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (0, True)
+    assert len(cluster.spans(1)) == 74
+    done = cluster.merge()
+    assert (done.count, done.is_left) == (2, False)
+
+
+def test_an_input_that_another_has_merged_and_cleaned_is_no_damage():
+    cluster = Merging()
+    rewrite = cluster.segments.rewrite
+
+    def twin(*arguments, **named):
+        cluster.segments.rewrite = rewrite
+        old = cluster.named(1)
+        assert cluster.merge().count == 1
+        for name in old - cluster.named(1):
+            cluster.write(1, name, b"gone")
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = twin
+
+    done = cluster.merge()
+    assert (done.count, done.error) == (0, "")
+    assert len(cluster.spans(1)) == 11
+
+
+def test_the_folder_of_a_replica_with_a_damaged_file_is_cleaned():
+    cluster = Merging()
+    cluster.damage(1, 5)
+    left = segment_name(LeaderEpoch(EPOCH - 1), "left", "d")
+    cluster.write(1, left, b"by an append of an older leadership")
+
+    result = run_upkeep(cluster.order(1), cluster.ports())
+
+    assert [kind for kind, work in result.done if work.error] == ["merge"]
+    assert left not in cluster.files(1)
+    assert cluster.named(1) <= cluster.files(1)
+
+
+def test_a_dry_run_says_what_is_due_and_a_spent_allowance_leaves_it():
+    cluster = Merging(64 + NEWEST)
+
+    due = cluster.merge(is_dry_run=True)
+    assert (due.count, due.size_bytes, len(cluster.spans(1))) == (2, 6400, 74)
+
+    none = cluster.merge(bytes_max=0)
+    assert (none.count, none.is_left) == (0, True)
+
+    one = cluster.merge(bytes_max=1)
+    assert (one.count, one.is_left, len(cluster.spans(1))) == (1, True, 43)
+
+    rest = cluster.merge()
+    assert (rest.count, rest.is_left, len(cluster.spans(1))) == (1, False, 12)
+
+
+def test_what_is_merged_is_merged_again_a_tier_higher():
+    cluster = Merging(32 * 32 + NEWEST)
+
+    assert cluster.merge().count == 33
+    assert cluster.spans(1)[0] == (0, 1024)
+
+
+def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
+    """Its files' names are gone with the header: put again it would stand twice."""
+    cluster = Merging(31)
+    log, place = cluster.table(1), address(1, key=cluster.keys[0])
+    batch, puts = staged("late", epoch=EPOCH), []
+    cluster.segments.put(place, batch.segments[0])
+    cluster.roots["memory://1"].faults.append(Fault.LOST_ANSWER)
+
+    def again():
+        return append(
+            log,
+            batch,
+            log.load(),
+            leader_epoch=EPOCH,
+            now_ms=NOW_MS,
+            puts=puts,
+            read_borders=lambda merged: cluster.segments.borders(place, merged),
+        )
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+    cluster.append(0, "b", NEWEST)
+    cluster.run()
+    assert cluster.merge().count == 1
+
+    found = again()
+
+    assert (found.batch.base_offset, found.batch.end_offset) == (31, 32)
+    assert log.load().log_end_offset == 42

@@ -1,0 +1,202 @@
+"""Idempotence (KIP-98): the ladder of answers, then every small history."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    DuplicateSequenceError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    UnknownProducerIdError,
+)
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.producer_state import (
+    AppendedBefore,
+    check_writer,
+    find_append,
+    known_producer,
+    split_of,
+)
+from tests.builders import batch, entry, log, staged, stamp
+
+NEW = None
+# One producer's appends 3 and 5 (a later run), another's in between.
+TWO = {"a": stamp(3), "b": stamp(9, producer="q", epoch=4), "c": stamp(5, epoch=1)}
+# What is kept of its append 4, whose header went: it stands below the log, or may not stand.
+KEPT = {"p": entry(4, epoch=1, base=2)}
+ABOVE = {"p": entry(4, epoch=1, base=9)}
+UNKNOWN = {"p": entry(epoch=1, unknown_to=4)}
+LAST = AppendedBefore(None, KEPT["p"].last)
+
+
+# fmt: off
+CASES = [  # log     stamps producers  sent                                expected
+    # New: the producer was never seen, or its sequence is above the last; it may skip.
+    pytest.param("",      {},  {},      stamp(0),                            NEW,                     id="first-append"),
+    pytest.param("",      {},  {},      stamp(7),                            NEW,                     id="first-append-may-begin-anywhere"),
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=1),                   NEW,                     id="next"),
+    pytest.param("0:abc", TWO, {},      stamp(90, epoch=1),                  NEW,                     id="skipping-is-allowed"),
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=9),                   NEW,                     id="newer-run"),
+    pytest.param("0:abc", TWO, {},      stamp(1, producer="r"),              NEW,                     id="other-producer"),
+    # Found: a retry, by whatever run, gets its first offsets back.
+    pytest.param("0:abc", TWO, {},      stamp(5, epoch=1),                   2,                       id="retry"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=1),                   0,                       id="retry-of-an-older-one-by-the-newer-run"),
+    pytest.param("0:abc", TWO, {},      stamp(9, producer="q", epoch=5),     1,                       id="retry-by-the-next-run"),
+    # Found with other records: a bug of the caller's.
+    pytest.param("0:abc", TWO, {},      stamp(5, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload-of-an-older-one"),
+    # Not found and not above the last.
+    pytest.param("0:abc", TWO, {},      stamp(4, epoch=1),                   OutOfOrderSequenceError, id="between"),
+    pytest.param("0:abc", TWO, {},      stamp(0, epoch=1),                   OutOfOrderSequenceError, id="below-all"),
+    # Fenced by a newer run, also for what it appended itself.
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=0),                   ProducerFencedError,     id="zombie"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=0),                   ProducerFencedError,     id="zombie-retries-its-own"),
+    # Its header went: the last one is known with its offsets, of those before it nobody knows the records.
+    pytest.param("",      {},  KEPT,    stamp(4, epoch=1),                   LAST,                    id="kept"),
+    pytest.param("",      {},  KEPT,    stamp(4, epoch=1, digest=8),         DuplicateSequenceError,  id="kept-with-another-payload"),
+    pytest.param("",      {},  KEPT,    stamp(2, epoch=1),                   UnknownProducerIdError,  id="below-the-kept"),
+    pytest.param("",      {},  KEPT,    stamp(5, epoch=1),                   NEW,                     id="above-the-kept"),
+    pytest.param("",      {},  KEPT,    stamp(5, epoch=0),                   ProducerFencedError,     id="the-kept-epoch-fences"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(5, epoch=1),                   3,                       id="header-before-entry"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(3, epoch=1),                   UnknownProducerIdError,  id="entry-after-header"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(6, epoch=1),                   NEW,                     id="above-header-and-entry"),
+    # What is kept of an offset that the log has not reached, or was cut at, is no duplicate.
+    pytest.param("",      {},  ABOVE,   stamp(4, epoch=1),                   UnknownProducerIdError,  id="kept-of-above-the-end"),
+    pytest.param("",      {},  ABOVE,   stamp(3, epoch=1),                   UnknownProducerIdError,  id="below-what-is-kept-of-above-the-end"),
+    pytest.param("",      {},  ABOVE,   stamp(5, epoch=1),                   NEW,                     id="above-what-is-kept-of-above-the-end"),
+    pytest.param("",      {},  UNKNOWN, stamp(4, epoch=1),                   UnknownProducerIdError,  id="unknown"),
+    pytest.param("0:c",   TWO, UNKNOWN, stamp(3, epoch=1),                   UnknownProducerIdError,  id="unknown-and-no-header"),
+    pytest.param("0:c",   TWO, UNKNOWN, stamp(5, epoch=1),                   3,                       id="header-above-the-unknown"),
+    pytest.param("0:a",   TWO, UNKNOWN, stamp(3, epoch=1),                   3,                       id="header-among-the-unknown"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, stamps, producers, sent, expected", CASES)
+def test_append_of_a_producer(text, stamps, producers, sent, expected):
+    state = log(text, stamps=stamps, producers=producers, base=3 if producers else 0)
+    append = staged("z", producer=sent)
+
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            find_append(state, append)
+        return
+    if isinstance(expected, int):
+        expected = AppendedBefore(state.batches[state.batch_index_at(expected)])
+
+    assert find_append(state, append) == expected
+
+
+@pytest.mark.parametrize("sent", ["2 1", "1 1 1"])
+def test_part_of_an_append_in_the_log_is_corruption(sent):
+    whole = staged("a", sent)
+    part = replace(batch("a", 0, sent), segments=whole.segments[:1], record_count=1)
+    state = replace(log(), batches=(part,), log_end_offset=1)
+
+    with pytest.raises(CorruptLogError):
+        find_append(state, whole)
+
+
+def answer(state, sent):
+    try:
+        found = find_append(state, staged("z", producer=sent))
+    except (DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError) as error:
+        return type(error)
+    return found and found.batch and found.batch.base_offset
+
+
+def test_every_small_history_of_a_producer_is_idempotent():
+    """Up to three appends with any rising sequences and runs, each possible append after them."""
+    checked = 0
+    for steps in product(product((1, 2), (0, 1)), repeat=3):
+        stamps, sequence, epoch = {}, -1, 0
+        for letter, (by, run) in zip("abc", steps, strict=True):
+            sequence, epoch = sequence + by, epoch + run
+            stamps[letter] = stamp(sequence, epoch=epoch)
+        state = log("0:abc", stamps=stamps)
+        places = {each.sequence: place for place, each in enumerate(stamps.values())}
+        for sent, run, digest in product(range(8), range(5), (7, 8)):
+            checked += 1
+            found = answer(state, stamp(sent, epoch=run, digest=digest))
+            if run < epoch:
+                assert found is ProducerFencedError
+            elif sent in places:
+                assert found == (places[sent] if digest == 7 else DuplicateSequenceError)
+            else:
+                assert found is (OutOfOrderSequenceError if sent < sequence else None)
+    assert checked == 5120
+
+
+def test_append_that_goes_on_under_a_later_leadership_is_found_where_an_earlier_one_put_it():
+    """Without a producer the files' ids are all there is, and their names say the new epoch."""
+    state = log("0:a 1:b")
+
+    assert find_append(state, staged("a").renamed(2)) == AppendedBefore(state.batches[0])
+    assert find_append(state, staged("z").renamed(2)) is None
+
+
+# fmt: off
+SPLITS = [  # sequence  partitions
+    pytest.param(2,     3,    id="the first append"),
+    pytest.param(7,     5,    id="the last one"),
+    pytest.param(4,     None, id="one between that is not in this log"),
+    pytest.param(1,     None, id="one before"),
+    pytest.param(9,     None, id="one after"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("sequence, partitions", SPLITS)
+def test_by_how_many_partitions_an_append_was_split(sequence, partitions):
+    state = log("0:ab", stamps={"a": stamp(2), "b": stamp(7)})
+    counts = dict(zip(state.batches, (3, 5), strict=True))
+    split = tuple(replace(each, partition_count=count) for each, count in counts.items())
+
+    assert split_of(replace(state, batches=split), "p", sequence) == partitions
+    assert split_of(replace(state, batches=split), "another", sequence) is None
+
+
+@pytest.mark.parametrize("sequence, partitions", [(4, 6), (3, None), (5, None)])
+def test_of_appends_without_a_header_only_the_last_ones_split_is_known(sequence, partitions):
+    """The topic may have grown between an older one and the last."""
+    assert (
+        split_of(log("", base=3, producers={"p": entry(4, partitions=6)}), "p", sequence)
+        == partitions
+    )
+
+
+# fmt: off
+WRITERS = [  # known   asks  fenced
+    pytest.param(None,   0,    False, id="the first writer"),
+    pytest.param(3,      2,    True,  id="an older writer"),
+    pytest.param(3,      3,    False, id="the writer itself"),
+    pytest.param(3,      4,    False, id="a newer writer"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("known, asks, is_fenced", WRITERS)
+def test_an_older_writer_is_fenced_and_no_other(known, asks, is_fenced):
+    writer = WriterFence(transactional_id="t", epoch=asks)
+    producers = {} if known is None else {writer.key: entry(epoch=known)}
+    state = log("0:a", producers=producers)
+
+    if is_fenced:
+        with pytest.raises(ProducerFencedError, match="taken over by a newer writer"):
+            check_writer(state, writer)
+    else:
+        check_writer(state, writer)
+    check_writer(state, WriterFence(transactional_id="another", epoch=0))
+    check_writer(state, None)
+
+
+def test_what_a_log_knows_of_a_producer_is_the_highest_of_headers_and_entries():
+    state = log("0:ab", stamps={"a": stamp(2, epoch=1), "b": stamp(7, epoch=1)})
+
+    assert known_producer(state, "p") == (7, 1)
+    assert known_producer(state, "q") == (-1, -1)
+    for kept, expected in ((entry(9), (9, 1)), (entry(epoch=4), (7, 4))):
+        assert known_producer(replace(state, producers={"p": kept}), "p") == expected

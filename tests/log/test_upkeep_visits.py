@@ -1,0 +1,152 @@
+"""One visit of upkeep: its kinds of work in order, each with its part, whatever fails before it."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.log.replica_upkeep import (
+    ATTEMPTS_MAX,
+    WORKS,
+    apply_log_start,
+    run_upkeep,
+)
+from kafka_on_spark.log.upkeep_work import KIND_PART, VISIT_TIMES_MAX, WorkDone
+from tests.controller.worked_rounds import begun
+from tests.fakes import Fault
+
+
+def test_each_kind_of_work_has_its_part_of_a_visit_and_none_is_without():
+    assert KIND_PART * len(WORKS) == pytest.approx(1)
+    assert pytest.approx(1 + (len(WORKS) - 1) * KIND_PART) == VISIT_TIMES_MAX
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
+    worked = begun()
+    worked.append(0, "a", count=3)
+    worked.share()
+    order = worked.done[0]
+    order = replace(
+        order,
+        is_dry_run=is_dry_run,
+        partition=replace(
+            order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2
+        ),
+    )
+    ports = worked.ports()
+
+    result = run_upkeep(order, ports)
+
+    [(kind, work)] = result.done[:1]
+    assert (kind, work.count) == ("log start", 2)
+    state = worked.replicas.open(order.address).load()
+    assert state.log_start_offset == (0 if is_dry_run else 2)
+
+
+# fmt: off
+RACES = [
+    pytest.param(1,            2, False, id="lost-once"),
+    pytest.param(ATTEMPTS_MAX, 0, True,  id="lost-each-time"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("conflicts, dropped, is_left", RACES)
+def test_a_log_start_that_lost_a_race_is_tried_again_or_left(conflicts, dropped, is_left):
+    worked = begun()
+    worked.append(0, "a", count=3)
+    worked.share()
+    state = {"high_watermark": 3, "high_watermark_epoch": 5, "log_start_offset": 2}
+    order = replace(worked.done[0], partition=replace(worked.done[0].partition, **state))
+    worked.roots["memory://1"].faults.extend([Fault.CONFLICT] * conflicts)
+
+    done = apply_log_start(order, worked.ports(), None)
+
+    assert (done.count, done.is_left) == (dropped, is_left)
+    assert worked.replicas.open(order.address).load().log_start_offset == dropped
+
+
+def test_a_replica_whose_root_does_not_answer_is_a_row():
+    worked = begun()
+    worked.share()
+    worked.roots["memory://1"].is_offline = True
+    ports = worked.ports()
+
+    result = run_upkeep(worked.done[0], ports)
+
+    assert len(result.done) == 1
+    assert result.done[0][1].error
+
+
+KINDS = ["log start", "merge", "compact", "clean", "log"]
+
+# fmt: off
+AFTER = [
+    pytest.param("log start", ["log start", "clean", "log"]),
+    pytest.param("merge",     ["log start", "merge", "clean", "log"]),
+    pytest.param("compact",   KINDS),
+    pytest.param("clean",     ["log start", "merge", "compact", "clean"]),
+    pytest.param("log",       KINDS),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("failing, done", AFTER)
+def test_after_a_failure_goes_on_what_rests_on_the_table_alone(failing, done):
+    """So a full disk gets room, and a file that stays damaged stops no cleaning."""
+    worked = begun()
+    worked.share()
+
+    def work_of(name):
+        def work(order, ports, allowance):
+            if name == failing:
+                raise KafkaStorageError("no space left")
+            return WorkDone(count=1)
+
+        return work
+
+    assert [name for name, _ in WORKS] == KINDS
+    result = run_upkeep(worked.done[0], worked.ports(), [(name, work_of(name)) for name in KINDS])
+
+    assert [name for name, _ in result.done] == done
+    assert [name for name, work in result.done if work.error] == [failing]
+
+
+def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take():
+    """What is merged anew at each visit would else keep a folder from being cleaned for ever."""
+    worked = begun()
+    worked.share()
+    order = replace(worked.done[0], work_ms_max=100.0, bytes_max=1000)
+    seen = []
+
+    def work_of(name):
+        def work(order, ports, allowance):
+            seen.append((name, allowance.is_time_over, allowance.bytes_left))
+            worked.clock.advance(500)
+            allowance.charge(1100)
+            return WorkDone(count=1, is_left=allowance.is_spent)
+
+        return work
+
+    result = run_upkeep(order, worked.ports(), [(name, work_of(name)) for name in KINDS])
+
+    assert seen == [("log start", False, 1000), *((name, False, 200) for name in KINDS[1:])]
+    assert [name for name, _ in result.done] == KINDS
+    assert result.is_left
+    assert result.moved_bytes == 5500
+
+
+def test_a_throttle_that_lets_nothing_through_gives_no_kind_of_work_anything():
+    worked = begun()
+    worked.share()
+    order = replace(worked.done[0], bytes_max=0)
+    left = []
+
+    def work(order, ports, allowance):
+        left.append(allowance.bytes_left)
+        return WorkDone()
+
+    run_upkeep(order, worked.ports(), [(name, work) for name in KINDS])
+
+    assert left == [0] * len(KINDS)

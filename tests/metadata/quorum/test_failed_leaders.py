@@ -1,0 +1,156 @@
+"""A leader whose root fails: when it is replaced, and what becomes of its decisions."""
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CommitOutcomeUnknownError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
+from tests.metadata.quorum.candidates import epochs
+from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog, VoterFault
+
+
+def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, process):
+    quorum.roots[0].is_offline = True
+
+    process.decide("a")
+
+    assert sum(quorum.clock.slept_ms) >= 2000
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[1].table.leads
+    assert epochs(quorum) == [1, 2, 2]
+
+
+def test_a_leader_whose_root_fails_for_less_stays(quorum, process):
+    quorum.roots[0].is_offline = True
+
+    def come_back():
+        if quorum.clock.monotonic_ms() > 1900:
+            quorum.roots[0].is_offline = False
+
+    quorum.clock.on_sleep = come_back
+
+    process.decide("a")
+
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_failures_long_apart_do_not_add_up(quorum, process):
+    for _ in range(5):
+        quorum.roots[0].is_offline = quorum.roots[1].is_offline = True
+        with pytest.raises(QuorumUnavailableError):
+            process.names()
+        quorum.roots[0].is_offline = quorum.roots[1].is_offline = False
+        quorum.clock.advance(10_000)
+    quorum.roots[0].is_offline = True
+    quorum.clock.on_sleep = lambda: setattr(quorum.roots[0], "is_offline", False)
+
+    assert process.names() == ["first"]
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def deny(*roots, times=100):
+    for each in roots:
+        each.faults.extend([VoterFault.DENIED] * times)
+
+
+def test_a_process_is_told_by_whom_it_is_denied_once_another_commits_there(quorum, process):
+    other = quorum.process("q")
+    other.names()
+    quorum.roots[0].denied.add("p")
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+    quorum.clock.slept_ms.clear()
+
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.check_writable()
+
+    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_the_only_voter_that_denies_is_told_at_once():
+    quorum = MemoryQuorum(1)
+    process = quorum.process()
+    process.names()
+    quorum.roots[0].denied.add("p")
+    quorum.clock.slept_ms.clear()
+
+    with pytest.raises(RootAccessDeniedError):
+        process.check_writable()
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert quorum.clock.slept_ms == []
+
+
+def test_a_process_that_may_not_read_the_leader_is_told_once_others_commit_there(
+    quorum, process, monkeypatch
+):
+    other = quorum.process("q")
+    other.names()
+    check = MemoryVoterLog._check_answers
+
+    def refuse(log):
+        if log._process == "p" and log._key.node_id == 0:
+            raise RootAccessDeniedError("root 0 can't be read")
+        check(log)
+
+    monkeypatch.setattr(MemoryVoterLog, "_check_answers", refuse)
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.names()
+
+    quorum.clock.on_sleep = lambda: None
+    assert process.names() == ["first", "b"]  # nobody commits there any more
+    assert quorum.roots[1].table.leads
+
+
+def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):
+    deny(*quorum.roots)
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_process_is_told_that_it_is_refused_once_others_commit_where_it_can_not(quorum, process):
+    other = quorum.process("q")
+    other.names()
+    deny(quorum.roots[0], times=2)
+    quorum.clock.slept_ms.clear()
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
+    assert process.names() == ["first", "b"]
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_decision_that_was_put_before_its_process_was_refused_is_unknown(quorum, process):
+    quorum.roots[0].faults.append(VoterFault.LATE)
+    deny(*quorum.roots)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="may be in the metadata log"):
+        process.decide("a")

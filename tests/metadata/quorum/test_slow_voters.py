@@ -1,0 +1,161 @@
+"""Voters that take their time: how long they are waited for, and when they are no quorum."""
+
+from collections import deque
+from itertools import count, pairwise
+
+import pytest
+
+from kafka_on_spark.base.errors import QuorumUnavailableError
+from kafka_on_spark.metadata.quorum import leadership, voter_tables
+from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX
+from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
+
+
+class LateAnswers:
+    """Voters whose answers come after the call that asked has gone on, the first `late` times; each
+    answer takes `answer_ms`."""
+
+    def __init__(self, clock, late, answer_ms=0):
+        self.clock, self.late, self.answer_ms = clock, late, answer_ms
+
+    def run(self, calls, timeout_ms):
+        answers = [call() for call in calls]
+        if self.late or timeout_ms < self.answer_ms:
+            self.late = max(self.late - 1, 0)
+            self.clock.sleep_ms(timeout_ms)
+            return
+        self.clock.sleep_ms(self.answer_ms)
+        yield from answers
+
+
+def test_voters_that_are_slow_are_waited_for_as_a_leader_is(quorum):
+    """A process that opens a large log reads each voter for longer than it waits for an answer."""
+    process = quorum.process("new")
+    process.tables._side_by_side = LateAnswers(quorum.clock, late=3)
+
+    assert process.names() == []
+
+
+def test_voters_that_stay_slow_are_no_quorum(quorum):
+    process = quorum.process("new")
+    process.tables._side_by_side = LateAnswers(quorum.clock, late=1000)
+
+    with pytest.raises(QuorumUnavailableError, match="all answer"):
+        process.names()
+
+
+def test_where_most_voters_fail_a_slow_one_is_not_waited_for(quorum):
+    process = quorum.process("new")
+    process.tables._side_by_side = LateAnswers(quorum.clock, late=1000)
+    for root in quorum.roots[:2]:
+        root.is_offline = True
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(QuorumUnavailableError, match="does not answer"):
+        process.names()
+
+    assert quorum.clock.monotonic_ms() - began_ms < SETTINGS.call_timeout_ms
+
+
+def slow_in_elections(quorum, process, late):
+    """Have voters answer too late when they are asked who is to stand, the first `late` times."""
+    answers, asked = LateAnswers(quorum.clock, late=0), count()
+    ask = process.elections.ask
+
+    def ask_late(waiting, unwritable):
+        answers.late = int(next(asked) < late)
+        return ask(waiting, unwritable)
+
+    process.elections.ask = ask_late
+    process.tables._side_by_side = answers
+
+
+def test_voters_that_answer_elections_too_late_are_asked_until_the_time_is_up(quorum, process):
+    slow_in_elections(quorum, process, late=1000)
+    quorum.roots[0].is_offline = True
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(QuorumUnavailableError, match="0 of 3 voters"):
+        process.names()
+
+    assert quorum.clock.monotonic_ms() - began_ms >= SETTINGS.call_timeout_ms
+
+
+def test_a_large_decision_has_the_time_that_its_voters_need_to_copy_it(
+    quorum, process, monkeypatch
+):
+    monkeypatch.setattr(leadership, "COPIED_A_MS", 1)
+    slow = LateAnswers(quorum.clock, late=0, answer_ms=9000)
+    names = [f"setting {number}" for number in range(8000)]
+    end = quorum.roots[0].table.log.end_offset
+    process.tables._side_by_side = slow
+
+    process.append(settings_of(*names), STAMP, expected_offset=end)
+
+    assert [root.table.log.end_offset for root in quorum.roots] == [end + len(names)] * 3
+
+
+MINUTE_MS = 60_000
+
+
+class SlowVoter(OneByOne):
+    """A voter that does what it is asked, and answers, an hour later; others do at once. `under_way`:
+    when each of its calls returns; `most`: how many there were at a time."""
+
+    def __init__(self, quorum, root):
+        super().__init__()
+        self.clock, self.key, self.answer_ms = quorum.clock, root.key, 60 * MINUTE_MS
+        self.under_way, self.most = deque(), 0
+
+    def run(self, calls, timeout_ms):
+        self.return_calls(self.clock.monotonic_ms())
+        slow = [each for each in calls if self.answer_ms and each.key == self.key]
+        end_ms = self.clock.monotonic_ms() + self.answer_ms
+        self.under_way += [(end_ms, each) for each in slow]
+        self.most = max(self.most, len(self.under_way))
+        yield from super().run([each for each in calls if each not in slow], timeout_ms)
+        if slow:  # nobody else answered what was asked: it is waited for
+            self.clock.advance(timeout_ms)
+
+    def return_calls(self, until_ms):
+        while self.under_way and self.under_way[0][0] <= until_ms:
+            _, call = self.under_way.popleft()
+            call()
+
+    def be_quick(self):
+        self.answer_ms = 0
+        self.return_calls(float("inf"))
+
+
+def test_a_follower_that_is_slow_for_hours_stops_nobody_and_then_takes_what_it_lacks_in_bounded_commits(
+    quorum, monkeypatch
+):
+    monkeypatch.setattr(voter_tables, "FETCH_RECORDS_MAX", 25)
+    leader, _, follower = quorum.roots
+    process, names = quorum.process(), [f"decision {number}" for number in range(400)]
+    end, waited_ms = process.decide("first").end_offset, 0
+    slow = process.tables._side_by_side = SlowVoter(quorum, follower)
+
+    for name in names:
+        began_ms = quorum.clock.monotonic_ms()
+        end = process.decide(name, at=end).end_offset
+        waited_ms += quorum.clock.monotonic_ms() - began_ms
+        quorum.clock.advance(MINUTE_MS // 2)
+
+    assert (waited_ms, leader.table.leads, leader.table.quorum_epoch) == (0, True, 1)
+    assert slow.most <= LEFT_CALLS_MAX
+    new = quorum.process("new")
+    new.tables._side_by_side = SlowVoter(quorum, follower)
+    assert new.names() == ["first", *names]
+
+    lacking, calls = end - follower.table.log.end_offset, len(slow.under_way) + 1
+    commits, looks = follower.commits, follower.looks + follower.loads
+    slow.be_quick()
+    process.decide("last", at=end)
+
+    assert follower.table.log == leader.table.log
+    assert lacking > 2 * 25
+    assert follower.commits - commits <= lacking // 25 + calls
+    assert follower.looks + follower.loads - looks <= calls
+    ends = [each.log.end_offset for each in follower.versions]
+    assert max(after - before for before, after in pairwise(ends)) <= 25

@@ -1,0 +1,215 @@
+"""Commits on voters' tables: elections, following, appending."""
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    IllegalStateError,
+    InconsistentClusterError,
+    NotLeaderOrFollowerError,
+)
+from kafka_on_spark.metadata.quorum.appending import append
+from kafka_on_spark.metadata.quorum.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.epochs import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.metadata.quorum.following import adopt, fetch, follows, is_ahead
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from tests.metadata.quorum.voters import key, log, table
+
+
+def standing(node, *epochs, epoch):
+    found = table(node, *epochs)
+    return found.apply(stand(found, epoch))
+
+
+def test_a_candidate_votes_for_itself_and_leads_nothing():
+    candidate = standing(0, 1, epoch=2)
+
+    assert candidate.is_candidate
+    assert not candidate.leads
+    assert candidate.vote == key(0)
+
+
+def test_nobody_stands_in_an_epoch_that_it_has_seen():
+    with pytest.raises(IllegalStateError, match="has seen epoch 2"):
+        stand(table(0, 1, epoch=2), 2)
+
+
+# fmt: off
+VOTES = [       # voter's table                       candidate's log and epoch    granted  by a commit
+    pytest.param(table(1, 1),                         standing(0, 1, epoch=2),     True,    True,   id="as good a log"),
+    pytest.param(table(1, 1),                         standing(0, 1, 1, epoch=2),  True,    True,   id="a longer log"),
+    pytest.param(table(1, 1, 1),                      standing(0, 1, epoch=2),     False,   False,  id="a shorter log"),
+    pytest.param(table(1, 1, 1),                      standing(0, 2, epoch=3),     True,    True,   id="a later epoch"),
+    pytest.param(table(1, 1, epoch=2),                standing(0, 1, epoch=2),     False,   False,  id="an epoch that it has seen"),
+    pytest.param(table(1, 1, epoch=2, vote=0),        standing(0, 1, epoch=2),     True,    False,  id="voted for it"),
+    pytest.param(table(1, 1, epoch=2, vote=2),        standing(0, 1, epoch=2),     False,   False,  id="voted for another"),
+    pytest.param(table(1, 1, epoch=3),                standing(0, 1, epoch=2),     False,   False,  id="a later epoch seen"),
+    pytest.param(table(1, 1),                         table(0, 1, epoch=2),        False,   False,  id="no candidate"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("voter, candidate, granted, commits", VOTES)
+def test_votes(voter, candidate, granted, commits):
+    decision = decide_vote(voter, candidate)
+
+    assert decision.is_granted == granted
+    assert (decision.change is not None) == commits
+    if commits:
+        after = voter.apply(decision.change)
+        assert after.vote == candidate.key
+        assert after.log == voter.log
+
+
+def test_a_leadership_begins_with_its_mark_and_its_no_op_in_one_commit():
+    candidate = standing(0, 1, epoch=2)
+
+    led = candidate.apply(begin_leadership(candidate, {key(1)}, "w"))
+
+    assert led.leads
+    assert led.log.batches[-1] == RaftBatch(2, 3, 2, "w", BatchKind.NO_OP)
+    with pytest.raises(IllegalStateError, match="no majority"):
+        begin_leadership(candidate, set(), "w")
+    with pytest.raises(IllegalStateError, match="stands no more"):
+        begin_leadership(led, {key(1)}, "w")
+
+
+def test_a_vote_of_an_emptied_root_counts_for_nothing():
+    candidate = standing(0, 1, epoch=2)
+    emptied = key(1)._replace(directory_id="another")
+
+    with pytest.raises(IllegalStateError):
+        begin_leadership(candidate, {emptied}, "w")
+
+
+LEADER = table(0, 1, 3, 3, leader=0)
+
+
+@pytest.mark.parametrize(
+    "voter, end",
+    [
+        pytest.param(table(1, 1), 2, id="a beginning"),
+        pytest.param(table(1, 1, 1), 2, id="a tail of an older epoch"),
+        pytest.param(table(1, 1, 2), 2, id="a tail of an epoch that the leader lacks"),
+        pytest.param(table(1, 1, 2, epoch=3, vote=0), 2, id="voted in the epoch already"),
+        pytest.param(table(1), 1, id="the bootstrap alone"),
+    ],
+)
+def test_adopting_cuts_what_the_leader_does_not_share(voter, end):
+    after = voter.apply(adopt(voter, LEADER))
+
+    assert follows(after, LEADER)
+    assert after.log.end_offset == end
+    assert after.vote == voter.vote
+    assert adopt(after, LEADER) is None
+    assert after.apply(fetch(after, LEADER)).log == LEADER.log
+
+
+def test_a_leader_whose_epoch_is_over_is_not_adopted():
+    with pytest.raises(FencedLeaderEpochError):
+        adopt(table(1, 1, epoch=4), LEADER)
+    with pytest.raises(FencedLeaderEpochError):
+        fetch(table(1, 1, epoch=4), LEADER)
+
+
+def test_two_leaders_of_an_epoch_stop_everything():
+    with pytest.raises(InconsistentClusterError, match="two leaders"):
+        adopt(table(1, 1, epoch=3, leader=2), LEADER)
+
+
+def test_a_cut_below_what_a_decision_proves_committed_is_refused():
+    # Its decision at 3 says that all before 3 is committed; the leader has another batch at 2.
+    voter = table(1, 1, 2, 2)
+
+    with pytest.raises(InconsistentClusterError, match="proves committed"):
+        adopt(voter, LEADER)
+
+
+FORCED = EPOCHS_OF_A_GENERATION + 2
+
+
+def test_a_root_that_was_given_up_with_decisions_that_are_gone_is_said_to_be():
+    leader = table(2, 1, FORCED, leader=2)
+    given_up = table(1, 1, 2, 2)
+
+    with pytest.raises(InconsistentClusterError, match=r"was given up .*: empty it, then add it"):
+        adopt(given_up, leader)
+    assert adopt(table(1, 1), leader)  # it knew nothing that is gone
+
+
+def test_a_batch_of_the_same_epoch_and_another_write_is_not_shared():
+    """A table that was set back may part from the others inside an epoch."""
+    other = RaftLog((*log(1).batches, RaftBatch(2, 3, 1, "another")))
+    voter = VoterTable(key(1), 1, (), (), other)
+    leader = table(0, 1, 1, 3, leader=0)
+
+    assert adopt(voter, leader).cut_to == 2
+
+
+def test_nothing_is_fetched_without_the_leaders_mark():
+    with pytest.raises(NotLeaderOrFollowerError, match="has not adopted"):
+        fetch(table(1, 1, epoch=3, vote=0), LEADER)
+
+
+def test_a_follower_with_more_than_its_leader_was_seen_after_it():
+    ahead = table(1, 1, 3, 3, leader=0)
+
+    assert is_ahead(ahead, table(0, 1, 3, leader=0))
+    assert fetch(ahead, table(0, 1, 3, leader=0)) is None
+    assert not is_ahead(ahead, LEADER)
+
+
+def test_a_follower_with_another_log_under_the_leaders_mark_stops_everything():
+    other = RaftLog((*log(1).batches, RaftBatch(2, 3, 3, "another")))
+    voter = VoterTable(key(1), 3, (), ((key(0), 3),), other)
+
+    with pytest.raises(InconsistentClusterError, match="no beginning"):
+        fetch(voter, LEADER)
+
+
+def test_whole_batches_are_fetched_in_order():
+    voter = table(1, 1)
+    voter = voter.apply(adopt(voter, LEADER))
+
+    one = fetch(voter, LEADER, records_max=1)
+
+    assert one.appended == LEADER.log.batches[2:3]
+    assert fetch(voter, LEADER, records_max=5).appended == LEADER.log.batches[2:]
+    assert fetch(voter.apply(fetch(voter, LEADER)), LEADER) is None
+
+
+def decision(base, **named):
+    return {"base_offset": base, "record_count": 2, "write_id": "w", **named}
+
+
+def test_a_decision_stands_at_the_leaders_end():
+    change = append(LEADER, 3, 4, **decision(4))
+
+    assert LEADER.apply(change).log.batches[-1] == RaftBatch(4, 6, 3, "w")
+
+
+def test_the_tail_comes_first():
+    with pytest.raises(CommitConflictError):
+        append(LEADER, 3, 3, **decision(4))
+
+
+def test_a_log_that_has_gone_on_is_decided_on_anew():
+    with pytest.raises(CommitConflictError):
+        append(LEADER, 3, 4, **decision(3))
+
+
+@pytest.mark.parametrize("leader", [table(0, 1, 3, 3, leader=1), table(0, 3, epoch=4, vote=1)])
+def test_nothing_is_appended_without_leading(leader):
+    with pytest.raises(NotLeaderOrFollowerError):
+        append(leader, 3, 4, **decision(4))
+
+
+def test_counters_are_only_raised():
+    with pytest.raises(AssertionError):
+        table(0, 1, epoch=3).apply(TableChange(quorum_epoch=2))
+    with pytest.raises(AssertionError):
+        table(0, 1, epoch=3, vote=1).apply(TableChange(vote=key(2)))
+    with pytest.raises(AssertionError):
+        table(0, 1, epoch=3, leader=1).apply(TableChange(leader=key(2)))

@@ -1,0 +1,227 @@
+"""A voter that hangs is left behind, whatever it hangs in: the others go on, and nothing piles up.
+
+Calls run in real threads. A root hangs until the test ends; what hangs then goes on. Where it counts
+how long calls are waited for, they hang by the test's clock.
+"""
+
+import threading
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    KafkaStorageError,
+)
+from kafka_on_spark.metadata.quorum.leadership import likely_voters
+from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
+from tests.metadata.quorum.hanging_voters import (
+    LONG_S,
+    SHORT_MS,
+    Hanging,
+    NeverReturning,
+    process_of,
+    wait_until,
+)
+from tests.voter_fakes import SETTINGS, MemoryQuorum
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    made = Hanging(monkeypatch)
+    yield made
+    made.over.set()
+
+
+@pytest.fixture
+def process(quorum, hanging):
+    return process_of(quorum, hanging)
+
+
+def decide(process, name):
+    """Decide, and again where another decision or an election was first."""
+    try:
+        process.decide(name)
+    except CommitConflictError:
+        process.decide(name)
+
+
+def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_behind(
+    quorum, hanging
+):
+    process = process_of(quorum, hanging, answer_timeout_ms=LONG_S * 1000)  # nobody waits for it
+    hanging.commits(quorum.roots[2])
+    names = [f"decision {number}" for number in range(40)]
+
+    for name in names:
+        process.decide(name)
+
+    assert process.names() == ["first", *names]
+    assert hanging.begun <= LEFT_CALLS_MAX
+
+
+@pytest.mark.parametrize("only_commits", [True, False])
+def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only_commits):
+    """Its commits hang, or every call. Half of the time is waited by then; and it is not asked once
+    more for what hangs: that would take as long again."""
+    process = quorum.process()
+    process.decide("first")
+    end = quorum.roots[0].table.log.end_offset
+    process.calls = NeverReturning(quorum, quorum.roots[0], only_commits=only_commits)
+    process.tables._side_by_side = process.calls
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(CommitConflictError):  # a new leader's no-op stands there
+        process.decide("a", at=end)
+
+    assert quorum.roots[1].table.leads
+    assert process.calls.asked.count("append") == 1
+    assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
+
+
+def deciding_on_a_leader_that_hangs(quorum, meanwhile):
+    """Return a process that decided on a leader whose commits hang, and lost."""
+    process = quorum.process()
+    process.decide("first")
+    end = quorum.roots[0].table.log.end_offset
+    process.calls = NeverReturning(quorum, quorum.roots[0], only_commits=True, meanwhile=meanwhile)
+    process.tables._side_by_side = process.calls
+    with pytest.raises(CommitConflictError):
+        process.decide("a", at=end)
+    return process
+
+
+def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
+    process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
+
+    assert process._leadership._committing.waiting is None
+    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 2, 2]
+
+
+def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(quorum):
+    process = quorum.process()
+    process.decide("first")
+    first = likely_voters(process.tables.voters, process.tables.newest_of_all(), ())[1]
+    root = next(each for each in quorum.roots if each.key == first)
+    process.tables._side_by_side = NeverReturning(quorum, root, only_commits=False)
+    process.names()
+    began_ms = quorum.clock.monotonic_ms()
+
+    assert process.names() == ["first"]
+
+    assert quorum.clock.monotonic_ms() == began_ms
+
+
+def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
+    hanging.commits(quorum.roots[0])
+    end = process.read(from_offset=0)[-1].end_offset
+    with pytest.raises(CommitConflictError):
+        process.decide("a", at=end)
+    process.decide("b")
+    quorum.roots[0].before_commit = lambda change: None
+
+    hanging.over.set()
+    wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
+    key = quorum.roots[0].key
+    wait_until(lambda: not process.tables._under_way[key])  # then it is asked again
+    process.decide("c")
+
+    assert process.names() == quorum.process("q").names() == ["first", *"bc"]
+    wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
+
+
+def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
+    """It is put again meanwhile, by another thread on the same table."""
+    process = process_of(quorum, hanging, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
+    root, end = quorum.roots[0], quorum.roots[0].table.log.end_offset
+
+    def hang_first(change):
+        if hanging.begun == 0:
+            hanging.wait()
+        else:
+            hanging.over.set()
+            wait_until(lambda: root.table.log.end_offset > end)
+
+    root.before_commit = hang_first
+
+    process.decide("a")
+
+    assert process.names() == ["first", "a"]
+    assert root.table.leads
+
+
+def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging):
+    hanging.all_calls(quorum.roots[0])
+
+    decide(process, "a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[1].table.leads
+
+
+def test_a_candidate_that_hangs_is_followed_by_another(hanging):
+    quorum = MemoryQuorum(5)
+    process = process_of(quorum, hanging)
+    quorum.roots[0].is_offline = True
+    hanging.commits(quorum.roots[1])
+
+    decide(process, "a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[2].table.leads
+
+
+@pytest.mark.parametrize("calls_max, is_slow", [(SLOW_CALLS_MAX, True), (LEFT_CALLS_MAX, False)])
+def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
+    quorum, process, hanging, calls_max, is_slow
+):
+    key, tables = quorum.roots[2].key, process.tables
+    for _ in range(calls_max):
+        with pytest.raises(CommitOutcomeUnknownError):
+            tables.in_time(key, hanging.wait)
+        if is_slow:
+            quorum.clock.advance(SHORT_MS)
+
+    with pytest.raises(KafkaStorageError, match="calls to it hang"):
+        tables.in_time(key, hanging.wait)
+    assert list(tables.each([key], tables.look)) == []
+
+    hanging.over.set()
+    wait_until(lambda: not tables._under_way[key])
+    assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
+    assert hanging.begun == calls_max
+
+
+def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):
+    process = process_of(MemoryQuorum(1), hanging)
+    [key] = process.tables.voters.keys
+
+    assert process.tables.in_time(key, threading.get_ident) == threading.get_ident()
+
+
+def test_an_error_that_is_no_roots_is_raised_to_who_asked(quorum, process):
+    def fail(key):
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        list(process.tables.each(process.tables.voters.keys, fail, timeout_ms=LONG_S * 1000))
+    with pytest.raises(ZeroDivisionError):
+        process.tables.in_time(quorum.roots[1].key, lambda: fail(None), LONG_S * 1000)
+
+
+def test_calls_that_no_thread_makes_are_not_counted(quorum, process):
+    """The process can't start a thread for a while."""
+
+    class NoThreads:
+        def run(self, calls, timeout_ms):
+            raise KafkaStorageError("this process can't start another thread")
+            yield
+
+    tables, threads = process.tables, process.tables._side_by_side
+    tables._side_by_side = NoThreads()
+    for _ in range(LEFT_CALLS_MAX + 1):
+        with pytest.raises(KafkaStorageError):
+            list(tables.each(tables.voters.keys, tables.look))
+
+    tables._side_by_side = threads
+    assert len(list(tables.each(tables.voters.keys, tables.look))) == 3

@@ -1,0 +1,224 @@
+"""Following the metadata log by its newest commits: the same batches, flushed, and no listing."""
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    InconsistentClusterError,
+    KafkaStorageError,
+)
+from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.records import ProducerRecord, Stamp
+from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta.delta_files import commit_path
+from kafka_on_spark.store.roots import StorageOptions
+from tests.builders import BEGINNING
+
+OPTIONS = StorageOptions()
+FIRST_VERSION = 4
+"""The commit of the first decision: after the table, its first batch, a vote and a no-op."""
+
+BATCHES = 3
+SEEN = BEGINNING + BATCHES
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = create_metadata_log(str(tmp_path), OPTIONS, "cluster")
+    append(log, BEGINNING, BATCHES)
+    return log
+
+
+@pytest.fixture
+def follower(log, tmp_path):
+    """Another process's log, which has read what there is."""
+    follower = DeltaMetadataLog(str(tmp_path), OPTIONS)
+    assert len(follower.read(from_offset=BEGINNING)) == BATCHES
+    return follower
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Note which tables are opened anew: followed, a table is read commit by commit."""
+    noted = []
+    open_table = conditional_commit.open_table
+
+    def note(commits, void):
+        noted.append(commits.uri)
+        return open_table(commits, void)
+
+    monkeypatch.setattr(conditional_commit, "open_table", note)
+    return noted
+
+
+def version_of(offset):
+    """Return the commit of a batch of one record, without a merge before it."""
+    return offset + FIRST_VERSION - BEGINNING
+
+
+def append(log, end, count):
+    for number in range(count):
+        records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
+        end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
+    return end
+
+
+def test_few_commits_of_others_are_read_without_opening_the_table(log, follower, opened):
+    append(log, SEEN, 4)
+    opened.clear()
+
+    found = follower.read(from_offset=SEEN)
+
+    assert opened == []
+    assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2, SEEN + 3]
+    assert found == log.read(from_offset=SEEN)
+    assert follower.read(from_offset=SEEN + 4) == []
+
+
+@pytest.mark.parametrize("way", ["read", "copied"])
+def test_what_a_process_has_committed_between_two_of_others_is_no_gap(log, follower, opened, way):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    append(follower, SEEN + 1, 1)
+    log.read(from_offset=SEEN)
+    append(log, SEEN + 2, 1)
+    follower.read(from_offset=SEEN + 2)
+    voter_log = follower.voter_log
+    opened.clear()
+
+    if way == "read":
+        found = voter_log.read(from_offset=SEEN, to_offset=SEEN + 3)
+    else:
+        found = voter_log.copy(voter_log.load().log.batches[-3:])
+
+    assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2]
+    assert opened == []
+
+
+@pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
+def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
+    log, follower, opened, followed
+):
+    append(log, SEEN, followed)
+    follower.read(from_offset=SEEN)
+    append(log, SEEN + followed, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + followed, 1)
+    opened.clear()
+
+    found = follower.read(from_offset=SEEN + followed)
+
+    assert opened == []
+    assert found == log.read(from_offset=SEEN + followed)
+    assert len(found) == 2
+    assert follower.read(from_offset=SEEN + followed + 2) == []
+    assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
+
+
+def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    end = append(log, SEEN + 1, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + 1, 1)
+    follower.read(from_offset=SEEN + 1)
+    os.unlink(commit_path(log.uri, version_of(end - 1)))
+
+    with pytest.raises(InconsistentClusterError):
+        follower.read(from_offset=end)
+
+
+def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
+    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
+    append(log, SEEN, 2)
+    log.voter_log.merge()
+    log.read(from_offset=SEEN)
+    append(log, SEEN + 2, 1)
+    opened.clear()
+
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [
+        SEEN,
+        SEEN + 1,
+        SEEN + 2,
+    ]
+    assert opened == []
+    assert append(follower, SEEN + 3, 1) == SEEN + 4
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def _naming_a_file_elsewhere(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["path"] = f"../{line['add']['path']}"
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+DAMAGES = [
+    pytest.param(_cut, CorruptLogError, id="cut"),
+    pytest.param(_naming_a_file_elsewhere, CorruptLogError, id="a file elsewhere"),
+]
+
+
+@pytest.mark.parametrize("damage, kind", DAMAGES)
+def test_damage_is_told_after_a_second_look_at_the_whole_table(
+    log, follower, opened, tmp_path, damage, kind
+):
+    append(log, SEEN, 1)
+    damage(tmp_path / commit_path(log.uri, version_of(SEEN)))
+    opened.clear()
+
+    with pytest.raises(kind):
+        follower.read(from_offset=SEEN)
+
+    assert set(opened) == {follower.uri}
+
+
+def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, follower, tmp_path):
+    append(log, SEEN, 1)
+    other = tmp_path.with_name("away")
+    tmp_path.rename(other)
+    for path in other.glob("*/*.parquet"):
+        put_below(other, tmp_path, path)
+    put_below(other, tmp_path, Path(commit_path(str(other / Path(log.uri).name), version_of(SEEN))))
+
+    with pytest.raises(KafkaStorageError, match="away"):
+        follower.read(from_offset=SEEN)
+
+    shutil.rmtree(tmp_path)
+    other.rename(tmp_path)
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
+
+
+def put_below(disk, mount, path):
+    there = mount / path.relative_to(disk)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, there)
+
+
+def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, follower):
+    end = append(log, SEEN, 1)
+    with ThreadPoolExecutor(1) as another, log.voter_log._delta.lock:
+        assert another.submit(log.read, from_offset=end).result(timeout=30) == []
+        append(follower_of(log), end, 1)
+        late = another.submit(log.read, from_offset=end)
+        assert wait([late], timeout=0.2).not_done
+    assert len(late.result()) == 1
+
+
+def follower_of(log):
+    other = DeltaMetadataLog(log.root, OPTIONS)
+    other.read(from_offset=BEGINNING)
+    return other

@@ -1,0 +1,120 @@
+"""An idle reader sees a commit soon, and asks the metadata root seldom."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageError
+from kafka_on_spark.metadata.commit_wait import SLICE_MS, CommitWait
+from kafka_on_spark.metadata.image import MetadataImage
+from tests.fakes import FakeClock
+
+
+class Metadata:
+    """What a process knows of a log, and how often it has asked the log's root."""
+
+    def __init__(self):
+        self.image = MetadataImage(offset=5)
+        self.end = 5
+        self.requests = 0
+        self.reads = 0
+        self.error = None
+
+    def _ask(self, requests):
+        self.requests += requests
+        if self.error is not None:
+            raise self.error
+
+    def has_next(self):
+        self._ask(1)
+        return self.end > self.image.offset
+
+    def catch_up(self):
+        self._ask(2)
+        self.reads += 1
+        if self.end > self.image.offset:
+            self.image = MetadataImage(offset=self.end)
+        return self.image
+
+
+@pytest.fixture
+def waiting():
+    def make(*, is_local):
+        metadata, clock = Metadata(), FakeClock()
+        wait = CommitWait(metadata, clock, is_local=is_local)
+        return SimpleNamespace(metadata=metadata, clock=clock, wait=wait)
+
+    return make
+
+
+def test_on_a_disk_there_are_nine_looks_a_second(waiting):
+    case = waiting(is_local=True)
+
+    case.wait.wait(5, 60_000)
+
+    assert case.clock.monotonic_ms() == 60_000
+    assert 0.9 * 9 * 60 <= case.metadata.requests - 2 * case.metadata.reads <= 10 * 60
+    assert 58 <= case.metadata.reads <= 64, "once a second: another voter may lead the log"
+
+
+def test_a_store_gets_one_request_in_half_a_second(waiting):
+    case = waiting(is_local=False)
+
+    case.wait.wait(5, 60_000)
+
+    assert case.metadata.requests <= 2 * 60 + 2
+    assert case.metadata.reads >= 5, "a log that was cleaned or went back is noticed, too"
+
+
+def test_a_commit_of_this_process_needs_no_look(waiting):
+    case = waiting(is_local=False)
+    case.wait.newest()
+    asked = case.metadata.requests
+
+    def append():
+        case.metadata.image = MetadataImage(offset=7)
+
+    case.clock.on_sleep = append
+    assert case.wait.wait(5, 60_000).offset == 7
+    assert case.metadata.requests == asked
+    assert case.clock.monotonic_ms() <= SLICE_MS
+
+
+def test_a_wait_ends_when_it_is_told_to(waiting):
+    case = waiting(is_local=False)
+
+    case.wait.wait(5, 60_000, lambda: case.clock.monotonic_ms() >= 3_000)
+
+    assert case.clock.monotonic_ms() <= 3_100
+
+
+def test_a_root_that_is_away_for_a_while_is_no_error(waiting):
+    case = waiting(is_local=True)
+    case.metadata.error = KafkaStorageError("away")
+
+    def come_back():
+        if case.clock.monotonic_ms() >= 100_000:
+            case.metadata.error, case.metadata.end = None, 6
+
+    case.clock.on_sleep = come_back
+    assert case.wait.wait(5, 200_000).offset == 6
+    assert case.clock.monotonic_ms() <= 106_000
+    assert case.metadata.requests <= 60, "it is asked each five seconds"
+
+
+def test_a_root_that_stays_away_is_an_error_after_a_time(waiting):
+    case = waiting(is_local=True)
+    case.metadata.error = KafkaStorageError("away")
+
+    with pytest.raises(KafkaStorageError, match="away"):
+        case.wait.wait(5, 10_000_000)
+
+    assert 300_000 <= case.clock.monotonic_ms() <= 310_000
+
+
+def test_a_log_that_went_back_is_an_error_at_once(waiting):
+    case = waiting(is_local=True)
+    case.metadata.error = InconsistentClusterError("went back")
+
+    with pytest.raises(InconsistentClusterError):
+        case.wait.wait(5, 60_000)

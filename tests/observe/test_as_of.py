@@ -1,0 +1,250 @@
+"""A cluster opened as it was: the metadata and the records of then, and nothing can be changed."""
+
+from datetime import UTC, datetime, timedelta
+from inspect import Parameter, signature
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.base.errors import (
+    InvalidRequestError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from tests.cluster.disks import files_below, isr_of, records, values_of
+
+OF_THE_PAST = {
+    "broker_history",
+    "close",
+    "describe_group",
+    "describe_group_members",
+    "describe_topic",
+    "history",
+    "list_groups",
+    "offsets",
+    "count",
+    "read",
+    "reassignments",
+    "replay",
+    "table",
+    "verify_reassignment",
+    "view",
+    "what_if",
+}
+"""What a cluster of the past can do. Any other method must be refused before it begins, also one
+that is added later."""
+
+# Some calls of what changes something, as people make them.
+CHANGES = {
+    "add_partitions": lambda past: past.add_partitions("orders", to=9),
+    "alter_topic_configs": lambda past: past.alter_topic_configs("orders", {}),
+    "append": lambda past: past.append("orders", records(b"z")),
+    "create_topic": lambda past: past.create_topic("new"),
+    "delete_topic": lambda past: past.delete_topic("orders"),
+    "describe_logs": lambda past: past.describe_logs(),
+    "elect_leaders": lambda past: past.elect_leaders(),
+    "fsck": lambda past: past.fsck(),
+    "describe_quorum": lambda past: past.describe_quorum(),
+    "register_broker": lambda past: past.register_broker(9, past.root + "/../broker-9"),
+    "maintain": lambda past: past.maintain(),
+    "metrics": lambda past: past.metrics(),
+    "openmetrics": lambda past: past.openmetrics(),
+    "replicate": lambda past: past.replicate(),
+    "run_controller": lambda past: past.run_controller(),
+}
+
+
+@pytest.fixture
+def cluster(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    disks.cluster.append("orders", records(b"a", b"b"))
+    return disks.cluster
+
+
+def reopen(disks, as_of) -> Cluster:
+    disks.opened.append(Cluster.open(disks.metadata_root, as_of=as_of))
+    return disks.opened[-1]
+
+
+def test_a_cluster_as_of_a_moment_has_its_leaders_offsets_and_records(disks, cluster):
+    then = cluster.image
+    disks.take_away(1)
+    cluster.run_controller()
+    cluster.append("orders", records(b"c"))
+    disks.give_back(1)
+
+    past = reopen(disks, then.offset)
+
+    assert past.image == then
+    assert past.describe_topic("orders").partitions[0].leader == 1
+    assert past.offsets("orders")[0].high_watermark == 2
+    assert values_of(past, "orders") == [b"a", b"b"]
+    assert values_of(cluster, "orders") == [b"a", b"b", b"c"]
+    with pytest.raises(OffsetOutOfRangeError, match="high watermark 2"):
+        past.read("orders", start={0: 3})
+
+
+def test_the_cluster_can_be_opened_as_of_every_decision_by_offset_and_by_time(disks, cluster):
+    disks.take_away(2)
+    cluster.run_controller()
+    cluster.append("orders", records(b"c"))
+    beginning, batches = cluster._metadata.history()[:2], cluster._metadata.history()[2:]
+    image, images = MetadataImage().replay(*beginning), []
+    for batch in batches:
+        image = image.replay(batch)
+        images.append(image)
+
+    assert [reopen(disks, each.offset).image for each in images] == images
+    for batch in batches:
+        moment = datetime.fromtimestamp(batch.stamp.time_ms / 1000, UTC)
+        last = [each for each in images if each.time_ms <= batch.stamp.time_ms][-1]
+        assert reopen(disks, moment).image == last
+
+
+def test_an_offset_in_the_middle_of_a_decision_leaves_the_decision_out(disks, cluster):
+    cluster.create_topic("wide", partitions=4, replication_factor=1)
+    decision = cluster._metadata.history()[-1]
+    assert len(decision.records) > 4
+
+    past = reopen(disks, decision.base_offset + 2)
+
+    assert past.image.offset == decision.base_offset
+    assert "wide" not in past.image.topic_ids
+
+
+def test_a_history_entry_exists_at_its_own_time_and_not_a_moment_before(disks, cluster):
+    disks.take_away(1)
+    cluster.run_controller()
+    entry = cluster.history("orders", 0)[-1]
+
+    at_that_time = reopen(disks, entry.time)
+    before = reopen(disks, entry.metadata_offset)
+
+    assert at_that_time.history("orders", 0)[-1] == entry
+    assert isr_of(at_that_time, "orders") == [2, 3]
+    assert isr_of(before, "orders") == [1, 2, 3]
+
+
+def test_a_topic_deleted_since_is_described_and_read_while_its_records_exist(disks, cluster):
+    then = cluster.image.offset
+    cluster.delete_topic("orders")
+
+    past = reopen(disks, then)
+
+    assert values_of(past, "orders") == [b"a", b"b"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        cluster.offsets("orders")
+    assert [each.cause for each in cluster.history()][-1] == "topic deleted by request"
+
+
+def test_records_of_the_past_are_read_from_replicas_of_now(disks, cluster):
+    then = cluster.image.offset
+    disks.take_away(1, 2)
+    cluster.run_controller()
+    disks.cluster.alter_topic_configs("orders", {"min.insync.replicas": 1})
+    cluster.append("orders", records(b"c"))
+
+    assert values_of(reopen(disks, then), "orders") == [b"a", b"b"]
+    disks.take_away(3)
+    with pytest.raises(KafkaStorageError, match="can't be read from any replica"):
+        values_of(reopen(disks, then), "orders")
+
+
+def test_the_past_is_reached_from_a_snapshot_that_is_old_enough(disks, cluster):
+    before = cluster.image.offset
+    cluster.create_topic("large", partitions=1100, replication_factor=1)
+    cluster.append("orders", records(b"c"))
+    cluster.close()
+    [snapshot] = (disks.metadata_root / "snapshots").glob("*.parquet")
+    end = int(snapshot.name.split("-")[0])
+    now = disks.open()
+    now.append("orders", records(b"d"))
+    then = now.image
+    whole = MetadataImage().replay(*now._metadata.history())
+
+    # Older than the snapshot: the log alone. Later: the log's first file is not read again.
+    assert reopen(disks, before).image.topic_ids.keys() == {"orders"}
+    assert then == whole
+    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
+    first.rename(disks.base / "first.parquet")
+    past = reopen(disks, then.offset)
+    assert past.image == whole
+    assert then.offset > end > before
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_the_past_is_refused(disks, cluster, name):
+    past = reopen(disks, cluster.image.offset)
+    before = files_below(disks.base)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        CHANGES[name](past)
+
+    sentence = str(refused.value)
+    assert sentence.startswith(f"can't {name.replace('_', ' ')}: the cluster was opened as it was")
+    assert "open it without as_of" in sentence
+    assert files_below(disks.base) == before
+
+
+def anything(method):
+    """Return arguments for a method which are of no use: it must not come to look at them."""
+    given = list(signature(method).parameters.values())[1:]
+    required = [each for each in given if each.default is Parameter.empty]
+    positional = [object() for each in required if each.kind is not Parameter.KEYWORD_ONLY]
+    named = {each.name: object() for each in required if each.kind is Parameter.KEYWORD_ONLY}
+    return positional, named
+
+
+def test_every_method_is_refused_that_is_not_known_to_change_nothing(disks, cluster):
+    past = reopen(disks, cluster.image.offset)
+    before = files_below(disks.base)
+    public = {
+        name
+        for name in dir(Cluster)
+        if not name.startswith("_") and callable(getattr(Cluster, name))
+    } - {"create", "open", "force_controller"}
+
+    for name in public - OF_THE_PAST:
+        positional, named = anything(getattr(Cluster, name))
+        with pytest.raises(InvalidRequestError) as refused:
+            getattr(past, name)(*positional, **named)
+        is_made = name in ("consumer", "producer")
+        words = f"make a {name}" if is_made else name.replace("_", " ")
+        assert str(refused.value).startswith(f"can't {words}: the cluster was")
+
+    assert public >= OF_THE_PAST
+    assert CHANGES.keys() <= public - OF_THE_PAST
+    assert files_below(disks.base) == before
+
+
+def test_a_cluster_of_the_past_holds_nothing_that_commits(disks, cluster):
+    """Also a method that no part refuses would find no way to commit."""
+    past = reopen(disks, cluster.image.offset)
+
+    for held in (past._services, past._metadata):
+        for name in ("submit", "conclude", "commands", "run_command", "appends"):
+            assert not hasattr(held, name)
+
+
+LATER = datetime.now(UTC) + timedelta(days=2)
+# fmt: off
+REFUSED = [
+    pytest.param(10**6,                   "the metadata log has offsets 0 to",        id="beyond the end"),
+    pytest.param(-1,                      "the metadata log has offsets 0 to",        id="negative"),
+    pytest.param(0,                       "name a later one",                         id="before the first decision"),
+    pytest.param(1,                       "name a later one",                         id="in the first decision"),
+    pytest.param(True,                    "give a datetime with a time zone",         id="not a number"),
+    pytest.param("2026-01-01",            "give a datetime with a time zone",         id="text"),
+    pytest.param(datetime(2026, 1, 1),    "it has no time zone",                      id="no time zone"),  # noqa: DTZ001
+    pytest.param(LATER,                   "that has not come yet",                    id="the future"),
+    pytest.param(datetime(2020, 1, 1, tzinfo=UTC), "the cluster was made at",         id="before the cluster"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("as_of, sentence", REFUSED)
+def test_an_invalid_as_of_is_refused_in_one_sentence(disks, as_of, sentence):
+    with pytest.raises(InvalidRequestError, match=sentence):
+        Cluster.open(disks.metadata_root, as_of=as_of)

@@ -1,0 +1,77 @@
+"""The life of partitions and brokers, read off the log: of one, of a topic, of all there were."""
+
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import RemovePartitionRecord, UnregisterBrokerRecord
+from kafka_on_spark.observe.partition_history import broker_history, partition_history
+from tests.builders import TOPIC, TOPIC_ID
+from tests.controller.lives import life
+
+
+def removal(partition):
+    return RemovePartitionRecord(
+        topic=TOPIC, topic_id=TOPIC_ID, partition=partition, cause="shrunk"
+    )
+
+
+def test_a_partition_that_was_removed_ends_with_an_entry_without_replicas():
+    begun = life("1 2", "2 1").at(5).commit(removal(1)).at(6).commit(removal(1))
+
+    entries = partition_history(begun.batches)
+
+    assert [(each.partition, each.cause) for each in entries] == [
+        (0, "created"),
+        (1, "created"),
+        (1, "shrunk"),
+    ]
+    last = entries[-1]
+    assert (last.leader, last.isr, last.replicas, last.leader_epoch) == (None, (), (), 0)
+
+
+def test_a_deleted_topic_ends_all_its_partitions_once():
+    begun = life("1 2", "2 1").at(5).delete().at(6).delete()
+
+    entries = partition_history(begun.batches, TOPIC_ID)
+
+    assert [each.cause for each in entries] == ["created", "created", "deleted", "deleted"]
+    assert [each.partition for each in entries] == [0, 1, 0, 1]
+
+
+def test_the_history_of_one_partition_leaves_out_all_others():
+    begun = life("1 2", "2 1").at(5).fail(1).delete()
+
+    assert {each.partition for each in partition_history(begun.batches, TOPIC_ID, 1)} == {1}
+    assert partition_history(begun.batches, "another") == []
+
+
+def test_broker_events_come_in_order():
+    begun = life("1 2", ids="1 2 3").at(5).fail(3).at(6).come_back(3)
+    begun.at(7).drain(3).at(8).commit(
+        UnregisterBrokerRecord(broker_id=3, broker_epoch=0, cause="gone")
+    )
+
+    events = [each for each in broker_history(begun.batches) if each.broker_id == 3]
+
+    assert [(each.state, each.is_registration) for each in events] == [
+        (BrokerState.ACTIVE, True),
+        (BrokerState.FENCED, False),
+        (BrokerState.ACTIVE, False),
+        (BrokerState.DRAINING, False),
+        (None, False),
+    ]
+    assert [each.time.second for each in events] == [0, 5, 6, 7, 8]
+    offsets = [each.metadata_offset for each in events]
+    assert offsets == sorted(offsets)
+
+
+def test_entries_and_events_have_the_metadata_offsets_of_their_records():
+    begun = life("1 2", "2 1", "1 2").at(5).fail(1).at(6).come_back(1)
+
+    records = [each for batch in begun.batches for each in batch.records]
+    entries = partition_history(begun.batches)
+    events = broker_history(begun.batches)
+
+    assert len(entries) >= 6
+    for entry in entries:
+        assert records[entry.metadata_offset].partition == entry.partition
+    for event in events:
+        assert records[event.metadata_offset].broker_id == event.broker_id

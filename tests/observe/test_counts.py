@@ -1,0 +1,233 @@
+"""What a process counts: commits by outcome, decisions as they are replayed, in bounded memory."""
+
+from contextlib import suppress
+
+import pytest
+
+from kafka_on_spark.base.counting import (
+    COMMIT_MS,
+    COMMITS,
+    PROBE_MS,
+    FigureName,
+)
+from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Stamp,
+    TopicRecord,
+)
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.observe.counts import (
+    BEGUN,
+    OTHERS,
+    SERIES_MAX,
+    CountedMetadata,
+    Counts,
+    count_decisions,
+    count_probes,
+)
+from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
+from tests.fakes import FakeClock, Fault, MemoryMetadataLog
+
+KEY = PartitionKey(TOPIC_ID, 0)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def counts(clock):
+    return Counts(clock.monotonic_ms)
+
+
+def found(counts):
+    return {(each.name, *each.labels.values()): each.value for each in counts.metrics()}
+
+
+def topic(name):
+    return lambda image: ControllerResult([TopicRecord(topic=name, topic_id=f"id of {name}")], None)
+
+
+@pytest.mark.parametrize(
+    "fault, outcomes",
+    [
+        (None, {"committed": 1}),
+        (Fault.CONFLICT, {"conflict": 1, "committed": 1}),
+        (Fault.LOST_ANSWER, {"unknown": 1}),
+        (Fault.OFFLINE, {"failed": 1}),
+    ],
+)
+def test_each_commit_is_counted_by_its_outcome_and_timed(clock, counts, fault, outcomes):
+    log = MemoryMetadataLog()
+    log.faults.extend([] if fault is None else [fault])
+    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+
+    try:
+        service.submit(topic("orders"), timeout_ms=1000)
+        is_committed = True
+    except KafkaOnSparkError:
+        is_committed = False
+
+    assert is_committed == ("committed" in outcomes)
+    counted = {
+        each.labels["outcome"]: each.value for each in counts.metrics() if each.name == COMMITS.name
+    }
+    assert counted == outcomes
+    [times] = [each for each in counts.metrics() if each.name == COMMIT_MS.name]
+    assert times.value == sum(outcomes.values())
+
+
+def test_what_stood_in_the_log_before_this_process_is_not_counted(clock, counts):
+    log = MemoryMetadataLog()
+    other = MetadataService(log, clock, random=lambda: 0.0)
+    registered = PartitionRecord(
+        topic="t", topic_id="id of t", partition=0, registration=partition("1 2 3", hw=0)
+    )
+    other.submit(topic("t"), timeout_ms=1000)
+    other.submit(lambda image: ControllerResult([registered], None), timeout_ms=1000)
+    shrinks = ControllerResult([changed(isr="1 2", topic_id="id of t")], None)
+    grows = ControllerResult([changed(isr="1 2 3", topic_id="id of t")], None)
+    other.submit(lambda image: shrinks, timeout_ms=1000)
+
+    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+    service.catch_up()
+    assert found(counts) == {}
+
+    other.catch_up()
+    other.submit(lambda image: grows, timeout_ms=1000)
+    service.catch_up()
+    service.catch_up()
+    assert found(counts) == {("IsrExpands",): 1}
+
+
+def changed(topic_id=TOPIC_ID, isr=None, **fields):
+    if isr is not None:
+        fields["isr"] = frozenset(map(int, isr.split()))
+    return PartitionChangeRecord(
+        topic_id=topic_id,
+        partition=0,
+        change=PartitionChange(**fields),
+        topic=TOPIC,
+        leader_epoch=6,
+        partition_epoch=10,
+    )
+
+
+def raised(hw):
+    return HighWatermarkRecord(
+        topic_id=TOPIC_ID,
+        partition=0,
+        leader_epoch=5,
+        partition_epoch=9,
+        high_watermark=hw,
+        high_watermark_epoch=5,
+        high_watermark_chain=digest_at(hw),
+        log_end_offset=hw,
+    )
+
+
+def decided(image, *decisions):
+    """Return batches of a record each, which continue an image."""
+    return [
+        MetadataBatch(base_offset=image.offset + number, stamp=Stamp(time_ms=1), records=(each,))
+        for number, each in enumerate(decisions)
+    ]
+
+
+@pytest.mark.parametrize(
+    "decisions, counted",
+    [
+        ([changed(isr="1 2")], {("IsrShrinks",): 1}),
+        ([changed(isr="1 2"), changed(isr="1 2 3")], {("IsrShrinks",): 1, ("IsrExpands",): 1}),
+        ([changed(isr="2 3", leader=2)], {("IsrShrinks",): 1, ("LeaderElections",): 1}),
+        (
+            [changed(leader=2, unclean_generation=1)],
+            {("LeaderElections",): 1, ("UncleanLeaderElections",): 1},
+        ),
+        ([changed(leader=None)], {}),
+        ([changed(leader=1)], {}),
+        ([changed(throttle_bytes_per_s=7)], {}),
+        ([raised(3), raised(10)], {("MessagesIn", TOPIC): 10}),
+    ],
+)
+def test_decisions_are_counted_by_partition(counts, decisions, counted):
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, *decisions)
+
+    count_decisions(counts, before, batches, before.replay(*batches))
+
+    assert found(counts) == counted
+
+
+def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
+    gone = decided(MetadataImage(), changed(isr="1"), raised(3))
+
+    count_decisions(counts, MetadataImage(), gone, MetadataImage())
+
+    assert found(counts) == {}
+
+
+def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
+    for topic in (TOPIC, "gone", OTHERS):
+        counts.count(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
+    count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(4, 56, "away")])
+    with counts.timed(PROBE_MS, broker=4):
+        clock.advance(1)
+
+    counts.forget_gone(image_of(partition("1 2 3")))
+
+    assert found(counts) == {("BytesIn", TOPIC): 2, ("BytesIn", OTHERS): 2, ("failures", "1"): 0}
+
+
+def test_counts_whose_labels_are_known_begin_at_0(clock):
+    counts = Counts(clock.monotonic_ms, BEGUN)
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, changed(leader=2, unclean_generation=1))
+
+    assert found(counts)["UncleanLeaderElections",] == 0
+    assert found(counts)["commits", "unknown"] == 0
+    count_decisions(counts, before, batches, before.replay(*batches))
+    assert found(counts)["UncleanLeaderElections",] == 1
+    assert found(counts)["IsrShrinks",] == 0
+
+
+def test_failures_of_probes_are_counted_from_the_first_answer_on(counts):
+    count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(2, 56, "away")])
+
+    assert found(counts) == {("failures", "1"): 0, ("failures", "2"): 1}
+
+
+def test_labels_beyond_the_bound_are_counted_together(counts):
+    figure = FigureName("BrokerTopicMetrics", "BytesIn")
+    for number in range(SERIES_MAX + 5):
+        counts.count(figure, 2, topic=f"t{number}")
+    counts.count(figure, 2, topic="t0")
+
+    metrics = {each.labels["topic"]: each.value for each in counts.metrics()}
+    assert len(metrics) == SERIES_MAX + 1
+    assert metrics["t0"] == 4
+    assert metrics[OTHERS] == 10
+
+
+def test_a_time_on_a_bound_is_below_it_and_an_endless_one_above_all(counts, clock):
+    figure = FigureName("Probe", "ms")
+    for took_ms in (0, 1, 1.5, 10**9):
+        counts.observe(figure, took_ms)
+    with suppress(ZeroDivisionError), counts.timed(figure):
+        clock.advance(5)
+        raise ZeroDivisionError
+
+    [times] = counts.metrics()
+    assert times.buckets[:3] == (("1.0", 2), ("2.5", 3), ("5.0", 4))
+    assert times.buckets[-2:] == (("120000.0", 4), ("+Inf", 5))
+    assert (times.value, times.sum_ms) == (5, 10**9 + 7.5)

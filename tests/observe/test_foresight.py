@@ -1,0 +1,131 @@
+"""What if, and what would have been, asked of clusters on real tables."""
+
+import pytest
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from tests.cluster.disks import isr_of, records
+from tests.fsck.lives import live
+
+
+def test_what_was_foreseen_comes_true(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", partitions=6, replication_factor=3)
+    cluster.create_topic("single", replica_assignment={0: [1], 1: [2]})
+    cluster.append("orders", records(*[b"%d" % each for each in range(30)]))
+    cluster.append("single", [("a", b"1"), ("b", b"2"), ("c", b"3")])
+    before = cluster.image
+
+    foreseen = cluster.what_if(broker_dies=1)
+
+    assert cluster.image == before
+    disks.take_away(1)
+    cluster.run_controller()
+    for each in foreseen.partitions:
+        now = cluster.describe_topic(each.name.topic).partitions[each.name.partition]
+        assert (now.leader, now.isr) == (each.leader_after, each.isr_after)
+        assert now.is_under_min_isr == each.is_under_min_isr
+    assert [str(each.name) for each in foreseen.offline] == ["single-0"]
+    assert foreseen.records_at_risk == cluster.offsets("single")[0].high_watermark
+
+
+def test_uncommitted_records_of_acks_1_are_at_risk(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2]})
+    cluster.append("orders", records(b"a", b"b"))
+    cluster.append("orders", records(b"c"), acks=1)
+
+    assert cluster.what_if(broker_dies=1).records_at_risk == 1
+    assert cluster.what_if(broker_dies=2).records_at_risk == 0
+
+
+def test_the_past_can_be_asked_what_if(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    then = cluster.image.offset
+    disks.take_away(2, 3)
+    cluster.run_controller()
+
+    assert not type(cluster).open(disks.metadata_root, as_of=then).what_if(broker_dies=1).offline
+    assert cluster.what_if(broker_dies=1).offline
+
+
+def test_a_cluster_that_lived_through_failures_comes_out_the_same_under_its_own_settings(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", partitions=3, replication_factor=3)
+    cluster.append("orders", records(b"a"))
+    disks.take_away(1)
+    cluster.run_controller()
+    cluster.append("orders", records(b"b"))
+    disks.take_away(2)
+    cluster.run_controller()
+    disks.take_away(3)
+    cluster.run_controller()
+    disks.give_back(1)
+    cluster.run_controller()
+    disks.give_back(2, 3)
+    cluster.run_controller()
+    cluster.replicate()
+    cluster.elect_leaders()
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+    found = cluster.replay({})
+
+    assert found.differences == ()
+    assert found.instead == found.recorded
+    assert found.recorded.elections > 3
+    assert found.recorded.offline_seconds > 0
+
+
+def test_a_cluster_that_everything_has_happened_to_comes_out_the_same(disks):
+    live(disks)
+
+    found = disks.cluster.replay({})
+
+    assert found.differences == ()
+    assert found.instead == found.recorded
+    assert found.recorded.elections > 0
+
+
+def test_a_partition_that_waited_would_have_been_led_by_another(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2]})
+    cluster.append("orders", records(b"a"))
+    disks.take_away(2)
+    cluster.run_controller()
+    cluster.append("orders", records(b"b", b"c"))
+    disks.take_away(1)
+    disks.give_back(2)
+    cluster.run_controller()  # which can't give it to broker 2
+    disks.give_back(1)
+    cluster.run_controller()
+
+    found = cluster.replay({"unclean.leader.election.enable": True})
+
+    assert (found.differences[0].recorded, found.differences[0].instead) == (None, 2)
+    assert found.instead.lost_records_max == 2
+    assert found.instead.offline_seconds < found.recorded.offline_seconds
+    assert cluster.replay({"min.insync.replicas": 2}).instead.refused_records == 2
+
+
+def test_a_partition_needs_its_topic(disks):
+    with pytest.raises(InvalidRequestError, match="Name its topic"):
+        disks.cluster.history(partition=0)
+
+
+def test_the_whole_history_has_every_topic_and_brokers_have_their_own(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2]})
+    cluster.create_topic("gone", replica_assignment={0: [3, 2]})
+    cluster.delete_topic("gone")
+    disks.take_away(1)
+    cluster.run_controller()
+
+    entries, events = cluster.history(), cluster.broker_history()
+
+    assert [each for each in entries if each.topic == "orders"] == cluster.history("orders")
+    last = [each for each in entries if each.topic == "gone"][-1]
+    assert (last.leader, last.isr, last.replicas) == (None, (), ())
+    assert [(each.broker_id, each.state.value) for each in events] == [
+        (1, "active"), (2, "active"), (3, "active"), (1, "fenced"),
+    ]  # fmt: skip
+    assert [each.is_registration for each in events] == [True, True, True, False]

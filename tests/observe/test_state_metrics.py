@@ -1,0 +1,109 @@
+"""Figures of the metadata: what each counts, and that none has a label of partitions."""
+
+import pytest
+
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.partition import GroupOffset
+from kafka_on_spark.observe.metric import HELP
+from kafka_on_spark.observe.state_metrics import state_metrics
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+
+
+def figures(*partitions, is_controller=False, **fields):
+    metrics = state_metrics(image_of(*partitions, **fields), is_controller=is_controller)
+    assert {(each.type, each.name) for each in metrics} <= HELP.keys()
+    return {(each.name, *each.labels.values()): each.value for each in metrics}
+
+
+@pytest.mark.parametrize(
+    "state, counted",
+    [
+        ("1 2 3", {}),
+        (("1 2 3", "1 2"), {"UnderReplicatedPartitions"}),
+        (("1 2 3", "1"), {"UnderReplicatedPartitions", "AtMinIsrPartitionCount"}),
+        (("1 2 3", "2 3", 2), {"UnderReplicatedPartitions", "PreferredReplicaImbalanceCount"}),
+    ],
+)
+def test_a_partition_counts_where_it_is_not_well(state, counted):
+    given = (state,) if isinstance(state, str) else state
+    found = figures(partition(*given))
+
+    names = {
+        *("UnderReplicatedPartitions", "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"),
+        *("OfflinePartitionsCount", "PreferredReplicaImbalanceCount", "OfflineReplicaCount"),
+        "ReassigningPartitions",
+    }
+    assert {name for name in names if found[(name,)]} == set(counted)
+
+
+def test_a_partition_without_a_leader_is_offline_and_below_its_minimum():
+    lost = partition("1 2 3", "", None, elr="1")
+    found = figures(lost, fenced="1 2 3", configs={"min.insync.replicas": "2"})
+
+    assert found["OfflinePartitionsCount",] == 1
+    assert found["UnderMinIsrPartitionCount",] == 1
+    assert found["OfflineReplicaCount",] == 3
+    assert found["FencedBrokerCount",] == 3
+    assert found["ActiveBrokerCount",] == 0
+
+
+def test_a_minimum_above_the_number_of_replicas_is_that_number():
+    found = figures(partition("1"), configs={"min.insync.replicas": "2"})
+
+    assert found["UnderMinIsrPartitionCount",] == 0
+    assert found["AtMinIsrPartitionCount",] == 1
+
+
+def test_a_move_is_counted_and_does_not_count_as_a_lack_of_replicas():
+    found = figures(partition("1 2 3", "1 2", adding="3"))
+
+    assert found["ReassigningPartitions",] == 1
+    assert found["UnderReplicatedPartitions",] == 0
+
+
+def test_brokers_have_their_replicas_and_leaders():
+    found = figures(partition("1 2"), partition("1 3"), partition("2 1"))
+
+    assert [found["PartitionCount", each] for each in (1, 2, 3)] == [3, 2, 1]
+    assert [found["LeaderCount", each] for each in (1, 2, 3)] == [2, 1, 0]
+
+
+def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():
+    at = {
+        ("g", PartitionKey(TOPIC_ID, 0)): GroupOffset(offset=Offset(2), leader_epoch=None),
+        ("g", PartitionKey(TOPIC_ID, 1)): GroupOffset(offset=Offset(1), leader_epoch=None),
+        ("g", PartitionKey(TOPIC_ID, 9)): GroupOffset(offset=Offset(1), leader_epoch=None),
+    }
+    found = figures(partition("1", hw=10, start=5), partition("1", hw=2), groups=at)
+
+    assert found["lag", "g", TOPIC] == 6
+    assert found["max-lag", "g", TOPIC] == 5
+
+
+def test_groups_are_counted_by_state_and_their_members_by_group():
+    members = {
+        each: GroupMember(
+            member_id=each, instance_id=None, subscribed_topics=(TOPIC,), assignor=None
+        )
+        for each in ("a", "b")
+    }
+    saved = {("old", PartitionKey(TOPIC_ID, 0)): GroupOffset(offset=Offset(2), leader_epoch=None)}
+    groups = {
+        "new": ConsumerGroup(group_epoch=2, target_epoch=1, members=members),
+        "settled": ConsumerGroup(group_epoch=1, target_epoch=1, members={"a": members["a"]}),
+    }
+    found = figures(partition("1"), groups=saved, consumer_groups=groups)
+
+    assert (found["members", "new"], found["members", "settled"]) == (2, 1)
+    states = ("empty", "assigning", "reconciling", "stable")
+    assert [found["consumer-group-count", each] for each in states] == [1, 1, 0, 1]
+
+
+def test_no_figure_has_a_label_of_partitions():
+    few = figures(*[partition("1 2 3")] * 2)
+    many = figures(*[partition("1 2 3")] * 50)
+
+    assert few.keys() == many.keys()
+    assert many["GlobalPartitionCount",] == 50
+    assert many["GlobalTopicCount",] == 1

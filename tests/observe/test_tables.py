@@ -1,0 +1,59 @@
+"""Histories as DataFrames."""
+
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.observe.partition_history import BrokerEvent
+from kafka_on_spark.observe.tables import (
+    broker_timeline,
+    isr_history,
+    leader_timeline,
+)
+from tests.observe.histories import LOSS_AND_RETURN, at, entry
+
+
+def test_leaderships_are_rows_from_when_to_when():
+    frame = leader_timeline(LOSS_AND_RETURN, end=at(30))
+
+    rows = frame[["leader", "leader_epoch", "seconds"]].values.tolist()
+    assert rows == [[1, 0, 10.0], [2, 1, 11.0], [1, 2, 9.0]]
+
+
+def test_a_broker_is_chosen_by_its_replicas():
+    moved = [
+        entry(0, 1, 0, "1 2", replicas="1 2"),
+        entry(5, 3, 1, "2 3", replicas="2 3"),
+        entry(6, 2, 0, "2", partition=1, replicas="2"),
+    ]
+
+    assert isr_history(moved, broker=1)["partition"].tolist() == [0]
+    assert leader_timeline(moved, end=at(9), broker=3)["seconds"].tolist() == [4]
+
+
+def test_brokers_have_their_events_in_a_word():
+    def event(seconds, state, **more):
+        return BrokerEvent(at(seconds), BrokerId(1), state, "cause", **more)
+
+    events = [
+        event(0, BrokerState.ACTIVE, is_registration=True),
+        event(1, BrokerState.FENCED),
+        event(2, BrokerState.ACTIVE),
+        event(3, BrokerState.DRAINING),
+        event(4, None),
+    ]
+
+    frame = broker_timeline(events, broker=1)
+
+    assert frame["event"].tolist() == ["registered", "fenced", "back", "draining", "unregistered"]
+    assert broker_timeline(events, broker=2).empty
+
+
+def test_nothing_is_an_empty_table_with_all_columns():
+    for frame in (isr_history([]), leader_timeline([]), broker_timeline([])):
+        assert frame.empty
+        assert len(frame.columns) >= 5
+
+
+def test_a_timeline_shows_nothing_that_a_terminal_would_obey():
+    evil = [entry(0, 1, 0, "1 2", "root \x1b]0;owned\x07 is away")]
+
+    assert isr_history(evil)["cause"].tolist() == [r"root \x1b]0;owned\x07 is away"]

@@ -1,0 +1,34 @@
+"""Tables to fail on."""
+
+import pytest
+
+from kafka_on_spark.store.delta import commit_outcomes
+from tests.store import tables
+
+
+@pytest.fixture
+def root(tmp_path):
+    path = tmp_path / "root"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def uri(root):
+    return str(root / "orders" / "0-uuid")
+
+
+@pytest.fixture
+def log(uri):
+    """Return an open table at version 1."""
+    tables.create(uri)
+    log = tables.opened(uri)
+    tables.commit(log, 0)
+    log.refresh()
+    return log
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give an unknown outcome a few tries, not a second."""
+    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)

@@ -1,0 +1,123 @@
+"""Commits as bytes: what ours are by Delta's rules, and that the checker of the rules finds faults."""
+
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_on_spark.store.delta.actions import (
+    AddFile,
+    RemoveFile,
+    encode_commit,
+)
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.table_creation import new_settings
+from tests.store.delta_protocol import broken_rules, partition_columns_of
+from tests.store.tables import OPTIONS, commit_file, opened
+
+SCHEMA = pa.schema(
+    [("base_offset", pa.int64()), ("producer_id", pa.string()), ("value", pa.binary())]
+)
+COLUMNS = ["base_offset", "producer_id"]
+NAMED = {"size_bytes": 7, "values": {"base_offset": "0", "producer_id": None}}
+ADD = AddFile(path="a.parquet", time_ms=5, stats='{"numRecords":3}', **NAMED)
+REMOVE = RemoveFile(path="b.parquet", **NAMED)
+SETTINGS = new_settings(SCHEMA, COLUMNS, {"kos.partition": "1"})
+
+
+def encoded(*files, settings=None, **counters):
+    return encode_commit(
+        write_id="w", operation="test", now_ms=9, settings=settings, files=files, counters=counters
+    )
+
+
+@pytest.mark.parametrize("files", [(), (ADD,), (REMOVE,), (ADD, REMOVE)])
+@pytest.mark.parametrize("counters", [{}, {"a": 1}, {"a": -1, "b": 2**62}])
+@pytest.mark.parametrize("version", [0, 1])
+def test_each_commit_keeps_deltas_rules(version, files, counters):
+    content = encoded(*files, settings=None if version else SETTINGS, **counters)
+
+    assert broken_rules(version, content, COLUMNS) == []
+
+
+def test_text_of_any_kind_is_one_line():
+    add = AddFile(
+        path="a", time_ms=5, stats="{}", size_bytes=1, values=dict.fromkeys(COLUMNS, "\n\u2028é")
+    )
+
+    content = encoded(add, **{"a\nb": 1})
+
+    assert content.count(b"\n") == len(content.splitlines()) == 3
+    assert broken_rules(1, content, COLUMNS) == []
+
+
+def changed(content, action, **fields):
+    """Return a commit with some fields of one action changed; None: without it."""
+    actions = [json.loads(line) for line in content.splitlines()]
+    for each in actions:
+        if action in each:
+            each[action] = {
+                name: value
+                for name, value in {**each[action], **fields}.items()
+                if value is not None
+            }
+    return b"".join(json.dumps(each).encode() + b"\n" for each in actions)
+
+
+WHOLE = encoded(ADD, REMOVE, a=1)
+FIRST = encoded(settings=SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "version, content",
+    [
+        (1, WHOLE[:-1]),
+        (1, WHOLE + b'{"cdc":{}}\n'),
+        (1, WHOLE + b'{"txn":{"appId":"a","version":2}}\n'),
+        (1, WHOLE + WHOLE.splitlines()[1] + b"\n"),
+        (1, WHOLE + FIRST.splitlines()[1] + b"\n"),
+        (1, b"".join(each + b"\n" for each in WHOLE.splitlines()[1:])),
+        (1, changed(WHOLE, "add", partitionValues={"base_offset": "0"})),
+        (1, changed(WHOLE, "add", partitionValues={"base_offset": 0, "producer_id": "x"})),
+        (1, changed(WHOLE, "add", tags={"a": "b"})),
+        (1, changed(WHOLE, "add", stats="[]")),
+        (1, changed(WHOLE, "add", size=-1)),
+        (1, changed(WHOLE, "add", dataChange=1)),
+        (1, changed(WHOLE, "remove", partitionValues={})),
+        (1, changed(WHOLE, "remove", deletionTimestamp=None)),
+        (1, changed(WHOLE, "remove", path="a.parquet")),
+        (1, changed(WHOLE, "txn", lastUpdated=5)),
+        (0, WHOLE),
+        (0, changed(FIRST, "protocol", minReaderVersion=3)),
+        (0, changed(FIRST, "protocol", readerFeatures=[])),
+        (0, changed(FIRST, "metaData", partitionColumns=["another"])),
+        (0, changed(FIRST, "metaData", configuration={"a": 1})),
+        (1, FIRST),
+    ],
+)
+def test_the_checker_finds_a_commit_that_breaks_a_rule(version, content):
+    assert broken_rules(version, content, COLUMNS)
+
+
+def test_delta_rs_finds_the_files_that_our_commits_add_and_remove(uri, root):
+    log = DeltaLog.create(
+        uri, OPTIONS, schema=SCHEMA, partition_by=COLUMNS, configuration={"kos.x": "y"}
+    )
+    for number in range(6):
+        rows = pa.table({"value": [b"%d" % number]}, schema=pa.schema([SCHEMA.field("value")]))
+        pq.write_table(rows, f"{uri}/{number}.parquet")
+        values = {"base_offset": str(number), "producer_id": None if number % 2 else "a b/c=ü"}
+        named = {"size_bytes": os.path.getsize(f"{uri}/{number}.parquet"), "values": values}
+        files = [AddFile(path=f"{number}.parquet", time_ms=5, stats='{"numRecords":1}', **named)]
+        if number > 2:
+            files.append(RemoveFile(path=f"{number - 2}.parquet", **named, changes_data=False))
+        log.commit(log.version, operation="append", files=files, counters={"end": number + 1})
+
+    assert sorted(file.path for file in opened(uri).active_files()) == [
+        "0.parquet",
+        "4.parquet",
+        "5.parquet",
+    ]
+    assert partition_columns_of(commit_file(uri, 0).read_bytes()) == COLUMNS

@@ -1,0 +1,116 @@
+"""Tables without their old commits: strays, damaged checkpoints and hints, whole histories."""
+
+import pytest
+
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError
+from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.records import ProducerRecord, Stamp
+from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit
+from kafka_on_spark.store.delta.table_history import table_steps
+from kafka_on_spark.store.roots import RootFiles
+from tests.builders import BEGINNING
+from tests.store.damages import empty
+from tests.store.delta.cleaning import (
+    check_whole,
+    checkpoints_of,
+    copied,
+    live_once,
+)
+from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
+
+pytestmark = pytest.mark.usefixtures("short")
+
+
+def checkpoint_file(uri, version):
+    return commit_file(uri, version).with_suffix(".checkpoint.parquet")
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    return live_once(tmp_path_factory.mktemp("lived"))
+
+
+@pytest.fixture
+def cleaned(lived, uri, root):
+    """Return a table at version 65: commits from 40 on, checkpoints at 40, 50 and 60."""
+    return copied(lived, uri)
+
+
+# Commits of writers that were frozen
+
+
+def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(cleaned, uri):
+    with pytest.raises(CommitOutcomeUnknownError):
+        create(uri)
+
+    check_whole(uri, 65)
+    live(cleaned, 10)
+    assert not commit_file(uri, 0).exists()
+
+
+# Checkpoints and hints
+
+
+def test_a_checkpoint_without_bytes_is_none_of_those_that_are_kept(cleaned, uri):
+    """Audits begin at the oldest of these."""
+    empty(checkpoint_file(uri, 60))
+    log = opened(uri)
+
+    for version in range(66, 90):
+        live(log, 1)
+        assert 60 not in checkpoints_of(uri)
+        check_whole(uri, version)
+
+
+# Readers of the whole history
+
+
+def test_an_audit_begins_at_the_oldest_kept_checkpoint(cleaned, uri):
+    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=False))
+
+    assert isinstance(steps[0], TableCheckpoint)
+    assert steps[0].version == 40
+    commits = [step.version for step in steps if isinstance(step, TableCommit)]
+    assert commits == list(range(41, 66))
+
+
+LEAVES_A_GAP = pytest.mark.damaged("a commit is missing")
+
+
+@pytest.mark.parametrize(
+    "version",
+    [41, 47, pytest.param(60, marks=LEAVES_A_GAP), pytest.param(64, marks=LEAVES_A_GAP)],
+)
+def test_an_audit_finds_a_commit_that_no_cleaner_took(cleaned, uri, version):
+    commit_file(uri, version).unlink()
+
+    assert [each.version for each in damages_of(uri)] == [version]
+
+
+DECIDED = 34
+"""So many more get the table's first commits cleaned."""
+
+
+def decide(log, count):
+    end = log.read(from_offset=0)[-1].end_offset
+    for number in range(count):
+        records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
+        end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
+        log.maintain()
+
+
+@pytest.mark.parametrize("has_stray", [True, False])
+def test_the_metadata_log_is_followed_over_cleaned_commits(tmp_path, has_stray):
+    root = str(tmp_path / "metadata")
+    log = create_metadata_log(root, OPTIONS, "a-cluster")
+    follower = DeltaMetadataLog(root, OPTIONS)
+    decide(log, 3)
+    assert len(follower.read(from_offset=BEGINNING)) == 3
+    decide(log, DECIDED)
+    assert not commit_file(log.uri, 7).exists()
+    if has_stray:
+        put_stray(log.uri, 7)
+
+    assert follower.read(from_offset=BEGINNING + 3) == log.read(from_offset=BEGINNING + 3)
+    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=BEGINNING)) == 3 + DECIDED

@@ -1,0 +1,303 @@
+"""Durable means flushed: what reaches fsync, in which order, and what follows if it fails."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta.commit_files import CommitFiles
+from kafka_on_spark.store.roots import RootFiles, flush
+from tests.store.tables import (
+    OPTIONS,
+    commit,
+    commit_file,
+    commit_times,
+    create,
+    names_in_log,
+    opened,
+)
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Have a checkpoint each ten commits, so that a few commits make one due."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """Record the paths that are flushed, with their sizes at that moment."""
+    paths = []
+    really = os.fsync
+
+    def record(descriptor):
+        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    return paths
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Return a function that lets the next flush of a path fail, once, as Linux does."""
+    really = os.fsync
+
+    def let_fail(ending, number):
+        left = [ending]
+
+        def fail_once(descriptor):
+            if left and os.readlink(f"/proc/self/fd/{descriptor}").endswith(left[0]):
+                left.clear()
+                raise OSError(number, os.strerror(number))
+            really(descriptor)
+
+        monkeypatch.setattr(os, "fsync", fail_once)
+
+    return let_fail
+
+
+def test_commit_whose_put_lost_its_answer_is_flushed_before_it_counts(
+    log, uri, flushed, monkeypatch
+):
+    put = CommitFiles.put
+
+    def lose_the_answer(*args, **others):
+        put(*args, **others)
+        flushed.clear()
+        raise KafkaStorageError("timed out")
+
+    monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
+
+    commit(log, 1)
+
+    assert flushed == [str(commit_file(uri, 2)), f"{uri}/_delta_log"]
+
+
+def test_commits_of_others_are_flushed_before_they_are_counted(log, uri, flushed):
+    commit_times(opened(uri), 2)
+    flushed.clear()
+
+    log.refresh()
+
+    assert flushed == [str(commit_file(uri, 2)), str(commit_file(uri, 3)), f"{uri}/_delta_log"]
+
+
+def test_new_handle_flushes_the_newest_checkpoint_and_what_follows_it(log, uri, flushed):
+    commit_times(log, 10)
+    log.checkpoint_if_due()
+    commit_times(log, 1)
+    flushed.clear()
+
+    opened(uri)
+
+    assert [os.path.basename(path).lstrip("0") for path in flushed] == [
+        "11.checkpoint.parquet",
+        "11.json",
+        "12.json",
+        "_delta_log",
+    ]
+
+
+def test_new_handle_leaves_alone_what_another_is_just_writing(log, uri, flushed):
+    path = commit_file(uri, 2).with_name(f"_{'a' * 32}.tmp")
+    path.write_text("half")
+
+    assert opened(uri).version == 1
+    assert str(path) not in flushed
+
+
+def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
+    create(uri, is_flushed=False)
+    log = opened(uri, is_flushed=False)
+    commit_times(log, 9)
+    log.checkpoint_if_due()
+
+    assert flushed == []
+
+
+@pytest.mark.parametrize("hint", [None, b"garbage"])
+def test_what_a_checkpoint_sums_up_is_flushed_before_it(uri, flushed, hint):
+    """It would outlive the commits: deletions of commits rest on it."""
+    create(uri, is_flushed=False)
+    log = opened(uri, is_flushed=False)
+    commit_times(log, 10)
+    if hint is not None:
+        commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(hint)
+    log.checkpoint_if_due()
+
+    assert flushed == [
+        *(str(commit_file(uri, version)) for version in range(11)),
+        f"{uri}/_delta_log",
+        f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
+        f"{uri}/_delta_log/_last_checkpoint",
+        f"{uri}/_delta_log",
+    ]
+
+
+def test_commits_that_are_cleaned_keep_no_checkpoint_from_being_written(uri, monkeypatch):
+    """The table leaves flushing to the system, and its hint is lost."""
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
+    create(uri, is_flushed=False)
+    log = opened(uri, is_flushed=False)
+    for _ in range(45):
+        commit(log, log.version)
+        log.checkpoint_if_due()
+    assert not commit_file(uri, 0).exists()
+    commit_file(uri, 0).with_name("_last_checkpoint").unlink()
+    commit_times(log, 10)
+
+    log.checkpoint_if_due()
+
+    assert commit_file(uri, 55).with_suffix(".checkpoint.parquet").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_commit_file_that_could_not_be_flushed_gets_no_name(log, uri, failing, number):
+    failing(".tmp", number)
+
+    with pytest.raises(KafkaStorageError):
+        commit(log, 1)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
+    commit(log, log.refresh())
+    assert log.version == 2
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_commit_whose_answer_was_lost_and_that_can_not_be_flushed_is_never_trusted(
+    log, failing, monkeypatch, number
+):
+    put = CommitFiles.put
+
+    def lose_the_answer(*args, **others):
+        put(*args, **others)
+        failing(".json", number)
+        raise KafkaStorageError("timed out")
+
+    monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            log.refresh()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(log, failing, number):
+    failing("_delta_log", number)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+    # By now fsync says yes again, of a page that is gone.
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            log.refresh()
+
+
+def test_commit_of_another_that_can_not_be_flushed_is_not_counted(log, uri, failing):
+    commit(opened(uri), 1)
+    failing(".json", errno.EIO)
+
+    with pytest.raises(KafkaStorageError):
+        log.refresh()
+    with pytest.raises(CorruptLogError):
+        log.refresh()
+    assert log.version == 1
+
+
+def test_flush_that_could_not_be_tried_may_be_tried_again(log, uri, monkeypatch):
+    commit(opened(uri), 1)
+    monkeypatch.setattr(conditional_commit, "flush", _too_many_files)
+
+    with pytest.raises(KafkaStorageError):
+        log.refresh()
+    monkeypatch.undo()
+
+    assert log.refresh() == 2
+
+
+def _too_many_files(paths):
+    try:
+        raise OSError(errno.EMFILE, "too many open files")
+    except OSError as error:
+        raise KafkaStorageError("can't flush") from error
+
+
+def test_file_written_if_absent_is_flushed_with_its_folder(root, flushed):
+    files = RootFiles(str(root), OPTIONS)
+
+    assert files.write_if_absent(f"{root}/snapshots/1", b"bytes")
+
+    assert flushed[0].endswith(".tmp")
+    assert flushed[1:] == [f"{root}/snapshots"]
+    assert not files.write_if_absent(f"{root}/snapshots/1", b"other")
+    assert files.read(f"{root}/snapshots/1", 100) == b"bytes"
+    assert os.listdir(root / "snapshots") == ["1"]
+
+
+@pytest.mark.parametrize("operation", ["write", "write_if_absent"])
+def test_file_that_did_not_fit_leaves_nothing_behind(root, failing, operation):
+    failing(".tmp", errno.ENOSPC)
+
+    with pytest.raises(KafkaStorageError, match="No space left"):
+        getattr(RootFiles(str(root), OPTIONS), operation)(f"{root}/segment", b"bytes")
+
+    assert os.listdir(root) == []
+
+
+def test_file_on_a_root_that_was_taken_away_makes_no_folder(root):
+    root.rename(f"{root}-away")
+    files = RootFiles(str(root), OPTIONS)
+
+    for operation in (files.write, files.write_if_absent):
+        with pytest.raises(KafkaStorageError):
+            operation(f"{root}/snapshots/1", b"bytes")
+
+    assert not root.exists()
+
+
+def test_what_is_not_local_is_not_flushed(flushed):
+    flush(["s3://bucket/segment"])
+
+    assert flushed == []
+
+
+def test_several_files_are_flushed_when_all_are_written_and_named_after_that(root, flushed):
+    files = [(f"{root}/{name}", [name.encode() * 3, b"."]) for name in ("a", "b", "c")]
+
+    RootFiles(str(root), OPTIONS).write_all(files)
+
+    assert [os.path.basename(path)[0] for path in flushed] == ["_", "_", "_"]
+    assert [Path(path).read_bytes() for path, _ in files] == [b"aaa.", b"bbb.", b"ccc."]
+    assert sorted(os.listdir(root)) == ["a", "b", "c"]
+
+
+def _breaks():
+    yield b"begun"
+    raise CorruptLogError("the source is not what its name says")
+
+
+def test_of_several_files_none_is_there_if_one_fails(root):
+    files = [(f"{root}/a", [b"a"]), (f"{root}/b", _breaks()), (f"{root}/c", [b"c"])]
+
+    with pytest.raises(CorruptLogError):
+        RootFiles(str(root), OPTIONS).write_all(files)
+
+    assert os.listdir(root) == []
+
+
+def test_of_several_files_none_is_there_if_one_can_not_be_flushed(root, failing):
+    failing(".tmp", errno.EIO)
+
+    with pytest.raises(KafkaStorageError, match="can't flush"):
+        RootFiles(str(root), OPTIONS).write_all([(f"{root}/a", [b"a"]), (f"{root}/b", [b"b"])])
+
+    assert os.listdir(root) == []

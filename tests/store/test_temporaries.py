@@ -1,0 +1,218 @@
+"""What killed processes leave unfinished is removed when it is a day old, and nothing else."""
+
+import errno
+import os
+import time
+from uuid import uuid4
+
+import pytest
+
+from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.metadata import temporaries
+from kafka_on_spark.metadata.commit_lock import QUEUED
+from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
+from kafka_on_spark.metadata.temporaries import (
+    AGE_SECONDS_MIN,
+    clean_broker_root,
+    clean_metadata_root,
+)
+from kafka_on_spark.store import roots
+from tests.cluster.disks import new_disks
+from tests.store.tables import OPTIONS
+
+
+def put(path, age_seconds=AGE_SECONDS_MIN + 60):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"half")
+    then = time.time() - age_seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def names():
+    """Return names of files that were never finished: ours, those of delta-rs, and of probes."""
+    version = uuid4().int % 10**9
+    return [
+        f"_{uuid4().hex}.tmp",
+        f"{version:020d}.json#1",
+        f"{version:020d}.checkpoint.parquet#2",
+        f"_last_checkpoint#{version}",
+        f"_probe-{uuid4().hex}",
+    ]
+
+
+OTHERS = ["notes.txt", "_mine.tmp", f"{7:020d}.json", "0-ab-cd.parquet", "meta.properties", "_last"]
+
+
+def test_old_unfinished_files_are_removed_and_others_stay(tmp_path):
+    table = tmp_path / "t-1" / "0-2"
+    places = (tmp_path, table, table / "_delta_log")
+    for place in places:
+        old = [put(place / name) for name in names()]
+        young = [put(place / name, age_seconds=AGE_SECONDS_MIN - 60) for name in names()]
+        others = [put(place / name) for name in OTHERS]
+
+        assert clean_broker_root(str(tmp_path), [str(table)], OPTIONS).count == len(old)
+
+        assert not any(path.exists() for path in old)
+        assert all(path.exists() for path in (*young, *others))
+
+
+def test_a_cleaning_whose_time_is_over_is_gone_on_with(tmp_path):
+    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(3)]
+    old = [put(table / names()[0]) for table in tables]
+    at_root = put(tmp_path / names()[0])
+    paths = [str(table) for table in tables]
+    begins_at, left = "", []
+    for _ in tables:
+        cleaned = clean_broker_root(
+            str(tmp_path), reversed(paths), OPTIONS, begins_at=begins_at, is_over=lambda: True
+        )
+        begins_at = cleaned.left_at
+        left.append(([path.exists() for path in old].count(True), cleaned.left_at))
+
+    assert left == [(2, paths[1]), (1, paths[2]), (0, "")]
+    assert not at_root.exists()
+
+
+def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
+    old, young = (tmp_path / f"_race-{uuid4().hex}" for _ in range(2))
+    put(old / "_delta_log" / f"{0:020d}.json")
+    put(young / "_delta_log" / f"{0:020d}.json", age_seconds=60)
+
+    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 1
+
+    assert not old.exists()
+    assert young.exists()
+
+
+@pytest.mark.parametrize("ahead", ["process", "root"])
+def test_one_clock_that_is_ahead_has_nothing_young_go(tmp_path, monkeypatch, ahead):
+    young = put(tmp_path / names()[0], age_seconds=60)
+    week_ms = 7 * 24 * 3600 * 1000
+    if ahead == "process":
+        now_ms = time.time_ns() // 1_000_000 + week_ms
+        monkeypatch.setattr(temporaries.time, "time_ns", lambda: now_ms * 1_000_000)
+    else:
+        now_ms_at = temporaries.now_ms_at
+        monkeypatch.setattr(temporaries, "now_ms_at", lambda *where: now_ms_at(*where) + week_ms)
+
+    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 0
+
+    assert young.exists()
+
+
+def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
+    target = put(tmp_path / "target")
+    link, folder = (tmp_path / f"_{uuid4().hex}.tmp" for _ in range(2))
+    link.symlink_to(target)
+    folder.mkdir()
+    then = time.time() - 2 * AGE_SECONDS_MIN
+    os.utime(folder, (then, then))
+
+    assert clean_broker_root(str(tmp_path), [str(tmp_path / "gone")], OPTIONS).count == 0
+
+    assert link.is_symlink()
+    assert folder.is_dir()
+
+
+def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
+    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(2)]
+    stuck, *gone = (put(table / name) for table in tables for name in names()[:2])
+    delete = roots.delete_file
+
+    def refused(path):
+        if path == str(stuck):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        delete(path)
+
+    monkeypatch.setattr(roots, "delete_file", refused)
+
+    cleaned = clean_broker_root(str(tmp_path), map(str, tables), OPTIONS)
+
+    assert (cleaned.count, cleaned.left_at) == (3, "")
+    assert "Permission denied" in cleaned.error
+    assert not any(path.exists() for path in gone)
+
+
+def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    view = tmp_path / "views" / uuid4().hex
+    view.mkdir(parents=True)
+    note = put(tmp_path / "table" / QUEUED / uuid4().hex)
+
+    time_ms = roots.RootFiles.time_ms
+
+    def hangs(files, path):
+        if path == str(view):
+            raise KafkaStorageError(f"{path} hangs")
+        return time_ms(files, path)
+
+    monkeypatch.setattr(roots.RootFiles, "time_ms", hangs)
+
+    cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
+
+    assert (cleaned.count, note.exists(), view.exists()) == (1, False, True)
+    assert cleaned.error.endswith("hangs")
+
+
+def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path):
+    table = tmp_path / "table"
+    note = put(table / QUEUED / uuid4().hex)
+    snapshot = put(tmp_path / "snapshots" / f"_{uuid4().hex}.tmp")
+
+    assert clean_metadata_root(str(tmp_path), str(table), OPTIONS).count == 2
+
+    assert not note.exists()
+    assert not snapshot.exists()
+
+
+def metadata_table(root, *names, age_seconds=2 * AGE_SECONDS_MIN):
+    """Create a metadata table with these names in its log."""
+    table = root / f"{TABLE_PREFIX}{uuid4().hex}"
+    for name in names:
+        put(table / "_delta_log" / name, age_seconds)
+    return table
+
+
+def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tmp_path):
+    first, second = f"{0:020d}.json", f"{1:020d}.json"
+    own, left = (metadata_table(tmp_path, first) for _ in range(2))
+    young = metadata_table(tmp_path, first, age_seconds=60)
+    written, bare = metadata_table(tmp_path, first, second), metadata_table(tmp_path, second)
+    with_file = metadata_table(tmp_path, first)
+    put(with_file / "0-records.parquet")
+
+    assert clean_metadata_root(str(tmp_path), str(own), OPTIONS).count == 1
+
+    assert not left.exists()
+    assert all(each.exists() for each in (own, young, written, bare, with_file))
+
+
+def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("t", replication_factor=1)
+        left = [
+            put(disks.folder(1, "t") / f"_{uuid4().hex}.tmp"),
+            put(disks.root(1) / f"_probe-{uuid4().hex}"),
+            put(disks.metadata_root / "snapshots" / f"_{uuid4().hex}.tmp"),
+        ]
+        with disks.open() as cluster:
+            cluster.maintain()
+
+        assert not any(path.exists() for path in left)
+
+
+def test_maintain_names_a_root_that_can_not_be_cleaned(monkeypatch):
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("t", replication_factor=1)
+        put(disks.root(1) / f"_probe-{uuid4().hex}")
+
+        def refused(path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(roots, "delete_file", refused)
+            report = disks.cluster.maintain()
+        [row] = report.rows
+        assert (report.is_left, row.broker_id, "Permission denied" in row.error) == (True, 1, True)
+        assert not disks.cluster.maintain().is_left
