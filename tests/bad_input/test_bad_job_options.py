@@ -2,7 +2,8 @@
 
 import pytest
 
-from jobs import append, benchmark, controller, quickstart, replicate, torture
+from jobs import append, benchmark, controller, quickstart, replicate
+from tests.rigs import torture
 
 APPEND = ["in", "--cluster", "c", "--topic", "t", "--id", "i", "--checkpoint", "p"]
 

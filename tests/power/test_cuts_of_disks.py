@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from tests.power.cuts.clients import COMMITS_KEPT
-from tests.power.cuts.disk import why_not
-from tests.power.cuts.run import CHECKOUT
+from tests.rigs.cutting.clients import COMMITS_KEPT
+from tests.rigs.cutting.disk import why_not
+from tests.rigs.cutting.run import CHECKOUT
 
 CUTS = 25
 WAIT_S_MAX = 900
@@ -23,7 +23,7 @@ def test_power_cuts_leave_a_cluster_that_opens_and_has_all_that_was_acknowledged
     if reason is not None:
         pytest.skip(f"{file_system} can't be cut off here: {reason}")
     # A process of its own, since it takes mounts of its own.
-    command = [sys.executable, "-m", "jobs.power_cuts", "--cuts", str(CUTS), "--seed", "5"]
+    command = [sys.executable, "-m", "tests.rigs.power_cuts", "--cuts", str(CUTS), "--seed", "5"]
     run = subprocess.run(
         [*command, "--disk", file_system, "--dir", str(tmp_path)],
         cwd=CHECKOUT,

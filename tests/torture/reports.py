@@ -1,6 +1,6 @@
 """Reports of torture runs in which nothing was done, but what a test says."""
 
-from tests.torture.harness.report import Report
+from tests.rigs.torturing.report import Report
 
 
 def report_of(*anomalies, first_decisions=()):

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.torture.harness.checks.anomalies import find_anomalies
-from tests.torture.harness.checks.facts import Facts, facts_of
-from tests.torture.harness.history import (
+from tests.rigs.torturing.checks.anomalies import find_anomalies
+from tests.rigs.torturing.checks.facts import Facts, facts_of
+from tests.rigs.torturing.history import (
     APPEND,
     CRASH,
     END,

@@ -22,19 +22,19 @@ from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.produce import acknowledging
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
-from tests.torture.harness.checks.anomalies import find_anomalies
-from tests.torture.harness.checks.facts import facts_of
-from tests.torture.harness.checks.verdicts import Verdict, false_verdicts, verdicts
-from tests.torture.harness.clients.appending import AppendingClient
-from tests.torture.harness.clients.reading import (
+from tests.rigs.torturing.checks.anomalies import find_anomalies
+from tests.rigs.torturing.checks.facts import facts_of
+from tests.rigs.torturing.checks.verdicts import Verdict, false_verdicts, verdicts
+from tests.rigs.torturing.clients.appending import AppendingClient
+from tests.rigs.torturing.clients.reading import (
     ReadingClient,
     ask_directly,
     by_partition,
     read_directly,
     rows_of,
 )
-from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
-from tests.torture.harness.history import OK, POLL, HistoryWriter, read_client, read_history
+from tests.rigs.torturing.folder import PARTITIONS, TOPICS, key_of
+from tests.rigs.torturing.history import OK, POLL, HistoryWriter, read_client, read_history
 
 APPENDS = 10
 

@@ -3,8 +3,8 @@ should be."""
 
 import pytest
 
-from tests.torture.harness.checks.anomalies import CHECKS, STUCK_NS_MAX, find_anomalies
-from tests.torture.harness.history import FAIL, INFO, OK
+from tests.rigs.torturing.checks.anomalies import CHECKS, STUCK_NS_MAX, find_anomalies
+from tests.rigs.torturing.history import FAIL, INFO, OK
 from tests.torture.stories import KEY, Story
 
 

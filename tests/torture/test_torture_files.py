@@ -5,11 +5,11 @@ import time
 import pytest
 
 from tests.cluster.disks import new_disks, partition_of, records, values_of
-from tests.torture.harness.checks.anomalies import Anomaly
-from tests.torture.harness.checks.verdicts import false_verdicts
-from tests.torture.harness.checks.wholeness import acknowledged_since, open_again
-from tests.torture.harness.faults.forging import FORGERIES, places_on
-from tests.torture.harness.history import APPEND, OK, HistoryWriter
+from tests.rigs.torturing.checks.anomalies import Anomaly
+from tests.rigs.torturing.checks.verdicts import false_verdicts
+from tests.rigs.torturing.checks.wholeness import acknowledged_since, open_again
+from tests.rigs.torturing.faults.forging import FORGERIES, places_on
+from tests.rigs.torturing.history import APPEND, OK, HistoryWriter
 
 
 def test_a_replica_that_was_found_bad_for_a_passing_error_is_an_anomaly():

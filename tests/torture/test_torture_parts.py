@@ -12,11 +12,11 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.fsck.findings import Finding, Place
 from kafka_on_spark.produce.append_results import AppendResult, PartitionAppend
-from tests.torture.harness.checks.anomalies import Anomaly
-from tests.torture.harness.checks.facts import outcomes_of
-from tests.torture.harness.clients.appending import AppendingClient, last_work
-from tests.torture.harness.ending import is_rolled_back
-from tests.torture.harness.history import (
+from tests.rigs.torturing.checks.anomalies import Anomaly
+from tests.rigs.torturing.checks.facts import outcomes_of
+from tests.rigs.torturing.clients.appending import AppendingClient, last_work
+from tests.rigs.torturing.ending import is_rolled_back
+from tests.rigs.torturing.history import (
     APPEND,
     FAIL,
     INFO,
@@ -26,7 +26,7 @@ from tests.torture.harness.history import (
     read_client,
     read_history,
 )
-from tests.torture.harness.report import ALIKE_MAX
+from tests.rigs.torturing.report import ALIKE_MAX
 from tests.torture.reports import report_of
 from tests.torture.stories import Story
 

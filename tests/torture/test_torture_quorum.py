@@ -13,8 +13,8 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
-from tests.torture.harness.checks.anomalies import CHECKS
-from tests.torture.harness.checks.quorum import (
+from tests.rigs.torturing.checks.anomalies import CHECKS
+from tests.rigs.torturing.checks.quorum import (
     BOUND_S,
     PROBE,
     FirstDecision,
@@ -23,7 +23,7 @@ from tests.torture.harness.checks.quorum import (
     lost_decisions,
     times_of,
 )
-from tests.torture.harness.faults.voter_faults import NEEDS, VOTER_FAULTS, VoterFaults
+from tests.rigs.torturing.faults.voter_faults import NEEDS, VOTER_FAULTS, VoterFaults
 from tests.torture.reports import report_of
 from tests.torture.torture_runs import torture
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.torture.harness.checks.anomalies import CHECKS
-from tests.torture.harness.faults.disk_faults import DISK_FAULTS
-from tests.torture.harness.faults.nemesis import PROCESS_FAULTS
+from tests.rigs.torturing.checks.anomalies import CHECKS
+from tests.rigs.torturing.faults.disk_faults import DISK_FAULTS
+from tests.rigs.torturing.faults.nemesis import PROCESS_FAULTS
 from tests.torture.torture_runs import torture
 
 MINUTES = 1.0

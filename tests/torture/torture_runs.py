@@ -1,4 +1,4 @@
-"""Runs jobs/torture.py as users do, in a process of its own."""
+"""Runs tests/rigs/torture.py as users do, in a process of its own."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ WAIT_S_MAX = 1500
 
 def torture(folder: Path, *options: str) -> tuple[int, str]:
     """Return the exit code of a run in `folder`, and what it printed."""
-    command = ["./spark-submit.sh", "python", "jobs/torture.py", "--dir", str(folder)]
+    command = ["./spark-submit.sh", "python", "tests/rigs/torture.py", "--dir", str(folder)]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")
     }

@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
 from pyspark.sql.streaming import DataStreamWriter
 
-from jobs.soaking.streams import NOT_CONNECTED
+from tests.rigs.soaking.streams import NOT_CONNECTED
 
 ROW = ("key", "value", "partition", "offset")
 WAIT_S_MAX = 600  # for a query's end: nothing is timed, and a busy machine is slow

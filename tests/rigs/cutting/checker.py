@@ -1,0 +1,237 @@
+"""Opens a cluster whose disk was cut off, as after a power cut: what it keeps and whether it goes on.
+
+One process checks all snapshots, one after the other: a line of JSON in, a line of JSON out. Each
+snapshot is mounted before its line comes, and unmounted after the answer.
+"""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.store.delta import opening
+from tests.rigs.cutting.clients import PARTITIONS, TOPIC, create, create_topic, hurry
+
+RECHECK_S: Final = 0.05
+"""Nobody writes any more: a commit without bytes needs no second look seconds later."""
+
+APPEND_MS: Final = 8000
+_KINDS: Final = {
+    r"\d{20}\.json": "commits",
+    r"\d{20}\.checkpoint\.parquet": "checkpoints",
+    r"_last_checkpoint": "hints at checkpoints",
+    r"sweep\.json": "hints of sweeps",
+    r"(?!_).*\.parquet": "segments and rows",
+    r"meta\.properties": "identities",
+    r"_[0-9a-f]{32}\.tmp|[0-9a-f]{32}(\.tmp)?|.*#\d+|_probe-.*": "temporary files",
+}
+ROUNDS_MAX: Final = 6
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found in one snapshot.
+
+    Attributes:
+        cut: Its number.
+        promised: Records that were acknowledged before it.
+        found: Records that can be read.
+        empty: Files of no bytes, by kind.
+        first_commit: The highest first commit that a table's log has: those below it were deleted.
+        wrong: What must not be, in words.
+        seconds: How long the check took.
+    """
+
+    cut: int
+    promised: int = 0
+    found: int = 0
+    empty: dict[str, int] = field(default_factory=dict)
+    first_commit: int = 0
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What clients were promised before a cut.
+
+    Attributes:
+        records: The value at (topic, partition, offset), but of deleted topics.
+        topics: Topics that were created, and that nobody began to delete.
+        brokers: Brokers that were registered.
+        is_created: The cluster was.
+    """
+
+    records: dict[tuple[str, int, int], str]
+    topics: frozenset[str]
+    brokers: frozenset[int]
+    is_created: bool
+
+
+def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
+    """Return what was promised before a snapshot that was taken between two times."""
+    lines = [line for file in sorted(notes.glob("*.jsonl")) for line in _lines(file)]
+    deleted = {
+        each["topic"] for each in lines if each["kind"] == "deletes" and each["at"] < ended_at
+    }
+    kept = [each for each in lines if each["at"] < began_at and each.get("topic") not in deleted]
+    records = {
+        (each["topic"], each["partition"], each["offset"] + at): value
+        for each in kept
+        if each["kind"] == "acked"
+        for at, value in enumerate(each["values"])
+    }
+    return Promises(
+        records=records,
+        topics=frozenset(each["topic"] for each in kept if each["kind"] == "created"),
+        brokers=frozenset(each["broker_id"] for each in kept if each["kind"] == "registered"),
+        is_created=any(each["kind"] == "cluster" for each in kept),
+    )
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    yield from map(json.loads, file.read_text(encoding="utf-8").splitlines())
+
+
+class Check:
+    """The check of one snapshot."""
+
+    def __init__(self, disk: Path, verdict: Verdict, promises: Promises) -> None:
+        self._disk = disk
+        self._verdict = verdict
+        self._promises = promises
+
+    def run(self) -> None:
+        """Fill in the verdict."""
+        self._look_at_files()
+        try:
+            cluster = self._open()
+        except KafkaOnSparkError as error:
+            self._wrong("it can't be opened", error)
+            return
+        with cluster:
+            self._check_promises(cluster)
+            self._fsck(cluster, "as it was found")
+            self._read(cluster, "as it was found")
+            self._append(cluster, "as it was found")
+            self._heal(cluster)
+            self._append(cluster, "after the controller")
+        with self._open() as cluster:
+            self._read(cluster, "after the controller")
+            self._fsck(cluster, "after the controller")
+
+    def _wrong(self, what: str, why: object) -> None:
+        kind = f"{type(why).__name__}: " if isinstance(why, BaseException) else ""
+        self._verdict.wrong.append(f"{what}: {kind}{why}")
+
+    def _look_at_files(self) -> None:
+        firsts = [0]
+        for log in self._disk.glob("**/_delta_log"):
+            versions = [int(each.stem) for each in log.glob("*.json") if each.stem.isdecimal()]
+            firsts.append(min(versions, default=0))
+        self._verdict.first_commit = max(firsts)
+        for file in self._disk.glob("**/*"):
+            if file.is_file() and not file.stat().st_size:
+                kind = _kind_of(file.name)
+                self._verdict.empty[kind] = self._verdict.empty.get(kind, 0) + 1
+
+    def _open(self) -> Cluster:
+        replica_store.cache_clear()  # a process after a power cut remembers nothing
+        root = self._disk / "meta"
+        if not self._promises.is_created:
+            # It was cut off while it was created: the same call goes on, or finds it done.
+            with suppress(InvalidRequestError):
+                create(root, self._disk)
+        return Cluster.open(root)
+
+    def _check_promises(self, cluster: Cluster) -> None:
+        names = {each.name for each in cluster.image.topics.values()}
+        lost = [
+            *(self._promises.topics - names),
+            *(self._promises.brokers - set(cluster.image.brokers)),
+        ]
+        if lost:
+            self._wrong("topics or brokers are lost", sorted(map(str, lost)))
+        create_topic(cluster)
+
+    def _fsck(self, cluster: Cluster, when: str) -> None:
+        for each in cluster.fsck().findings:
+            self._wrong(f"fsck, {when}", each)
+
+    def _read(self, cluster: Cluster, when: str) -> None:
+        records = self._promises.records
+        found: dict[tuple[str, int, int], str] = {}
+        try:
+            for topic in sorted({TOPIC, *(topic for topic, _, _ in records)}):
+                for row in cluster.read(topic).to_pylist():
+                    found[topic, row["partition"], row["offset"]] = row["value"].decode()
+        except KafkaOnSparkError as error:
+            self._wrong(f"it can't be read, {when}", error)
+            return
+        self._verdict.promised, self._verdict.found = len(records), len(found)
+        lost = [place for place, value in records.items() if found.get(place) != value]
+        if lost:
+            self._wrong(f"{len(lost)} records are lost, {when}", sorted(lost)[:3])
+
+    def _append(self, cluster: Cluster, when: str) -> None:
+        for number in range(PARTITIONS):
+            try:
+                record = {"value": b"after", "partition": number}
+                cluster.append(TOPIC, [record], timeout_ms=APPEND_MS)
+            except KafkaOnSparkError as error:
+                self._wrong(f"partition {number} takes no append, {when}", error)
+
+    def _heal(self, cluster: Cluster) -> None:
+        for _ in range(ROUNDS_MAX):
+            try:
+                cluster.run_controller()
+                cluster.replicate()
+                short = [
+                    (topic, each.partition, each.isr)
+                    for topic in {each.name for each in cluster.image.topics.values()}
+                    for each in cluster.describe_topic(topic).partitions
+                    if len(each.isr) < len(each.replicas) or each.leader is None
+                ]
+            except KafkaOnSparkError as error:
+                self._wrong("it can't be controlled", error)
+                return
+            if not short:
+                return
+        self._wrong("replicas stay out of sync", short)
+
+
+def _kind_of(name: str) -> str:
+    for pattern, kind in _KINDS.items():
+        if re.fullmatch(pattern, name):
+            return kind
+    return "other files"
+
+
+def check(disk: Path, notes: Path, cut: int, began_at: float, ended_at: float) -> Verdict:
+    """Return what there is in the snapshot that is mounted at `disk`."""
+    verdict, begun = Verdict(cut), time.monotonic()
+    Check(disk, verdict, promises_of(notes, began_at, ended_at)).run()
+    verdict.seconds = time.monotonic() - begun
+    return verdict
+
+
+def main(arguments: list[str]) -> None:
+    """Answer orders until there are no more."""
+    disk, notes = map(Path, arguments)
+    hurry()
+    opening.RECHECK_SECONDS = RECHECK_S  # type: ignore[misc]
+    for line in sys.stdin:
+        verdict = check(disk, notes, **json.loads(line))
+        print(json.dumps(asdict(verdict)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,131 @@
+"""The metadata quorum at the end of a run: what its voters hold, and how soon decisions were made.
+
+Decisions of the run itself carry values that never repeat, so that each that was acknowledged can be
+looked for in every voter's log.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.quorum.settings import QuorumSettings
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    MetadataBatch,
+    OffsetCommitRecord,
+    Record,
+)
+from kafka_on_spark.store.roots import StorageOptions
+from tests.rigs.torturing.checks.anomalies import Anomaly
+
+PROBE: Final = "retention.ms"
+"""The setting of a topic that commands change."""
+
+PROBE_GROUP: Final = "torture-"
+"""What the names of the groups begin with that decisions save an offset of."""
+
+BOUND_S: Final = QuorumSettings().call_timeout_ms / 1000
+"""Fetch timeout, election timeout and three seconds."""
+
+JUDGED_MIN: Final = 100
+"""First decisions of a run from which on it is judged by the bound: of fewer, one is too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDecision:
+    """A decision or a command that was acknowledged.
+
+    Attributes:
+        after: What had been done to the voters' roots.
+        value: The group of which it saved an offset, or what it set: nobody else does so.
+        seconds: From the moment that a majority of roots was well to its answer.
+        tries: How many had failed.
+    """
+
+    after: str
+    value: str
+    seconds: float
+    tries: int
+
+
+def logs_of(roots: Iterable[Path]) -> dict[str, list[MetadataBatch]]:
+    """Return the batches that each voter's table has, by its root."""
+    options = StorageOptions(None)
+    return {
+        str(root): [*DeltaMetadataLog(str(root), options).voter_log.batches_from(Offset(0))]
+        for root in roots
+    }
+
+
+def differences(logs: Mapping[str, Sequence[MetadataBatch]]) -> Iterator[Anomaly]:
+    """Yield how the voters' logs differ: all of them have followed one leader to its end."""
+    (first, expected), *others = logs.items()
+    for root, found in others:
+        for mine, other in zip(expected, found, strict=False):
+            if mine != other:
+                sentence = f"it has {other} where {first} has {mine}"
+                yield Anomaly("voters-differ", root, sentence)
+                break
+        else:
+            if len(found) != len(expected):
+                sentence = f"it has {len(found)} batches, and {first} {len(expected)}"
+                yield Anomaly("voters-differ", root, sentence)
+
+
+def lost_decisions(
+    logs: Mapping[str, Sequence[MetadataBatch]], decisions: Iterable[FirstDecision]
+) -> Iterator[Anomaly]:
+    """Yield the decisions that were acknowledged and that a voter's log lacks, or has twice."""
+    values = [each.value for each in decisions]
+    for root, batches in logs.items():
+        found = Counter(value_of(record) for batch in batches for record in batch.records)
+        for value in values:
+            if found[value] != 1:
+                sentence = f"{value} was acknowledged and is there {found[value]} x"
+                yield Anomaly("decision-lost", root, sentence)
+
+
+def value_of(record: Record) -> str | None:
+    """Return the value of the decision or command that a record may be of; None: of neither."""
+    if isinstance(record, OffsetCommitRecord) and record.group.startswith(PROBE_GROUP):
+        return record.group
+    if isinstance(record, ConfigRecord) and record.config_name == PROBE:
+        return record.config_value
+    return None
+
+
+def times_of(decisions: Sequence[FirstDecision]) -> dict[str, Any]:
+    """Return how soon decisions were made: seconds, and how many were within the bound."""
+    seconds = sorted(each.seconds for each in decisions)
+    if not seconds:
+        return {}
+    return {
+        "count": len(seconds),
+        "median_s": round(seconds[len(seconds) // 2], 2),
+        "of_100_99_s": round(seconds[max(-(-len(seconds) * 99 // 100) - 1, 0)], 2),
+        "longest_s": round(seconds[-1], 2),
+        "bound_s": BOUND_S,
+        "longest_after": max(decisions, key=lambda each: each.seconds).after,
+        "within_bound": sum(each <= BOUND_S for each in seconds),
+        "within_four_bounds": sum(each <= 4 * BOUND_S for each in seconds),
+    }
+
+
+def late_decisions(times: Mapping[str, Any]) -> Iterator[Anomaly]:
+    """Yield what came too late by the times of `times_of`: 99 of 100 first decisions are to come
+    within the bound, and all within four times that."""
+    count = times.get("count", 0)
+    if count < JUDGED_MIN:
+        return
+    within, within_four = times["within_bound"], times["within_four_bounds"]
+    if 100 * within < 99 * count:
+        sentence = f"only {within} of {count} came within {BOUND_S:g} s, which 99 of 100 are to do"
+        yield Anomaly("decisions-late", "", sentence)
+    if within_four < count:
+        longest = f"{times['longest_s']:.2f} s, after {times['longest_after']}"
+        sentence = f"{count - within_four} came after {4 * BOUND_S:g} s, the longest took {longest}"
+        yield Anomaly("decisions-late", "", sentence)

@@ -1,0 +1,214 @@
+"""The end of a run: all healed and replicated, everything read once more, every table checked."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby, pairwise
+from typing import Final
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.fsck.findings import Finding, FsckReport
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.store.roots import StorageOptions
+from tests.rigs.torturing.checks.anomalies import Anomaly
+from tests.rigs.torturing.checks.facts import Facts, facts_of
+from tests.rigs.torturing.checks.quorum import (
+    FirstDecision,
+    differences,
+    logs_of,
+    lost_decisions,
+)
+from tests.rigs.torturing.checks.wholeness import wait_until, what_is_missing
+from tests.rigs.torturing.clients.reading import by_partition, rows_of
+from tests.rigs.torturing.folder import TOPICS, TortureFolder, key_of, keys
+from tests.rigs.torturing.history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
+from tests.rigs.torturing.processes import APPENDING, CONTROLLING, READING, Processes
+
+ALIVE_S_MAX: Final = 180.0
+"""Seconds, as a rule. What was killed last begins again first, on processors that others use, too."""
+WHOLE_S_MAX: Final = 300.0
+# A driver that was killed by the last fault begins again, and reads on from its checkpoint.
+STREAM_S_MAX: Final = 180.0
+STOP_S_MAX: Final = 40.0
+ENDED_EARLY: Final = frozenset({"I1", "I9"})
+"""What is found of a replica whose table ended below what it was counted for; I9: as the leader."""
+
+
+class Ending:
+    """What follows the faults."""
+
+    def __init__(
+        self, folder: TortureFolder, cluster: Cluster, processes: Processes, writer: HistoryWriter
+    ) -> None:
+        self._folder = folder
+        self._cluster = cluster
+        self._processes = processes
+        self._writer = writer
+        self.anomalies: list[Anomaly] = []
+
+    def heal(self, say: Callable[[str], None]) -> None:
+        """Have clients end, and everything replicated, once appends work again everywhere."""
+        self._writer.note(HEALED)
+        healed_ns = time.monotonic_ns()
+        self._wait(lambda: _is_alive(self._facts(), healed_ns), ALIVE_S_MAX)
+        self._writer.note(ENDED)
+        say("faults are over; the clients that append are told to end")
+        self._stop(APPENDING)
+        missing: list[str] = []
+        if not self._wait(lambda: not self._missing(missing), WHOLE_S_MAX):
+            self._fail("", f"not whole {WHOLE_S_MAX:.0f} s after the end of faults: {missing[0]}")
+        say("every replica is in sync" if not missing else f"not whole: {missing[0]}")
+        self._wait_for_the_stream()
+        self._stop(READING)
+        self._stop(CONTROLLING)
+        self._processes.end()
+
+    def _wait_for_the_stream(self) -> None:
+        if not self._processes.named({"spark-reader"}):
+            return
+        if not self._wait(lambda: _has_streamed_all(self._facts(), self._ends()), STREAM_S_MAX):
+            self._fail("spark-reader-stream", "it has not read what is committed")
+
+    def _stop(self, roles: Collection[str]) -> None:
+        self._processes.stop(self._processes.named(roles), STOP_S_MAX)
+
+    def _wait(self, is_true: Callable[[], bool], wait_s: float) -> bool:
+        """Wait, and start again what has ended by what befell it before."""
+
+        def is_reached() -> bool:
+            self._processes.start()
+            return is_true()
+
+        return wait_until(is_reached, wait_s)
+
+    def _missing(self, into: list[str]) -> list[str]:
+        into[:] = what_is_missing(self._cluster)
+        return into
+
+    def _facts(self) -> Facts:
+        return facts_of(read_history(self._folder.history))
+
+    def _ends(self) -> dict[str, int]:
+        return {
+            key_of(topic, number): int(each.high_watermark)
+            for topic in TOPICS
+            for number, each in self._cluster.offsets(topic).items()
+        }
+
+    def _fail(self, key: str, sentence: str) -> None:
+        self.anomalies.append(Anomaly("stuck", key, sentence))
+
+    def read_back(self) -> int:
+        """Read all logs from the first offset on, by a newly opened cluster; return the records."""
+        count = 0
+        with Cluster.open(self._folder.cluster_url) as cluster:
+            for topic in TOPICS:
+                index = self._writer.invoke(POLL, topic=topic)
+                try:
+                    records = by_partition(topic, rows_of(cluster.read(topic)))
+                    _add_epochs(cluster, topic, records)
+                except KafkaOnSparkError as error:
+                    self._fail(topic, f"it can't be read at the end: {error}")
+                    continue
+                starts = {key_of(*each): 0 for each in keys() if each[0] == topic}
+                self._writer.complete(
+                    index,
+                    POLL,
+                    OK,
+                    assign=-1,
+                    starts=starts,
+                    records=records,
+                    is_final=True,
+                )
+                count += sum(map(len, records.values()))
+        return count
+
+    def check_tables(self, rolled_back: Collection[tuple[int, str, int, int]]) -> FsckReport:
+        """Check every table at every version.
+
+        A table that was rolled back while its replica was in sync lacks what it had, and
+        fsck says so by its newest version then. That is what was done to it.
+        """
+        with Cluster.open(self._folder.cluster_url) as cluster:
+            report = cluster.fsck()
+        for finding in report.findings:
+            if is_rolled_back(finding, rolled_back):
+                continue
+            name = f"fsck {finding.invariant or finding.severity}"
+            self.anomalies.append(Anomaly(name, str(finding.place), finding.sentence))
+        return report
+
+    def check_voters(self, decisions: Sequence[FirstDecision]) -> None:
+        """Check that every voter has the whole metadata log, and that all have the same."""
+        if self._folder.voters == 1:
+            return
+
+        def have_followed() -> bool:
+            try:
+                return self._cluster.describe_quorum().lag_max == 0
+            except KafkaOnSparkError:
+                return False
+
+        if not wait_until(have_followed, WHOLE_S_MAX):
+            found = self._cluster.describe_quorum()
+            self._fail("voters", f"one does not follow {WHOLE_S_MAX:.0f} s after all: {found}")
+        logs = logs_of(self._folder.metadata_roots)
+        self.anomalies += [*differences(logs), *lost_decisions(logs, decisions)]
+
+
+def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:
+    """Return whether fsck finds of a table only that it was rolled back."""
+    place, table = finding.place, finding.place.partition
+    if finding.invariant not in ENDED_EARLY or table is None:
+        return False
+    return (place.broker_id, table.topic, table.partition, place.version) in rolled_back
+
+
+def _is_alive(facts: Facts, since_ns: int) -> bool:
+    """Return whether every partition got an append that was acknowledged since."""
+    alive = {batch.key for batch in facts.batches if (batch.acked_ns or 0) > since_ns}
+    return alive.issuperset(key_of(*each) for each in keys())
+
+
+def _has_streamed_all(facts: Facts, ends: dict[str, int]) -> bool:
+    streamed = {poll.key: poll.end for poll in facts.polls if poll.stream_batch is not None}
+    return all(streamed.get(key, 0) >= end for key, end in ends.items())
+
+
+def _add_epochs(cluster: Cluster, topic: str, records: dict[str, list[list[object]]]) -> None:
+    """Fill in the leader epoch of each record, from the leader's table."""
+    image = cluster.image
+    topic_image = image.topic(topic)
+    for number, partition in topic_image.partitions.items():
+        rows = records.get(key_of(topic, number), [])
+        if not rows or partition.leader is None:
+            continue
+        key = PartitionKey(topic_image.topic_id, number)
+        address = address_of(image, key, partition, partition.leader)
+        state = DeltaReplicaLog(address, StorageOptions(None)).load()
+        epochs = {
+            offset: batch.leader_epoch
+            for batch in state.batches_between(partition.log_start_offset, partition.high_watermark)
+            for offset in range(batch.base_offset, batch.base_offset + batch.record_count)
+        }
+        for row in rows:
+            row[2] = epochs.get(row[0])  # type: ignore[call-overload]
+
+
+def longest_silence_s(facts: Facts, begun_ns: int, ended_ns: int) -> tuple[float, dict[str, float]]:
+    """Return the longest time without an acknowledged append: to any partition, and to each."""
+    acked = sorted(
+        (batch.key, batch.acked_ns) for batch in facts.batches if batch.acked_ns is not None
+    )
+    each = {
+        key: _longest_gap_s([at for _, at in pairs], begun_ns, ended_ns)
+        for key, pairs in groupby(acked, key=lambda pair: pair[0])
+    }
+    return _longest_gap_s(sorted(at for _, at in acked), begun_ns, ended_ns), each
+
+
+def _longest_gap_s(moments: list[int], begun_ns: int, ended_ns: int) -> float:
+    within = [at for at in moments if begun_ns <= at <= ended_ns]
+    points = [begun_ns, *within, ended_ns]
+    return max(second - first for first, second in pairwise(points)) / 1e9
