@@ -1,4 +1,4 @@
-"""What docs/operate.md says of backups: copies of roots, restored.
+"""What docs/recovering.md says of backups: copies of roots, restored.
 
 Each step is a process of its own: one that has seen more of a table than a copy has refuses it.
 """

@@ -13,7 +13,7 @@ from tests.pages import ROOT
 
 ALERTS = ROOT / "docs" / "service" / "alerts.yaml"
 BOARD = ROOT / "docs" / "service" / "grafana.json"
-PAGE = ROOT / "docs" / "operate.md"
+PAGE = ROOT / "docs" / "watching.md"
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 OF_LOGS = {
     *((kind, name) for kind, name in HELP if kind == "Log"),
@@ -103,7 +103,7 @@ def test_no_two_panels_stand_in_the_same_place(panels):
 
 def test_the_page_has_every_figure_and_no_other():
     text = PAGE.read_text()
-    section = text[text.index("### Metrics") :]
+    section = text[text.index("## Metrics") :]
     listed = set(re.findall(r"^\| `(kafka_[a-z_]+)` \|", section, re.MULTILINE))
 
     assert listed == {exported_name(*figure) for figure in WRITTEN}

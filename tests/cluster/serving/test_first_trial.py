@@ -13,7 +13,7 @@ from tests.cluster.serving.processes import REPOSITORY, WAIT_S_MAX, wait_for
 from tests.cluster.serving.test_serve import QUICK
 from tests.pages import page
 
-TRIAL = page("docs/operate.md").partition("#### A first trial\n")[2].partition("\n### ")[0]
+TRIAL = page("docs/running.md").partition("### A first trial\n")[2].partition("\n## ")[0]
 STARTED, ASKED = re.findall(r"^```console\n(.*?)^```$", TRIAL, re.M | re.S)
 PORT = "9644"
 CURL = "import sys, urllib.request as u; print(u.urlopen(sys.argv[-1]).read().decode(), end=str())"

@@ -24,7 +24,7 @@ from tests.cluster.disks import FAST, records
 from tests.store.s3.faulty_s3 import BUCKET, Kind, faulty_s3
 from tests.store.tables import create, live
 
-PAGE = Path(__file__).parents[3] / "docs" / "operate.md"
+PAGE = Path(__file__).parents[3] / "docs" / "watching.md"
 DIRECTORY = DirectoryId("c" * 32)
 
 
