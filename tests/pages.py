@@ -14,8 +14,13 @@ def page(name: str) -> str:
 
 
 def pages() -> Mapping[str, str]:
-    """Return all pages by their names: those of docs/, the README, and how to contribute."""
-    names = ["README.md", "CONTRIBUTING.md", *(f"docs/{each.relative_to(DOCS)}" for each in DOCS.rglob("*.md"))]
+    """Return all pages by their names: those of docs/, the README, how to contribute, and the rigs'."""
+    names = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "tests/rigs/README.md",
+        *(f"docs/{each.relative_to(DOCS)}" for each in DOCS.rglob("*.md")),
+    ]
     return {name: page(name) for name in sorted(names)}
 
 

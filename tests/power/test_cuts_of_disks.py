@@ -8,7 +8,7 @@ import pytest
 
 from tests.rigs.cutting.clients import COMMITS_KEPT
 from tests.rigs.cutting.disk import why_not
-from tests.rigs.cutting.run import CHECKOUT
+from tests.rigs.rig import CHECKOUT
 
 CUTS = 25
 WAIT_S_MAX = 900

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.rigs.notes import Notes, read_notes
 from tests.rigs.soaking.checking import (
     COPIED_AGAIN,
     Sent,
@@ -12,15 +13,13 @@ from tests.rigs.soaking.checking import (
 )
 from tests.rigs.soaking.notes import (
     TABLE_KEYS,
-    NoteWriter,
     Run,
     Seen,
     is_tombstone,
-    read_notes,
     sent_by,
     value_of,
 )
-from tests.rigs.soaking.tenths import Sample, tenths_of
+from tests.rigs.soaking.report import Sample, tenths_of
 from tests.rigs.soaking.watching import descriptors
 
 
@@ -48,10 +47,10 @@ def test_of_open_files_a_tenth_counts_the_lowest(open_files, counted):
 
 
 def test_notes_are_read_as_written_and_a_torn_line_is_passed_over(tmp_path):
-    writer = NoteWriter(tmp_path, "a")
-    writer.write(kind="append", topic="events", runs=[[0, 5, 0, 2]])
-    writer.write(kind="failed", topic="events", first=2, count=3)
-    writer.write(kind="append", topic="table", runs=[[0, 0, 5, 1]])
+    writer = Notes(tmp_path, "a")
+    writer.add("append", topic="events", runs=[[0, 5, 0, 2]])
+    writer.add("failed", topic="events", first=2, count=3)
+    writer.add("append", topic="table", runs=[[0, 0, 5, 1]])
     writer.close()
     with (tmp_path / "a.jsonl").open("a") as file:
         file.write('{"kind":"app')

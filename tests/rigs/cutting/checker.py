@@ -8,17 +8,17 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.delta import opening
 from tests.rigs.cutting.clients import PARTITIONS, TOPIC, create, create_topic, hurry
+from tests.rigs.notes import read_notes
 
 RECHECK_S: Final = 0.05
 """Nobody writes any more: a commit without bytes needs no second look seconds later."""
@@ -78,7 +78,7 @@ class Promises:
 
 def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
     """Return what was promised before a snapshot that was taken between two times."""
-    lines = [line for file in sorted(notes.glob("*.jsonl")) for line in _lines(file)]
+    lines = [line for _, line in read_notes(notes)]
     deleted = {
         each["topic"] for each in lines if each["kind"] == "deletes" and each["at"] < ended_at
     }
@@ -95,10 +95,6 @@ def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
         brokers=frozenset(each["broker_id"] for each in kept if each["kind"] == "registered"),
         is_created=any(each["kind"] == "cluster" for each in kept),
     )
-
-
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    yield from map(json.loads, file.read_text(encoding="utf-8").splitlines())
 
 
 class Check:

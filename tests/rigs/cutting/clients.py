@@ -6,17 +6,17 @@ Their notes lie on another disk: a note is written after the answer, so what is 
 must be there after it.
 """
 
-import json
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning, table_creation
+from tests.rigs.notes import Notes
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 4
@@ -45,23 +45,13 @@ def hurry() -> None:
         setattr(module, name, count)
 
 
-class Notes:
-    """What one process was promised, a line each: JSON with the time."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("a", buffering=1, encoding="utf-8")
-
-    def add(self, kind: str, **what: Any) -> None:
-        """Write a line."""
-        self._file.write(json.dumps({"at": time.time(), "kind": kind, **what}) + "\n")
-
-    @contextmanager
-    def refusals(self, what: str) -> Iterator[None]:
-        """Note an error in place of raising it: nothing was promised."""
-        try:
-            yield
-        except KafkaOnSparkError as error:
-            self.add("error", what=what, error=f"{type(error).__name__}: {error}")
+@contextmanager
+def refusals(notes: Notes, what: str) -> Iterator[None]:
+    """Note an error in place of raising it: nothing was promised."""
+    try:
+        yield
+    except KafkaOnSparkError as error:
+        notes.add("error", what=what, error=f"{type(error).__name__}: {error}")
 
 
 def create(metadata_root: Path, roots: Path) -> None:
@@ -87,7 +77,7 @@ def create_topic(cluster: Cluster) -> None:
 def append(cluster: Cluster, notes: Notes, topic: str, partition: int, values: list[str]) -> None:
     """Append records to a partition, and note them once they are acknowledged."""
     records = [{"value": each.encode(), "partition": partition} for each in values]
-    with notes.refusals("append"):
+    with refusals(notes, "append"):
         done = cluster.append(topic, records, timeout_ms=APPEND_MS)
         offset = done.partitions[partition].base_offset
         notes.add("acked", topic=topic, partition=partition, offset=offset, values=values)
@@ -107,22 +97,22 @@ def run_clerk(cluster: Cluster, notes: Notes, name: str, ends_at: float) -> None
     number = 0
     while time.time() < ends_at:
         topic = f"{name}-{number}"
-        with notes.refusals("create a topic"):
+        with refusals(notes, "create a topic"):
             cluster.create_topic(topic, partitions=1, replication_factor=3)
             notes.add("created", topic=topic)
         append(cluster, notes, topic, 0, [topic])
         if number >= TOPICS_KEPT:
             deleted = f"{name}-{number - TOPICS_KEPT}"
             notes.add("deletes", topic=deleted)
-            with notes.refusals("delete a topic"):
+            with refusals(notes, "delete a topic"):
                 cluster.delete_topic(deleted)
         if number % 8 == 7:
-            with notes.refusals("register a broker"):
+            with refusals(notes, "register a broker"):
                 broker_id = 10 + number
                 root = Path(cluster.root).with_name(f"broker-{broker_id}")
                 cluster.register_broker(broker_id, root)
                 notes.add("registered", broker_id=broker_id)
-        with notes.refusals("control"):
+        with refusals(notes, "control"):
             cluster.run_controller()
             cluster.replicate()
         number += 1
@@ -141,10 +131,10 @@ def main(arguments: list[str]) -> None:
     hurry()
     if role == "creator":
         create(Path(metadata_root), Path(metadata_root).parent)
-        Notes(Path(folder) / f"{name}.jsonl").add("cluster")
+        Notes(Path(folder), name).add("cluster")
         return
     with Cluster.open(metadata_root) as cluster:
-        notes = Notes(Path(folder) / f"{name}.jsonl")
+        notes = Notes(Path(folder), name)
         notes.add("begins")
         ROLES[role](cluster, notes, name, time.time() + float(seconds))
 

@@ -8,11 +8,13 @@ only: what a machine finds when it comes back. Its journal is replayed when the 
 import ctypes
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from tests.rigs.images import make_image, why_failed
+from tests.rigs.rig import RigError
 
 FILE_SYSTEMS: Final[Mapping[str, tuple[str, ...]]] = {
     "ext4": ("mkfs.ext4", "-q", "-F"),
@@ -28,10 +30,6 @@ INNER_GIB: Final = 1
 _CLONE_NEWNS: Final = 0x20000
 
 
-class CutError(Exception):
-    """The run can't begin or go on; the text says why and what to do, in a sentence."""
-
-
 def why_not(file_system: str) -> str | None:
     """Return why disks can't be cut off on this machine, or None."""
     if os.geteuid() != 0:
@@ -39,21 +37,18 @@ def why_not(file_system: str) -> str | None:
     for name in (FILE_SYSTEMS[file_system][0], "mkfs.xfs", "mount", "losetup"):
         if shutil.which(name) is None:
             return f"{name} is not installed"
-    try:
-        subprocess.run(["losetup", "--find"], check=True, capture_output=True, text=True)
-    except subprocess.CalledProcessError as error:
-        return f"there is no loop device: {error.stderr.strip()}"
-    return None
+    error = why_failed("losetup", "--find")
+    return None if error is None else f"there is no loop device: {error}"
 
 
 def mount_privately() -> None:
     """Give this process and its children mounts of their own, which end when the last of them does.
 
     Raises:
-        CutError: The system does not allow it.
+        RigError: The system does not allow it.
     """
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS) != 0:
-        raise CutError(f"mounts can't be private here: {os.strerror(ctypes.get_errno())}")
+        raise RigError(f"mounts can't be private here: {os.strerror(ctypes.get_errno())}")
     _run("mount", "--make-rprivate", "/")
 
 
@@ -76,14 +71,14 @@ class CutDisk:
         """Make the file system, and mount it.
 
         Raises:
-            CutError: It can't be made or mounted.
+            RigError: It can't be made or mounted.
         """
         for folder in (self.mount_point, self._outer):
             folder.mkdir(exist_ok=True)
-        _make_holes(self._outer_image, OUTER_GIB)
+        make_image(self._outer_image, OUTER_GIB << 30)
         _run("mkfs.xfs", "-q", "-f", "-m", "reflink=1", str(self._outer_image))
         _mount(self._outer_image, self._outer)
-        _make_holes(self._image, INNER_GIB)
+        make_image(self._image, INNER_GIB << 30)
         _run(*FILE_SYSTEMS[self._file_system], str(self._image))
         self.mount(self._image)
 
@@ -91,7 +86,7 @@ class CutDisk:
         """Mount the disk or a snapshot; its file system comes up as after a power cut.
 
         Raises:
-            CutError: It can't be mounted.
+            RigError: It can't be mounted.
         """
         # A snapshot has the identity of its disk, which XFS takes for a mistake.
         _mount(image, self.mount_point, *(["nouuid"] if self._file_system == "xfs" else []))
@@ -106,7 +101,7 @@ class CutDisk:
         """Unmount what is mounted.
 
         Raises:
-            CutError: A process uses it.
+            RigError: A process uses it.
         """
         _run("umount", str(self.mount_point))
 
@@ -114,14 +109,9 @@ class CutDisk:
         """Unmount and delete all that there is; what can't be is left to the end of this process's
         mounts."""
         for place in (self.mount_point, self._outer):
-            with suppress(CutError):
+            with suppress(RigError):
                 _run("umount", "-l", str(place))
         self._outer_image.unlink(missing_ok=True)
-
-
-def _make_holes(image: Path, gib: int) -> None:
-    with image.open("wb") as file:
-        file.truncate(gib * 2**30)
 
 
 def _mount(image: Path, place: Path, *options: str) -> None:
@@ -129,12 +119,6 @@ def _mount(image: Path, place: Path, *options: str) -> None:
 
 
 def _run(*command: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise CutError(f"{' '.join(command)} failed: {said.strip()}") from error
-
-
-Say = Callable[[str], None]
-"""Prints a line for people."""
+    error = why_failed(*command)
+    if error is not None:
+        raise RigError(f"{' '.join(command)} failed: {error}")

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.rigs.cutting.checker import Verdict
-from tests.rigs.cutting.disk import CutDisk, CutError, Say, mount_privately, why_not
-from tests.rigs.torturing.report import machine, now
+from tests.rigs.cutting.disk import CutDisk, mount_privately, why_not
+from tests.rigs.rig import CHECKOUT, RigError, Say, machine, now
 
-CHECKOUT: Final = Path(__file__).resolve().parents[3]
 APPENDERS: Final = 4
 ROUND_CUTS: Final = 25
 """Cuts of one cluster; the next ones are of a new one, and the disk's space is free again."""
@@ -53,11 +52,11 @@ def run(folder: Path, file_system: str, cuts: int, seed: int, say: Say) -> list[
     """Cut the power `cuts` times; return a verdict on each.
 
     Raises:
-        CutError: It can't be done here, or a process of the run failed.
+        RigError: It can't be done here, or a process of the run failed.
     """
     reason = why_not(file_system)
     if reason is not None:
-        raise CutError(f"{file_system} can't be cut off: {reason}")
+        raise RigError(f"{file_system} can't be cut off: {reason}")
     mount_privately()
     rng = random.Random(seed)
     verdicts: list[Verdict] = []
@@ -128,7 +127,7 @@ def _cut(disk: CutDisk, notes: Path, count: int, rng: random.Random) -> list[Cut
             time.sleep(rng.uniform(*CREATION_S))
             cut()
     if process.wait() != 0:
-        raise CutError("the cluster could not be created: see what its process printed")
+        raise RigError("the cluster could not be created: see what its process printed")
     seconds = (count - len(cuts)) * (sum(BETWEEN_S) / 2 + 0.1) + 2
     clients = [
         _client(notes, "appender", f"a{number}", root, seconds) for number in range(APPENDERS)
@@ -141,7 +140,7 @@ def _cut(disk: CutDisk, notes: Path, count: int, rng: random.Random) -> list[Cut
         time.sleep(rng.uniform(*BETWEEN_S))
         cut()
     if any(client.wait() != 0 for client in clients):
-        raise CutError("a client failed: see what it printed")
+        raise RigError("a client failed: see what it printed")
     return cuts
 
 
@@ -182,14 +181,14 @@ def _ask(checker: subprocess.Popen[str], order: str) -> Verdict:
     finally:
         watch.cancel()
     if not answer:
-        raise CutError(f"the checker ended or hung at {order.strip()}: see checker.log")
+        raise RigError(f"the checker ended or hung at {order.strip()}: see checker.log")
     return Verdict(**json.loads(answer))
 
 
 def _unmount(disk: CutDisk) -> None:
     """Unmount a snapshot once the checker has let go of it."""
     for _ in range(UNMOUNT_TRIES):
-        with suppress(CutError):
+        with suppress(RigError):
             disk.unmount()
             return
         time.sleep(0.1)

@@ -22,8 +22,9 @@ from typing import Any, Final
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.produce.producer import Producer
+from tests.rigs.notes import Notes
 from tests.rigs.soaking.folder import BROKERS, EVENTS, PARTITIONS, TABLE, TOPICS, SoakFolder
-from tests.rigs.soaking.notes import SENT, NoteWriter, is_tombstone, key_of, runs_of, value_of
+from tests.rigs.soaking.notes import SENT, is_tombstone, key_of, runs_of, value_of
 
 log = logging.getLogger("kafka_on_spark.soak")
 
@@ -41,7 +42,7 @@ class Client:
         self.name = name
         self.pauses = pauses
         self.rng = random.Random(name)
-        self.notes = NoteWriter(folder.notes, name)
+        self.notes = Notes(folder.notes, name)
         self.sent = 0
         self._stop = threading.Event()
         self._parent = os.getppid()
@@ -62,14 +63,14 @@ class Client:
                 work()
             except KafkaOnSparkError as error:
                 log.warning("a try has failed", exc_info=True)
-                self.notes.write(kind="error", at=time.time(), error=str(error)[:300])
+                self.notes.add("error", error=str(error)[:300])
             self._stop.wait(pause_s * self.pauses * self.rng.uniform(0.5, 1.5))
 
     def timed(self, kind: str, work: Callable[[], Any]) -> Any:
         """Work, and note how long it took."""
         start = time.perf_counter()
         answer = work()
-        self.notes.write(kind=kind, at=time.time(), took=time.perf_counter() - start)
+        self.notes.add(kind, took=time.perf_counter() - start)
         return answer
 
     def next_numbers(self, count: int) -> range:
@@ -83,14 +84,13 @@ class Client:
     ) -> None:
         """Note where records stand: (number, partition, offset) of each."""
         runs = [(each.partition, each.offset, each.first, each.count) for each in runs_of(places)]
-        self.notes.write(kind=kind, at=time.time(), took=took_s, topic=topic, runs=runs)
+        self.notes.add(kind, took=took_s, topic=topic, runs=runs)
 
     def note_unknown(self, topic: str, numbers: range, error: BaseException) -> None:
         """Note an append that failed: its records may stand there, or not."""
         log.warning("an append has failed: %s", error)
-        self.notes.write(
-            kind="failed",
-            at=time.time(),
+        self.notes.add(
+            "failed",
             topic=topic,
             first=numbers.start,
             count=len(numbers),
@@ -217,12 +217,10 @@ def _move(client: Client, cluster: Cluster) -> None:
     cluster.reassign({(topic, partition): target})
     while cluster.reassignments() and not client.is_stopped:
         if time.monotonic() - start > MOVE_WAIT_S_MAX:
-            client.notes.write(
-                kind="error", at=time.time(), error=f"a move took more than {MOVE_WAIT_S_MAX} s"
-            )
+            client.notes.add("error", error=f"a move took more than {MOVE_WAIT_S_MAX} s")
             return
         time.sleep(0.5)  # a move tells nobody when it ends
-    client.notes.write(kind="move", at=time.time(), took=time.monotonic() - start)
+    client.notes.add("move", took=time.monotonic() - start)
 
 
 def run_spark(client: Client) -> None:

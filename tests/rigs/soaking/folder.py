@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from kafka_on_spark import Cluster
 
-HOME: Final = Path(__file__).resolve().parents[3]
 BROKERS: Final = (1, 2, 3, 4)
 PARTITIONS: Final = 4
 EVENTS, COPIES, TABLE = "events", "copies", "table"
@@ -29,10 +28,6 @@ TOPICS: Final[Mapping[str, Mapping[str, object]]] = {
 }
 
 
-class SoakError(Exception):
-    """The run can't begin; the text says why and what to do, in a sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class SoakFolder:
     """Where everything of a run is."""
@@ -41,22 +36,10 @@ class SoakFolder:
 
     @classmethod
     def begin(cls, path: Path) -> "SoakFolder":
-        """Return a new run's folder.
-
-        Raises:
-            SoakError: There is something in it, or it can't be made.
-        """
-        folder = cls(path.absolute())
-        try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            if any(folder.path.iterdir()):
-                raise SoakError(f"--dir {path} holds something: name a new or an empty folder")
-            for each in (folder.notes, folder.logs, folder.metadata_root, *folder.roots):
-                each.mkdir(parents=True)
-        except OSError as error:
-            raise SoakError(
-                f"--dir {path} can't be used ({error.strerror}): name a folder that can be made"
-            ) from None
+        """Return a run's folder, in an empty one."""
+        folder = cls(path)
+        for each in (folder.notes, folder.logs, folder.metadata_root, *folder.roots):
+            each.mkdir(parents=True)
         return folder
 
     @property
@@ -89,11 +72,6 @@ class SoakFolder:
         return next(
             (line.strip()[:300] for line in reversed(lines) if line.strip()), "it is silent"
         )
-
-    @property
-    def report(self) -> Path:
-        """The run's result."""
-        return self.path / "report.json"
 
     def make_cluster(self) -> None:
         """Create the cluster and its topics."""

@@ -1,15 +1,12 @@
-"""What a client writes down: a line of JSON for each call, flushed, and how it is read again."""
+"""What clients send, and where it stands: values, keys, runs of neighbours. Pure."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 VALUE_BYTES: Final = 100
 TABLE_KEYS: Final = 1000
 """Keys of one client of the compacted topic: each record's comes again after so many others."""
-
 
 TOMBSTONE_EACH: Final = 7
 """Of a key's records in the compacted topic about so many make one tombstone; prime to the keys."""
@@ -33,30 +30,6 @@ class Run:
     offset: int
     first: int
     count: int
-
-
-class NoteWriter:
-    """Appends to one client's notes."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._file = (folder / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1)
-
-    def write(self, **fields: Any) -> None:
-        """Write a line."""
-        self._file.write(json.dumps(fields, separators=(",", ":")) + "\n")
-
-    def close(self) -> None:
-        """Let the file go."""
-        self._file.close()
-
-
-def read_notes(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the clients' names and lines. A last line may have been cut off by a kill."""
-    for file in sorted(folder.glob("*.jsonl")):
-        with file.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.endswith("\n"):
-                    yield file.stem, json.loads(line)
 
 
 def value_of(name: str, number: int) -> str:

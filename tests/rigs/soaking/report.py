@@ -1,16 +1,20 @@
-"""What a run says: its series by tenths, what grew, what was found. Pure."""
+"""Whether a run stayed as it was: its series by tenths, what grew, what was found. Pure.
 
-from collections.abc import Sequence
+A *sample* is what the watcher has seen at one moment; a *latency* is how long one call took, at the
+moment of its answer. Both have times in seconds since the measured part of the run began.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
+from typing import Any, Final
 
-from tests.rigs.soaking.tenths import Tenth, p50_of, p99_of
-from tests.rigs.soaking.verdict import BASE, BUSY_BASE, Growth, growths
 from tests.rigs.soaking.watching import (
     BYTES,
     COMMITS,
     DATA_BYTES,
     DATA_FILES,
+    DESCRIPTORS,
     FILES,
     JVM,
     PLAIN,
@@ -18,6 +22,170 @@ from tests.rigs.soaking.watching import (
     descriptors,
     rss,
 )
+
+PARTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one moment.
+
+    Attributes:
+        at_s: When.
+        values: By the name of a series: bytes, files, memory, descriptors.
+    """
+
+    at_s: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long one call took.
+
+    Attributes:
+        at_s: When it was answered.
+        kind: What was called.
+        took_s: How long it took.
+    """
+
+    at_s: float
+    kind: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tenth:
+    """A tenth of the run.
+
+    Attributes:
+        values: The median of each series (of open files the lowest), and p50 and p99 of each kind
+            of call in ms; what was not seen in this tenth is not there.
+        calls: The number of calls of each kind.
+    """
+
+    values: Mapping[str, float]
+    calls: Mapping[str, int]
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """Return the value below which `part` of them lie (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
+
+
+def tenths_of(samples: Sequence[Sample], latencies: Sequence[Latency], run_s: float) -> list[Tenth]:
+    """Return the ten tenths of a run of `run_s` seconds; what lies outside of it counts nowhere."""
+    seen: list[list[Sample]] = [[] for _ in range(PARTS)]
+    called: list[list[Latency]] = [[] for _ in range(PARTS)]
+    for sample in samples:
+        if 0 <= sample.at_s < run_s:
+            seen[int(PARTS * sample.at_s / run_s)].append(sample)
+    for latency in latencies:
+        if 0 <= latency.at_s < run_s:
+            called[int(PARTS * latency.at_s / run_s)].append(latency)
+    return [_tenth(*each) for each in zip(seen, called, strict=True)]
+
+
+def _tenth(samples: Sequence[Sample], latencies: Sequence[Latency]) -> Tenth:
+    series: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, value in sample.values.items():
+            series.setdefault(name, []).append(value)
+    values = {
+        name: min(each) if name.startswith(DESCRIPTORS) else median(each)
+        for name, each in series.items()
+    }
+    took: dict[str, list[float]] = {}
+    for latency in latencies:
+        took.setdefault(latency.kind, []).append(1000 * latency.took_s)
+    for kind, each in took.items():
+        values[p50_of(kind)] = percentile(each, 0.5)
+        values[p99_of(kind)] = percentile(each, 0.99)
+    return Tenth(values, {kind: len(each) for kind, each in took.items()})
+
+
+def p50_of(kind: str) -> str:
+    """Return the name of the median of a kind of call."""
+    return f"{kind}: p50 (ms)"
+
+
+def p99_of(kind: str) -> str:
+    """Return the name of the 99th percentile of a kind of call."""
+    return f"{kind}: p99 (ms)"
+
+
+BASE: Final = 2
+"""The second tenth: in the first, processes still start and fill what they keep."""
+
+BUSY_BASE: Final = 5
+"""On a machine that does other work they start until then: a kind of work that takes a moment is
+begun for the first time after minutes, and brings Spark another process."""
+
+BOUND: Final = 1.25
+P99_BOUND: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A series that left its bound in one tenth.
+
+    Attributes:
+        name: The series.
+        tenth: Which tenth, from 1; 0: the series is not judged at all, since it has no base.
+        ratio: To the tenth `base`.
+        bound: What was allowed.
+        base: The tenth that it is held against, from 1.
+    """
+
+    name: str
+    tenth: int
+    ratio: float
+    bound: float
+    base: int
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        if self.tenth == 0:
+            return f"{self.name}: nothing was seen in a tenth that it must be compared in"
+        return (
+            f"{self.name}: {self.ratio:.2f} × tenth {self.base} in tenth {self.tenth}, where"
+            f" {self.bound:g} × are allowed"
+        )
+
+
+def bound_of(name: str) -> float:
+    """Return how often its early tenth a series may be."""
+    return P99_BOUND if ": p99" in name else BOUND
+
+
+def growths(tenths: Sequence[Tenth], judged: Collection[str], *, base: int = BASE) -> list[Growth]:
+    """Return the worst tenth after the tenth `base` of each judged series that left its bound.
+
+    A series that falls is no finding. One that is missing in a tenth can't be judged, and that is a
+    finding: a process has stopped, or never began.
+    """
+    found = []
+    for name in judged:
+        values = [each.values.get(name) for each in tenths[BASE - 1 :]]
+        seen = [value for value in values if value is not None]
+        if len(seen) < len(values):
+            found.append(Growth(name, 0, 0.0, bound_of(name), base))
+            continue
+        held = seen[base - BASE :]
+        ratios = [_ratio(value, held[0]) for value in held]
+        worst = max(range(len(ratios)), key=lambda each: ratios[each])
+        if ratios[worst] > bound_of(name):
+            found.append(Growth(name, worst + base, ratios[worst], bound_of(name), base))
+    return found
+
+
+def _ratio(value: float, base: float) -> float:
+    if base > 0:
+        return value / base
+    return 1.0 if value <= 0 else float("inf")
+
 
 CALLS = ("append", "send", "read", "stream", "open")
 """The calls whose latencies are judged; others are printed."""

@@ -15,22 +15,20 @@ from typing import Any, Final
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
+from tests.rigs.notes import read_notes
+from tests.rigs.rig import CHECKOUT, Say
+from tests.rigs.sessions import running
 from tests.rigs.soaking.checking import check, read_records
 from tests.rigs.soaking.folder import (
     COPIES,
     EVENTS,
-    HOME,
     TOPICS,
     SoakFolder,
 )
-from tests.rigs.soaking.notes import read_notes
-from tests.rigs.soaking.report import SoakReport
-from tests.rigs.soaking.tenths import Latency, Sample, tenths_of
-from tests.rigs.soaking.watching import look, running
+from tests.rigs.soaking.report import Latency, Sample, SoakReport, tenths_of
+from tests.rigs.soaking.watching import look
 
 log = logging.getLogger("kafka_on_spark.soak")
-
-Say = Callable[[str], None]
 
 ROLES: Final = {
     "controller": "controller",
@@ -73,12 +71,12 @@ class Clients:
             # Those of a launcher's own session, which has another driver.
             if not each.startswith(("PYSPARK_GATEWAY", "PYSPARK_DRIVER_CALLBACK"))
         }
-        path = os.pathsep.join([str(HOME), *filter(None, [environment.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])])
         command = [sys.executable, "-m", "tests.rigs.soaking.clients", ROLES[name]]
         with self._folder.log_of(name).open("wb") as output:
             self._all[name] = subprocess.Popen(
                 [*command, str(self._folder.path), name, str(self._pauses)],
-                cwd=HOME,
+                cwd=CHECKOUT,
                 env={
                     **environment,
                     "PYTHONPATH": path,
@@ -126,10 +124,10 @@ class Clients:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill a client and what it has started: what runs in its session and has this run's mark.
     Python workers have a group of their own; the number of a session that ended is used again."""
-    for pid, _ in running(frozenset([process.pid])):
+    for each in running({process.pid}):
         with suppress(OSError):  # it has ended
-            if MARK in Path(f"/proc/{pid}/environ").read_bytes():
-                os.kill(pid, signal.SIGKILL)
+            if MARK in Path(f"/proc/{each.pid}/environ").read_bytes():
+                os.kill(each.pid, signal.SIGKILL)
     process.wait()
 
 

@@ -76,18 +76,16 @@ class Watched:
             self._next[partition] = last + 1
             seen = seen_in((partition, row.offset, *number_of(row.value)) for row in records)
             runs = [[each.name, *astuple(each.run)] for each in seen]
-            self._notes.write(kind="seen", at=time.time(), runs=runs)
+            self._notes.add("seen", runs=runs)
             age_s = max(time.time() - max(row.us for row in records) / 1e6, 0.0)
-            self._notes.write(kind="stream", at=time.time(), took=age_s)
+            self._notes.add("stream", took=age_s)
 
     def _note_gap(self, partition: int, expected: int, first: int) -> None:
         """A query that retention has overtaken, before a batch or in it, goes on at the log start,
         and nowhere above it."""
         with Cluster.open(self._root) as cluster:
             log_start = int(cluster.offsets(EVENTS)[partition].log_start_offset)
-        self._notes.write(
-            kind="gap", at=time.time(), partition=partition, first=expected, end=first
-        )
+        self._notes.add("gap", partition=partition, first=expected, end=first)
         if log_start < first:
             self._wrong(
                 f"the stream went on at {first} of partition {partition}, where {expected} was next"
@@ -95,7 +93,7 @@ class Watched:
             )
 
     def _wrong(self, error: str) -> None:
-        self._notes.write(kind="wrong", at=time.time(), error=error)
+        self._notes.add("wrong", error=error)
 
 
 def holes(expected: int, offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -159,10 +157,10 @@ class WatchedTable:
                 # file.delete.delay.ms of 10 s: this is said, as it must be.
                 if not isinstance(error, OffsetOutOfRangeError) and not is_of_deleted_file(error):
                     raise
-                notes.write(kind="passed", at=time.time(), took=time.perf_counter() - start)
+                notes.add("passed", took=time.perf_counter() - start)
                 self._then = None
                 return
-        notes.write(kind="table", at=time.time(), took=time.perf_counter() - start)
+        notes.add("table", took=time.perf_counter() - start)
         table = {bytes(row.key): bytes(row.value) for row in rows}
         if len(table) != len(rows):
             self._wrong(f"the table at {now} has {len(rows)} rows of {len(table)} keys")
@@ -185,7 +183,7 @@ class WatchedTable:
         self._then, self._table = now, table
 
     def _wrong(self, error: str) -> None:
-        self._client.notes.write(kind="wrong", at=time.time(), error=error)
+        self._client.notes.add("wrong", error=error)
 
 
 class Queries:
@@ -243,7 +241,7 @@ def _keep_running(queries: Queries, table: WatchedTable, client: "Client") -> No
             next_look = time.monotonic() + next(pauses)
         error = queries.why_ended()
         if error is not None:
-            client.notes.write(kind="wrong", at=time.time(), error=f"a query has ended: {error}")
+            client.notes.add("wrong", error=f"a query has ended: {error}")
             return
         time.sleep(1.0)  # a query tells nobody of another process when it ends
 

@@ -1,7 +1,7 @@
 """Measures a run from outside: its processes' memory and descriptors, its roots' bytes and files.
 
-Linux only. A client's processes are those of its session: a JVM and Python workers belong to the
-client that started them.
+A client's processes are those of its session: a JVM and Python workers belong to the client that
+started them.
 """
 
 import os
@@ -10,8 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.rigs.sessions import Found, running
 from tests.rigs.soaking.folder import SoakFolder
-from tests.rigs.soaking.tenths import DESCRIPTORS
+
+DESCRIPTORS = "descriptors of "
+"""How series of open files begin. Of these a tenth counts the lowest: what is open for a piece of
+work is closed with it, and comes in bursts, as when delta-rs writes a checkpoint and reads 64
+commits at once for it; what is never closed stays."""
 
 MIB: Final = 2**20
 _PAGE_MIB: Final = os.sysconf("SC_PAGE_SIZE") / MIB
@@ -50,13 +55,14 @@ def look(folder: SoakFolder, sessions: Mapping[int, str]) -> dict[str, float]:
         DATA_FILES: sizes.data_files,
         COMMITS: sizes.commits_max,
     }
-    for pid, session in running(frozenset(sessions)):
+    for process in running(sessions):
+        role = sessions[process.session]
         # It may end while it is looked at.
         with suppress(OSError):
-            kind = _kind_of(pid, sessions[session])
-            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_MIB
-            opened = _open_files(pid)
-            for each in (kind, f"- {sessions[session]}") if kind == PLAIN else (kind,):
+            kind = _kind_of(process, role)
+            statm = Path(f"/proc/{process.pid}/statm").read_text()
+            resident, opened = int(statm.split()[1]) * _PAGE_MIB, _open_files(process.pid)
+            for each in (kind, f"- {role}") if kind == PLAIN else (kind,):
                 for name, value in ((rss(each), resident), (descriptors(each), float(opened))):
                     values[name] = values.get(name, 0.0) + value
     return values
@@ -76,21 +82,7 @@ def _open_files(pid: int) -> int:
     return len(opened) - min(of_runtimes, RUNTIME_FILES)
 
 
-def running(sessions: frozenset[int]) -> list[tuple[int, int]]:
-    """Return the processes that run in these sessions, with their session."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        with suppress(OSError):
-            stat = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            if int(stat[3]) in sessions and stat[0] != "Z":
-                found.append((int(entry), int(stat[3])))
-    return found
-
-
-def _kind_of(pid: int, role: str) -> str:
+def _kind_of(process: Found, role: str) -> str:
     if role != "spark":
         return PLAIN
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return JVM if os.path.basename(words[0]) == b"java" else WORKERS
+    return JVM if os.path.basename(process.command.partition(" ")[0]) == "java" else WORKERS

@@ -12,7 +12,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final = ("orders", "payments")
 PARTITIONS: Final = 2
-CHECKOUT: Final = Path(__file__).resolve().parents[3]
 
 CLUSTER_CONFIGS: Final = {
     "min.insync.replicas": 2,
@@ -31,10 +30,6 @@ DiskName = int | str
 """A broker's id, or the name of a voter's disk."""
 
 
-class TortureError(Exception):
-    """The run can't begin or go on; the text says why and what to do, in a sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class TortureFolder:
     """Where everything of a run is.
@@ -49,25 +44,10 @@ class TortureFolder:
 
     @classmethod
     def begin(cls, path: Path, voters: int = 1) -> "TortureFolder":
-        """Return a new run's folder.
-
-        Raises:
-            TortureError: There is something in it, or it can't be made.
-        """
-        folder = cls(path.absolute(), voters)
-        try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            if any(folder.path.iterdir()):
-                raise TortureError(
-                    f"--dir {path} holds something: name a new or an empty folder, since a run's"
-                    " history is of one run"
-                )
-            for each in (folder.history, folder.logs):
-                each.mkdir()
-        except OSError as error:
-            raise TortureError(
-                f"--dir {path} can't be used ({error.strerror}): name a folder that can be made"
-            ) from None
+        """Return a run's folder, in an empty one."""
+        folder = cls(path, voters)
+        for each in (folder.history, folder.logs):
+            each.mkdir()
         return folder
 
     @property
@@ -135,11 +115,6 @@ class TortureFolder:
     def controlling_pids(self) -> set[int]:
         """Return the processes that decide, and those that were killed while they did."""
         return {int(mark.name.split("-")[1]) for mark in self.path.glob("controls-*")}
-
-    @property
-    def report(self) -> Path:
-        """The run's result."""
-        return self.path / "report.json"
 
 
 def keys() -> Iterator[tuple[str, int]]:

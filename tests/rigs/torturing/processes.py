@@ -1,8 +1,4 @@
-"""The processes of a torture run: started, watched, killed, frozen, started again.
-
-Each is a session of its own, so that its JVMs, executors and Python workers can be told apart by
-/proc from everybody else's: nothing that this run did not start is ever sent a signal.
-"""
+"""The processes of a torture run: started, watched, killed, frozen, started again."""
 
 import os
 import signal
@@ -13,10 +9,11 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from tests.rigs.torturing.folder import CHECKOUT, TortureFolder, clean_environment
+from tests.rigs.rig import CHECKOUT
+from tests.rigs.sessions import Found, running
+from tests.rigs.torturing.folder import TortureFolder, clean_environment
 from tests.rigs.torturing.history import CRASH, HistoryWriter
 
 LAUNCHER: Final = "./spark-submit.sh"
@@ -68,32 +65,6 @@ APPENDING: Final = frozenset({"idempotent", "appender", "spark-appender"})
 READING: Final = frozenset({"reader", "spark-reader"})
 CONTROLLING: Final = frozenset({"controller"})
 """Roles by what they do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A process that runs now, as /proc says."""
-
-    pid: int
-    parent: int
-    session: int
-    command: str
-
-
-def running(sessions: frozenset[int]) -> list[Found]:
-    """Return what runs in these sessions."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        with suppress(OSError):  # it has ended meanwhile
-            stat = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            state, parent, session = stat[0], int(stat[1]), int(stat[3])
-            if session in sessions and state != "Z":
-                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-                command = b" ".join(words).decode(errors="replace")
-                found.append(Found(int(entry), parent, session, command))
-    return found
 
 
 def is_executor(process: Found) -> bool:
@@ -176,7 +147,7 @@ class Processes:
                     continue
                 if each.process is not None:
                     # A session that has ended may get its number again, and be somebody else's.
-                    each.sessions &= {found.session for found in running(frozenset(each.sessions))}
+                    each.sessions &= {found.session for found in running(each.sessions)}
                     self._writer.note(CRASH, of=each.histories(), code=each.process.returncode)
                     self.restarts += 1
                 each.incarnation += 1
@@ -217,7 +188,7 @@ class Processes:
             if name in wanted
             for session in each.sessions
         }
-        return running(frozenset(sessions))
+        return running(sessions)
 
     def plain_pids(self) -> dict[str, int]:
         """Return the processes of those clients that are plain Python."""
@@ -277,7 +248,7 @@ class Processes:
             for each in chosen:
                 each.is_stopped = True
         for each in chosen:
-            for found in running(frozenset(each.sessions)):
+            for found in running(each.sessions):
                 if CLIENT in found.command and not is_driver_jvm(found):
                     self.signal(found.pid, signal.SIGTERM)
         deadline = time.monotonic() + wait_s
@@ -290,7 +261,7 @@ class Processes:
             self._kill(each)
 
     def _kill(self, each: Running) -> None:
-        for found in running(frozenset(each.sessions)):
+        for found in running(each.sessions):
             with suppress(ProcessLookupError):
                 os.kill(found.pid, signal.SIGKILL)
         if each.process is not None:

@@ -1,13 +1,8 @@
 """What a torture run has found: report.json."""
 
-import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from tests.rigs.torturing.checks.anomalies import CHECKS, Anomaly
@@ -102,26 +97,3 @@ class Report:
             "anomaly_counts": {**dict.fromkeys(CHECKS, 0), **counts},
             "exit_code": self.exit_code,
         }
-
-
-def machine() -> dict[str, Any]:
-    """Return what the run ran on."""
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory_bytes / 2**30, 1),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-    }
-
-
-def now() -> str:
-    """Return the time for people."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def write_report(report: Report, file: Path) -> str:
-    """Write report.json; return what stands in it."""
-    text = json.dumps(report.as_dict(), indent=2) + "\n"
-    file.write_text(text, encoding="utf-8")
-    return text

@@ -3,13 +3,14 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.fsck.findings import FsckReport
+from tests.rigs.rig import RigError, Say, machine, now
 from tests.rigs.torturing.checks.anomalies import Anomaly, find_anomalies
 from tests.rigs.torturing.checks.facts import Facts, facts_of, outcomes_of
 from tests.rigs.torturing.checks.quorum import times_of
@@ -25,18 +26,15 @@ from tests.rigs.torturing.folder import (
     CLUSTER_CONFIGS,
     PARTITIONS,
     TOPICS,
-    TortureError,
     TortureFolder,
 )
 from tests.rigs.torturing.history import FAIL, INFO, OK, Event, HistoryWriter, read_history
 from tests.rigs.torturing.processes import ROLES, Processes, Role
-from tests.rigs.torturing.report import Report, machine, now
+from tests.rigs.torturing.report import Report
 
 BEGIN_S_MAX = 300.0
 WATCH_S = 0.3
 MORE_S_MAX = 480.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +58,10 @@ def run(folder: TortureFolder, plan: Plan, say: Say) -> Report:
     """Torture a new cluster in `folder`; return what was found.
 
     Raises:
-        TortureError: The run could not begin.
+        RigError: The run could not begin.
     """
     if sys.platform != "linux":
-        raise TortureError(f"needs Linux's /proc to find what to kill, and this is {sys.platform}")
+        raise RigError(f"needs Linux's /proc to find what to kill, and this is {sys.platform}")
     began_at = now()
     disks = Disks(folder)
     try:
@@ -173,7 +171,7 @@ def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
     Spark goes first, since everything else takes the processors from it.
 
     Raises:
-        TortureError: One has not; its log says why.
+        RigError: One has not; its log says why.
     """
     for only_spark in (True, False):
         silent = {
@@ -183,7 +181,7 @@ def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
             if role.role != "controller" and (role.master is not None or not only_spark)
         }
         if not wait_until(partial(_all_work, folder, processes, silent, only_spark), BEGIN_S_MAX):
-            raise TortureError(
+            raise RigError(
                 f"{', '.join(sorted(silent))} did nothing in {BEGIN_S_MAX:.0f} s: see {folder.logs}"
             )
 

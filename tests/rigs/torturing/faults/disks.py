@@ -10,7 +10,6 @@ import ctypes
 import errno
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.rigs.images import make_image, why_failed
 from tests.rigs.torturing.folder import BROKERS, DiskName, TortureFolder
 
 DISK_MIB: Final = 256
@@ -73,7 +73,7 @@ class Disks:
             if error is None:
                 return None
             self.why_not["hangs"] = f"no disk that can be frozen can be mounted: {error}"
-        return _run("mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(disk))
+        return why_failed("mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(disk))
 
     @property
     def _names(self) -> tuple[DiskName, ...]:
@@ -209,7 +209,7 @@ class Disks:
             if not os.path.ismount(disk):
                 continue
             shutil.copytree(disk / "root", kept / "root")
-            _run("umount", "-l", str(disk))
+            why_failed("umount", "-l", str(disk))
             disk.rmdir()
             kept.rename(disk)
 
@@ -281,17 +281,8 @@ def free_name(root: Path, name: str) -> Path:
     return next(path for path in numbers if not path.exists())
 
 
-def _run(*command: str) -> str | None:
-    """Run a command; return why it failed, or None."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        return str(error)
-    return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
-
-
 def _check_run(*command: str) -> None:
-    error = _run(*command)
+    error = why_failed(*command)
     if error is not None:
         raise OSError(error)
 
@@ -299,7 +290,7 @@ def _check_run(*command: str) -> None:
 def _run_while_busy(*command: str) -> None:
     """Run what is refused while a process has a file open to write it: those come and go."""
     end_s = time.monotonic() + BUSY_S_MAX
-    while (error := _run(*command)) is not None:
+    while (error := why_failed(*command)) is not None:
         if "busy" not in error or time.monotonic() > end_s:
             raise OSError(error)
         time.sleep(0.01)
@@ -308,10 +299,9 @@ def _run_while_busy(*command: str) -> None:
 def _mount_file(disk: Path, size_mib: int) -> str | None:
     """Mount a file system in a file, which goes with the mount; return why that failed, or None."""
     image = disk.with_name(f"{disk.name}.ext4")
-    with image.open("wb") as file:
-        file.truncate(size_mib << 20)
-    error = _run("mkfs.ext4", "-q", "-m", "0", str(image))
-    error = error or _run("mount", "-o", "loop", str(image), str(disk))
+    make_image(image, size_mib << 20)
+    error = why_failed("mkfs.ext4", "-q", "-m", "0", str(image))
+    error = error or why_failed("mount", "-o", "loop", str(image), str(disk))
     image.unlink()
     return error
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_on_spark import Cluster
+from tests.rigs.sessions import Found
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.wholeness import image_of
 from tests.rigs.torturing.faults.disk_faults import DISK_FAULTS, PACE, DiskFaults, Pace, dealt
@@ -20,7 +21,6 @@ from tests.rigs.torturing.faults.voter_faults import VoterFaults
 from tests.rigs.torturing.folder import controller_pid
 from tests.rigs.torturing.history import NEMESIS, HistoryWriter
 from tests.rigs.torturing.processes import (
-    Found,
     Processes,
     is_driver_jvm,
     is_driver_python,

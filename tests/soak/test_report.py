@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.rigs.soaking.report import SoakReport
-from tests.rigs.soaking.tenths import Tenth
-from tests.rigs.soaking.verdict import growths
+from tests.rigs.soaking.report import SoakReport, Tenth, growths
 from tests.rigs.soaking.watching import JVM, PLAIN, WORKERS, descriptors
 
 
