@@ -23,7 +23,7 @@ from kafka_on_spark.log.view_table import hadoop_url
 from kafka_on_spark.spark.hadoop import reader_settings
 from kafka_on_spark.spark.session import build_session, register_data_source
 from kafka_on_spark.store.roots import StorageOptions, normalize
-from kafka_on_spark.store.store_clients import PACKAGES
+from kafka_on_spark.store.storage_options import PACKAGES
 
 Work = Callable[[SparkSession, Cluster], int]
 Round = Callable[[float], tuple[str, int]]

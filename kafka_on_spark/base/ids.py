@@ -6,7 +6,8 @@ expected. At run time they are plain ints and strings: Arrow, JSON and pickle se
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
 from typing import Any, Final, NamedTuple, NewType
@@ -53,7 +54,7 @@ NodeId = NewType("NodeId", int)
 """A voter's ``node.id``; at least 0."""
 
 QuorumEpoch = NewType("QuorumEpoch", int)
-"""Count of the quorum's elections; in `raft/` it is just the epoch. 0: nobody was elected yet."""
+"""Count of the quorum's elections; in the quorum just the epoch. 0: nobody was elected yet."""
 
 TopicId = NewType("TopicId", str)
 """32 hexadecimal digits; another one each time a name is created (KIP-516)."""
@@ -73,6 +74,19 @@ ChainDigest = NewType("ChainDigest", str)
 
 NO_CHAIN: Final = ChainDigest("0" * 32)
 """The chain digest before a log's first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdSource:
+    """Where a deciding process takes new ids and random numbers from: decisions have none.
+
+    Attributes:
+        new_uuid: Returns an id that nothing else has.
+        random_below: Returns a whole number from 0 to below its argument.
+    """
+
+    new_uuid: Callable[[], str]
+    random_below: Callable[[int], int]
 
 
 class Keep(Enum):

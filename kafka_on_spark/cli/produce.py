@@ -55,8 +55,7 @@ from kafka_on_spark.produce.delivery import (
 )
 from kafka_on_spark.produce.settings import LINGER_MS
 from kafka_on_spark.produce.staging import INPUT_SCHEMA
-from kafka_on_spark.store.clock import SystemClock
-from kafka_on_spark.store.random_ids import new_uuid
+from kafka_on_spark.store.clock import SystemClock, new_uuid
 
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,

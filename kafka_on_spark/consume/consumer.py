@@ -51,8 +51,7 @@ from kafka_on_spark.log.reader import row_schema
 from kafka_on_spark.metadata.partition_names import key_of, keys_of, names_of
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.accounts import CONSUME, charged
-from kafka_on_spark.store.daemon_threads import no_thread_error
-from kafka_on_spark.store.forks import FORKED, is_forked
+from kafka_on_spark.store.daemon_threads import FORKED, is_forked, no_thread_error
 from kafka_on_spark.store.requests import operating
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from kafka_on_spark.log.reader import end_of, read_rows
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.observe.counts import Counts
-from kafka_on_spark.store.clock import WakingClock
-from kafka_on_spark.store.random_ids import new_uuid
+from kafka_on_spark.store.clock import WakingClock, new_uuid
 from kafka_on_spark.store.roots import is_local
 
 FETCH: Final = "Fetch"

@@ -66,8 +66,7 @@ from kafka_on_spark.store.accounts import (
     accounted,
     charged,
 )
-from kafka_on_spark.store.clock import SystemClock, processor_ms
-from kafka_on_spark.store.random_ids import ID_SOURCE
+from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, processor_ms
 from kafka_on_spark.store.requests import operating
 
 if TYPE_CHECKING:

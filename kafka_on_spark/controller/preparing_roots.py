@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.node.services import Services
-from kafka_on_spark.store.random_ids import new_uuid
+from kafka_on_spark.store.clock import new_uuid
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
     RootIdentity,
@@ -148,7 +148,7 @@ def prepare_broker(
     found = found_at(root, image, broker_id, options)
     directory_id = DirectoryId("") if found is None else found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
-    check_root_apart(metadata_root, image, broker_id, root)
+    check_root_apart(metadata_root, image.broker_roots, broker_id, root)
     create_root(root, mode)
     roots = roots_in(metadata_root)
     return prepare_root(root, image.cluster_id, broker_id, options, roots).directory_id

@@ -25,8 +25,8 @@ from kafka_on_spark.store.root_identity import (
     check_mode,
     create_root,
     reporting_as_invalid_root,
+    test_conditional_puts,
 )
-from kafka_on_spark.store.root_safety import test_conditional_puts
 from kafka_on_spark.store.roots import StorageOptions
 from kafka_on_spark.store.roots_apart import check_metadata_root_apart, is_one_place
 
@@ -65,7 +65,7 @@ def checked_voter(
                 f"{root} was emptied and is voter {node_id} still, by what the others know: remove"
                 " that voter, then add this root"
             )
-    check_metadata_root_apart(taken, image, key.node_id, root)
+    check_metadata_root_apart(taken, image.broker_roots, key.node_id, root)
     return voter
 
 

@@ -25,12 +25,13 @@ from kafka_on_spark.fsck.batches import HEADER
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
+    checkpoint_step,
     checkpoint_version,
     checkpoints_in,
+    commit_step,
     commits_in,
 )
 from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit, TableDamage, TableStep
-from kafka_on_spark.store.delta.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.file_limits import (
     CHECKPOINT_BYTES_MAX,

@@ -17,8 +17,7 @@ from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.log.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.delta.tombstones import read_tombstones
+from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
 from kafka_on_spark.store.error_translation import as_storage_errors
 from kafka_on_spark.store.root_identity import check_obeys, root_now_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

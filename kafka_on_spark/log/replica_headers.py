@@ -18,7 +18,7 @@ from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEp
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
-from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.delta.history import FileEntry
 
 CREATE_TIME: Final = 0

@@ -48,9 +48,8 @@ from kafka_on_spark.log.replica_headers import (
 )
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.store.deadlines import RootHangsError, within
-from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.table_creation import tombstones_kept
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.store.root_identity import (

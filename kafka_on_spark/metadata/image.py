@@ -275,6 +275,11 @@ class MetadataImage:
         """Return the brokers that may lead: registered, unfenced, not shutting down."""
         return frozenset(each for each, broker in self.brokers.items() if broker.is_eligible)
 
+    @property
+    def broker_roots(self) -> dict[BrokerId, str]:
+        """The brokers' roots."""
+        return {each.broker_id: each.root for each in self.brokers.values()}
+
     def settings(self, topic_id: TopicId | None = None) -> Settings:
         """Return the settings that hold for a topic, or for the cluster."""
         topic = None if topic_id is None else self.topics.get(topic_id)

@@ -28,7 +28,7 @@ from kafka_on_spark.metadata.metadata_snapshots import end_in_name
 from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
 from kafka_on_spark.metadata.quorum.raft_log import RaftLog
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
-from kafka_on_spark.store.delta.tombstones import read_tombstones
+from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 

@@ -28,10 +28,8 @@ from kafka_on_spark.metadata.metadata_root import (
 )
 from kafka_on_spark.metadata.quorum.creation import check_cluster_ids
 from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.table_creation import tombstones_kept
-from kafka_on_spark.store.root_identity import create_root
-from kafka_on_spark.store.root_safety import unusable_root
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
+from kafka_on_spark.store.root_identity import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import CorruptLogError, ImpossibleValueError
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog, log_of
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
-from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.delta.history import FileEntry, TableCommit
 from kafka_on_spark.store.error_translation import parsing
 

@@ -1,9 +1,10 @@
-"""What a decision is, records to commit and an answer to give then; and what it takes ids from."""
+"""What a decision is: records to commit, and an answer to give then."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafka_on_spark.base.ids import IdSource as IdSource
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Record
 
@@ -20,19 +21,6 @@ class ControllerResult(Generic[T]):
 
 Decide = Callable[[MetadataImage], ControllerResult[T]]
 """Decides by an image. It may be asked several times, each time by a newer one."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdSource:
-    """Where a deciding process takes new ids and random numbers from: decisions have none.
-
-    Attributes:
-        new_uuid: Returns an id that nothing else has.
-        random_below: Returns a whole number from 0 to below its argument.
-    """
-
-    new_uuid: Callable[[], str]
-    random_below: Callable[[int], int]
 
 
 def submit_if_due(known: MetadataImage, decide: Decide[T], submit: Callable[[Decide[T]], T]) -> T:

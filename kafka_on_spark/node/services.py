@@ -26,9 +26,8 @@ from kafka_on_spark.node.opening import Awaits, metadata_log_of, open_metadata, 
 from kafka_on_spark.node.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.observe.counts import BEGUN, CountedMetadata, Counts
 from kafka_on_spark.store.accounts import CHECKPOINT, OPEN, charged
-from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, new_uuid
 from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.store.requests import operating
 from kafka_on_spark.store.root_identity import check_obeys_once
 from kafka_on_spark.store.roots import StorageOptions

@@ -47,7 +47,7 @@ from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
 from kafka_on_spark.produce.stages import AnsweredPart
 from kafka_on_spark.produce.staging import stage_records
 from kafka_on_spark.store.accounts import APPEND
-from kafka_on_spark.store.random_ids import new_uuid
+from kafka_on_spark.store.clock import new_uuid
 from kafka_on_spark.store.requests import operating
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from kafka_on_spark.produce.sent_record import (
     SentRecord,
 )
 from kafka_on_spark.produce.settings import ProducerSettings
-from kafka_on_spark.store.forks import FORKED, is_forked
+from kafka_on_spark.store.daemon_threads import FORKED, is_forked
 
 GivenHeaders = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 

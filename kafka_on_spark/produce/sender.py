@@ -41,8 +41,7 @@ from kafka_on_spark.produce.muted_partitions import MutedPartitions
 from kafka_on_spark.produce.sent_record import RecordMetadata, SentRecord
 from kafka_on_spark.produce.settings import ProducerSettings
 from kafka_on_spark.store.clock import SystemClock
-from kafka_on_spark.store.daemon_threads import EXIT_SECONDS, no_thread_error
-from kafka_on_spark.store.forks import is_forked
+from kafka_on_spark.store.daemon_threads import EXIT_SECONDS, is_forked, no_thread_error
 
 log = logging.getLogger(__name__)
 

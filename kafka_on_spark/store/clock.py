@@ -1,7 +1,11 @@
-"""Adapts the system's clocks to the Clock port."""
+"""What the system gives a process beside files: clocks for the Clock port, ids, random numbers."""
 
+import random
 import time
 from typing import Final
+from uuid import uuid4
+
+from kafka_on_spark.base.ids import IdSource
 
 _BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -40,3 +44,12 @@ class WakingClock(SystemClock):
         if _BOOT_TIME is None:
             return super().monotonic_ms()
         return time.clock_gettime_ns(_BOOT_TIME) // 1_000_000
+
+
+def new_uuid() -> str:
+    """Return a new id: 32 hexadecimal digits."""
+    return uuid4().hex
+
+
+ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
+"""Gives the ids and random numbers of this process's decisions."""

@@ -21,8 +21,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.daemon_threads import DaemonThreads, Job, current_job
-from kafka_on_spark.store.forks import check_not_forked
+from kafka_on_spark.store.daemon_threads import DaemonThreads, Job, check_not_forked, current_job
 from kafka_on_spark.store.storage_options import is_local
 
 T = TypeVar("T")

@@ -1,37 +1,43 @@
-"""Tells which cluster, broker and disk a root is, by ``meta.properties``, as in Kafka's log dirs.
+"""What a root is: the cluster, broker and disk that ``meta.properties`` names, as in Kafka's log dirs.
 
-A root without that file never passes for an empty one: an unmounted disk looks the same. The
-registration of a root tests first that it is safe (`root_safety`).
+A root without that file never passes for an empty one: an unmounted disk looks the same. Before it
+gets the file, a root shows that of racing conditional puts exactly one wins, by the code that
+commits: a file system or store that does not hold to that would lose acknowledged records.
 """
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC, ENOTDIR
 from functools import lru_cache, partial
+from threading import Barrier
 from typing import Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import pyarrow as pa
+
 from kafka_on_spark.base.errors import (
+    CommitConflictError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
+    KafkaOnSparkError,
     KafkaStorageError,
     RootAccessDeniedError,
     RootFullError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.store.local_changes import make_folder, make_folders, set_mode
 from kafka_on_spark.store.local_files import UnsafeFileError
-from kafka_on_spark.store.root_safety import test_conditional_puts, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 from kafka_on_spark.store.roots_apart import place_of
@@ -213,7 +219,7 @@ def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collectio
     """
     if not found.metadata_roots or not registered_voters:
         return
-    ours = [Voter.parse(each).root for each in registered_voters]
+    ours = [voter.split(":", 2)[2] for voter in registered_voters]  # id:directory:root
     if {place_of(each) for each in ours}.isdisjoint(map(place_of, found.metadata_roots)):
         raise RootAccessDeniedError(
             f"the root {root} obeys the metadata roots {BETWEEN.join(found.metadata_roots)}, and"
@@ -493,3 +499,84 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
     if now_ms is None:
         raise KafkaStorageError(f"the root {root} does not keep what is written to it")
     return now_ms
+
+
+RACERS: Final = 4
+RACES: Final = 3
+
+
+def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
+    """Return the error that says why a root can't be used, and what to give instead."""
+    return InvalidRootError(
+        f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
+        " can be written"
+    )
+
+
+def test_conditional_puts(root: str, options: StorageOptions) -> None:
+    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
+
+    Exactly one racer may win each time. The double put finds a store that ignores the condition,
+    the races find one that checks it and writes in two steps.
+
+    Raises:
+        InvalidRootError: Two racers won or none did: the file system or store is not safe.
+    """
+    scratch = f"{root}/_race-{uuid4().hex}"
+    schema = pa.schema([("base_offset", pa.int64())])
+    try:
+        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
+        if not _is_second_put_refused(scratch, options):
+            raise InvalidRootError(
+                f"the root {root} is not safe: a second put replaced a file that it should have"
+                " left; use a local disk with hard links, or a store that"
+                " honours conditional puts"
+            )
+        start = Barrier(RACERS)
+        with DaemonThreads(RACERS, "race") as racers:
+            for version in range(RACES):
+                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
+                for log in logs:
+                    log.refresh()
+                wins = list(racers.map(_racer(version, start), logs))
+                if sum(wins) != 1:
+                    raise InvalidRootError(
+                        f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
+                        " were told that they won; use a local disk with hard links, or a store"
+                        " whose conditional puts are atomic"
+                    )
+    except InvalidRootError:
+        raise
+    except KafkaOnSparkError as error:
+        raise unusable_root(root, error) from error
+    finally:
+        _remove(scratch, options)
+
+
+def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
+    files = RootFiles(scratch, options)
+    path = f"{scratch}/put-twice"
+    # A lost answer may make the first put look refused: the file's content tells.
+    files.write_if_absent(path, b"first")
+    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
+
+
+def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
+    def run(log: DeltaLog) -> bool:
+        start.wait()
+        try:
+            log.commit(version, operation="race", counters={})
+        except CommitConflictError:
+            return False
+        return True
+
+    return run
+
+
+def _remove(scratch: str, options: StorageOptions) -> None:
+    # What a failed test leaves has a name of its own, and is no part of any log.
+    files = RootFiles(scratch, options)
+    try:
+        files.delete(scratch)
+    except KafkaStorageError:
+        return

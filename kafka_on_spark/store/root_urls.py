@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError
-from kafka_on_spark.store.store_clients import PACKAGES
+from kafka_on_spark.store.storage_options import PACKAGES
 
 # Characters that a store's client or a URL parser does not take literally.
 _AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")

@@ -1,19 +1,26 @@
 """Roots: reads, writes, lists and flushes files on them.
 
-A user gives storage options once, as delta-rs names them; `store_clients` translates them for
-fsspec's file systems.
+An object of a store comes by one request, or, if it is large, by some, and each that is answered is
+progress; a put has time by its bytes. So nobody takes a store for one that hangs because its link
+is slow.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
-from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.store.deadlines import (
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_changes import (
     create_file,
@@ -24,6 +31,7 @@ from kafka_on_spark.store.local_changes import (
     write_temporary,
 )
 from kafka_on_spark.store.local_files import (
+    check_size,
     local_pieces,
     local_write_refusal,
     read_local,
@@ -32,18 +40,138 @@ from kafka_on_spark.store.local_files import (
     stamp_opened,
     time_and_size_of,
 )
-from kafka_on_spark.store.object_files import (
-    read_object,
-    read_objects,
-    stamp_in,
-    time_in,
-    write_object,
-)
 from kafka_on_spark.store.requests import RequestKind, count_request
 from kafka_on_spark.store.root_urls import normalize as normalize
+from kafka_on_spark.store.storage_options import PACKAGES, client_options
 from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.store.storage_options import is_local as is_local
-from kafka_on_spark.store.store_clients import PACKAGES, client_options
+
+FETCH_BYTES: Final = 2**25
+"""What one request fetches of an object at most: half a megabyte a second is enough for it."""
+
+PUT_BYTES_A_SECOND: Final = 2**19
+"""What goes to a store over the slowest usable link."""
+
+_STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
+"""What stores' clients call an object's ETag and time."""
+
+_TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")
+"""What stores' clients call the time of an object: a datetime, or one as text."""
+
+
+def stamp_in(found: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what tells an object from another one of its name, in what a store says of it."""
+    return tuple(str(found.get(name)) for name in _STAMP_NAMES)
+
+
+def time_in(found: Mapping[str, Any], path: str) -> int:
+    """Return when an object was written, ms since 1970 UTC, in what a store says of it.
+
+    Raises:
+        KafkaStorageError: The store does not say.
+    """
+    for name in _TIME_NAMES:
+        if (time := _time_of(found.get(name))) is not None:
+            return int(time.timestamp() * 1000)
+    raise KafkaStorageError(f"the store does not say when {path} was written")
+
+
+def _time_of(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+
+def read_object(store: Any, path: str, bytes_max: int) -> bytes:
+    """Return an object's bytes.
+
+    Raises:
+        UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
+        KafkaStorageError: It is large, and was replaced while it was fetched.
+    """
+    content = _beginning(store, path, min(bytes_max + 1, FETCH_BYTES))
+    check_size(len(content), bytes_max, path)
+    return content if len(content) < FETCH_BYTES else _with_rest(store, path, content, bytes_max)
+
+
+def _with_rest(store: Any, path: str, beginning: bytes, bytes_max: int) -> bytes:
+    """Return the bytes of a large object that begins so.
+
+    It is looked at before the rest is fetched, so no range begins at its end, and once more after
+    it. What was put in its place just before the first look, its reader finds damaged, and reads
+    again.
+    """
+    found = store.info(path)
+    size_bytes = found["size"]
+    check_size(size_bytes, bytes_max, path)
+    pieces = [beginning]
+    for start in range(len(beginning), size_bytes, FETCH_BYTES):
+        extend_deadline(short_call_seconds(path))
+        pieces.append(store.cat_file(path, start=start, end=min(start + FETCH_BYTES, size_bytes)))
+    content = b"".join(pieces)
+    if len(content) != size_bytes or stamp_in(store.info(path)) != stamp_in(found):
+        raise KafkaStorageError(f"{path} was replaced while it was read: read it again")
+    return content
+
+
+def _beginning(store: Any, path: str, count: int) -> bytes:
+    """Return the first `count` bytes of an object, or all if it has fewer."""
+    try:
+        content: bytes = store.cat_file(path, start=0, end=count)
+    except ABSENT:
+        raise
+    except Exception:
+        # No store returns a range of an empty object, and each says so by an error of its own:
+        # whatever it is, it is raised unless the object is there and empty.
+        if store.info(path)["size"] != 0:
+            raise
+        return b""
+    return content
+
+
+def read_objects(store: Any, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
+    """Return the bytes of some objects, None where there is none; they are fetched side by side.
+
+    All beginnings together are what one request fetches elsewhere. One of many that is longer comes
+    by itself: each answer is progress.
+
+    Raises: as read_object.
+    """
+    count = min(bytes_max + 1, max(1, FETCH_BYTES // max(1, len(paths))))
+    fetched = store.cat_ranges(list(paths), 0, count, on_error="return")
+    return [
+        _whole(store, path, found, count, bytes_max)
+        for path, found in zip(paths, fetched, strict=True)
+    ]
+
+
+def _whole(
+    store: Any, path: str, found: bytes | Exception, count: int, bytes_max: int
+) -> bytes | None:
+    """Return the bytes of an object of whose first `count` a store has answered `found`."""
+    if isinstance(found, ABSENT):
+        return None
+    if isinstance(found, bytes):
+        check_size(len(found), bytes_max, path)
+        if len(found) < count:
+            return found
+    # It is longer, or may be empty; and a failure of one object of many is not all the store's.
+    extend_deadline(short_call_seconds(path))
+    try:
+        return read_object(store, path, bytes_max)
+    except ABSENT:
+        return None
+
+
+def write_object(store: Any, path: str, pieces: Iterable[bytes]) -> None:
+    """Put an object that consists of `pieces`."""
+    content = b"".join(pieces)
+    extend_deadline(long_call_seconds(path) + len(content) / PUT_BYTES_A_SECOND)
+    store.pipe_file(path, content)
+
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, NodeId
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import is_local
@@ -44,26 +43,24 @@ def check_roots_apart(metadata_root: str, roots: Mapping[BrokerId, str]) -> None
 
 
 def check_root_apart(
-    metadata_root: str, image: MetadataImage, broker_id: BrokerId, root: str
+    metadata_root: str, roots: Mapping[BrokerId, str], broker_id: BrokerId, root: str
 ) -> None:
-    """Check that a root (normalized) lies apart from the metadata root and other brokers' roots.
+    """Check that a root (normalized) lies apart from the metadata root and other brokers' `roots`.
 
     Raises:
         InvalidRootError: It is, holds or lies in one of them.
     """
     others = {
-        f"the root of broker {other.broker_id}": other.root
-        for other in image.brokers.values()
-        if other.broker_id != broker_id
+        f"the root of broker {each}": other for each, other in roots.items() if each != broker_id
     }
     named = {f"the {name}": each for name, each in _metadata_roots(metadata_root)}
     _check_apart(f"the root of broker {broker_id}", root, {**named, **others})
 
 
 def check_metadata_root_apart(
-    voters: Mapping[NodeId, str], image: MetadataImage, node_id: NodeId, root: str
+    voters: Mapping[NodeId, str], roots: Mapping[BrokerId, str], node_id: NodeId, root: str
 ) -> None:
-    """Check that a new voter's root (normalized) lies apart from the roots of brokers and of other
+    """Check that a new voter's root (normalized) lies apart from the `roots` of brokers and of other
     voters.
 
     Raises:
@@ -74,8 +71,7 @@ def check_metadata_root_apart(
         for each, other in voters.items()
         if each != node_id
     }
-    for broker in image.brokers.values():
-        taken[f"the root of broker {broker.broker_id}"] = broker.root
+    taken |= {f"the root of broker {broker_id}": other for broker_id, other in roots.items()}
     _check_apart(f"the metadata root of voter {node_id}", root, taken)
 
 

@@ -19,8 +19,8 @@ from kafka_on_spark.log import segments
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.log.segments import read_segment
-from kafka_on_spark.store.delta import commit_files, conditional_commit
-from kafka_on_spark.store.delta.opening import LISTINGS_MAX
+from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
+from kafka_on_spark.store.delta.conditional_commit import LISTINGS_MAX
 from kafka_on_spark.store.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write
@@ -47,19 +47,19 @@ def sound(disks, address):
 def fail_reads(monkeypatch, error, times=1):
     """Have the first reads of commit files fail."""
     errors = [error] * times
-    whole = commit_files.read_stamped
+    whole = commit_outcomes.read_stamped
 
     def read(path, bytes_max):
         if errors:
             raise errors.pop()
         return whole(path, bytes_max)
 
-    monkeypatch.setattr(commit_files, "read_stamped", read)
+    monkeypatch.setattr(commit_outcomes, "read_stamped", read)
 
 
 def misread_once(monkeypatch, spoil):
     """Have the first read of a commit file give other bytes."""
-    whole = commit_files.read_stamped
+    whole = commit_outcomes.read_stamped
     spoiled = []
 
     def read(path, bytes_max):
@@ -69,7 +69,7 @@ def misread_once(monkeypatch, spoil):
         spoiled.append(path)
         return spoil(content), stamp
 
-    monkeypatch.setattr(commit_files, "read_stamped", read)
+    monkeypatch.setattr(commit_outcomes, "read_stamped", read)
 
 
 def list_once(monkeypatch, spoil):

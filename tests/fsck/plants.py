@@ -16,7 +16,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
-from kafka_on_spark.store.delta.actions import encode_commit
+from kafka_on_spark.store.delta.delta_files import encode_commit
 from kafka_on_spark.store.roots import StorageOptions
 from tests.fsck.lives import TOPIC, Life, key_of, replica
 

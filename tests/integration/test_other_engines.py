@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.actions import AddFile, RemoveFile
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from tests.cluster.disks import new_disks, records
 from tests.store.engines import (
     DRAWN_MAX,

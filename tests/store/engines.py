@@ -15,19 +15,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from kafka_on_spark.store.delta import opening
+from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
     checkpoints_in,
     commit_path,
+    commit_step,
     commits_in,
     hint_path,
     last_checkpoint,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import FileEntry
-from kafka_on_spark.store.delta.log_parsing import commit_step
-from kafka_on_spark.store.delta.table_state import TableState
+from kafka_on_spark.store.delta.history import FileEntry, TableState
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.delta_protocol import broken_rules
 from tests.store.tables import OPTIONS, opened
@@ -74,7 +73,7 @@ class KeptTable:
         """Open the table as our process does; raise as that does."""
         self.uri = uri
         self.files = RootFiles(uri, options)
-        with mock.patch.object(opening, "RECHECK_SECONDS", 0.0):
+        with mock.patch.object(conditional_commit, "RECHECK_SECONDS", 0.0):
             self.log = opened(uri, options)
         if last_checkpoint(self.files, uri) < 0:
             # A copy may lack the checkpoint that its hint names: the next checkpoint mends that.

@@ -10,8 +10,7 @@ from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, Ka
 from kafka_on_spark.spark.hadoop import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.store import credentials, s3_files, storage_options
 from kafka_on_spark.store.roots import RootFiles, filesystem, normalize
-from kafka_on_spark.store.storage_options import StorageOptions
-from kafka_on_spark.store.store_clients import client_options
+from kafka_on_spark.store.storage_options import StorageOptions, client_options
 
 SECRET = "canary-Hw4tXc8LmQ"
 URL = "s3://bucket/root"

@@ -23,13 +23,12 @@ from kafka_on_spark.store.deadlines import (
 from kafka_on_spark.store.delta.delta_files import (
     UNREADABLE_SUFFIX,
     checkpoint_path,
+    checkpoint_step,
     has_misleading_hint,
     hint_path,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import TableStep
-from kafka_on_spark.store.delta.log_parsing import checkpoint_step
-from kafka_on_spark.store.delta.table_state import TableState
+from kafka_on_spark.store.delta.history import TableState, TableStep
 from kafka_on_spark.store.error_translation import ABSENT
 from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.store.local_changes import rename

@@ -14,8 +14,12 @@ succeeds.
 
 import errno
 import logging
+import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Final
 from uuid import uuid4
 
@@ -28,32 +32,304 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.deadlines import RootLock, within
-from kafka_on_spark.store.delta.actions import (
+from kafka_on_spark.store.deadlines import RootLock, short_call_seconds, within
+from kafka_on_spark.store.delta.checkpoints import (
+    CHECKPOINT_INTERVAL,
+    delete_misleading_hint,
+    read_checkpoint,
+    rename_unreadable,
+    write_checkpoint,
+)
+from kafka_on_spark.store.delta.commit_outcomes import CommitFiles, CommitOutcomes, FileStamp
+from kafka_on_spark.store.delta.delta_files import (
     AddFile,
     RemoveFile,
     TableSettings,
-    encode_commit,
-)
-from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
-from kafka_on_spark.store.delta.commit_files import CommitFiles, FileStamp
-from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.store.delta.delta_files import (
     checkpoint_path,
+    checkpoints_in,
     commit_path,
     commit_paths,
+    commit_step,
+    commits_in,
+    encode_commit,
     last_checkpoint,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import FileEntry, TableCommit
+from kafka_on_spark.store.delta.history import (
+    FileEntry,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
+    TableState,
+)
 from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.delta.log_parsing import commit_step
-from kafka_on_spark.store.delta.opening import VoidCommits, open_table, read_step
-from kafka_on_spark.store.delta.table_creation import holds_more, make_folders, new_settings
-from kafka_on_spark.store.delta.table_state import TableState
-from kafka_on_spark.store.error_translation import is_failure, reason
+from kafka_on_spark.store.error_translation import is_failure, reason, storage_error
+from kafka_on_spark.store.local_changes import make_folder
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+CLEANER_MS: Final = 600_000
+"""How long a cleaner has at least to delete what may go from a replica."""
+
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+    "delta.enableExpiredLogCleanup": "false",
+}
+
+
+def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[str, str]:
+    """Return the setting of how long checkpoints keep tombstones: until a removed file may go, and
+    as long again, or `cleaner_ms`, for the cleaner, which learns from them what may go.
+
+    A longer time would cost: a busy table removes some files a second, and each of its checkpoints
+    names all of that time.
+    """
+    kept_ms = delete_delay_ms + max(delete_delay_ms, cleaner_ms)
+    return {"delta.deletedFileRetentionDuration": f"interval {kept_ms // 1000} seconds"}
+
+
+def new_settings(
+    schema: pa.Schema, partition_by: Sequence[str], configuration: Mapping[str, str]
+) -> TableSettings:
+    """Return the settings of a new table, with ours of all tables."""
+    return TableSettings(
+        table_id=str(uuid4()),
+        schema=_delta_schema(schema),
+        partition_by=partition_by,
+        configuration={**_CONFIGURATION, **configuration},
+    )
+
+
+@lru_cache(maxsize=8)
+def _delta_schema(schema: pa.Schema) -> str:
+    """Return an Arrow schema as the JSON of Delta's."""
+    # In the function: a query waits for the process that plans it, which creates no table.
+    from deltalake import Schema
+
+    return Schema.from_arrow(schema).to_json()
+
+
+def make_folders(uri: str) -> list[str]:
+    """Make the folder of a local table's log, the table's and its parent; return the folders that
+    name them, to be flushed.
+
+    None above: a root that was removed must not be created again.
+
+    Raises:
+        KafkaStorageError: The root does not answer, or is away.
+    """
+    folders = [os.path.dirname(uri), uri, log_folder(uri)]
+    for folder in folders:
+        try:
+            within(uri, partial(make_folder, folder), short_call_seconds(folder))
+        except OSError as error:
+            raise storage_error(error, f"create a table at {uri}") from error
+    return [uri, folders[0], os.path.dirname(folders[0])]
+
+
+def holds_more(files: RootFiles, uri: str) -> bool:
+    """Return whether a log in which version 0 was just put holds other versions: then its first
+    commits were cleaned, and the one that was put is a stray."""
+    names = files.names(log_folder(uri))
+    return bool((commits_in(names) | checkpoints_in(names)) - {0})
+
+
+LISTINGS_MAX: Final = 3
+"""How often a log is listed in which a commit is missing before it is called damaged: files come
+and go while a local folder is listed, and are cleaned before they are read."""
+
+READ_AT_ONCE: Final = 64
+"""Commits whose bytes a store is asked for at once: its answer takes long, a disk's doesn't."""
+
+
+RECHECK_SECONDS: Final = 2.0
+"""Between the two checks that find a commit void: one that was being written has bytes by then."""
+
+
+class VoidCommits:
+    """The void commits of one table that this process has found: without bytes, since a power cut
+    may keep a file's name and lose its bytes.
+
+    Each is a version without actions, to delta-rs, Spark and Polars alike. Nothing is removed or
+    put in its place; the next commit is the version after it. No process has counted such a commit,
+    since a process flushes a commit and checks its bytes before it counts it. Had one been counted
+    and emptied later, the log would end below the high watermark, or have a gap.
+    """
+
+    def __init__(self, files: RootFiles, uri: str) -> None:
+        self._files = files
+        self._uri = uri
+        self._known: set[int] = set()
+
+    def knows(self, version: int) -> bool:
+        """Return whether a commit was found void."""
+        return version in self._known
+
+    def check(self, versions: Sequence[int]) -> None:
+        """Check that commits that were seen without bytes still have none.
+
+        Raises:
+            KafkaStorageError: One was being written, or the root does not answer.
+        """
+        fresh = [each for each in versions if each not in self._known]
+        if not fresh:
+            return
+        time.sleep(RECHECK_SECONDS)
+        for version in fresh:
+            if self._files.size(commit_path(self._uri, version)) != 0:
+                raise KafkaStorageError(
+                    f"the commit {version} of {self._uri} was being written: try again"
+                )
+        self._known.update(fresh)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table as it was opened.
+
+    Attributes:
+        state: What it holds.
+        checkpoint: The version of the checkpoint that was read; -1: none.
+        newest: Which file the newest commit is.
+    """
+
+    state: TableState
+    checkpoint: int
+    newest: FileStamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommit:
+    """A commit as it was read.
+
+    Attributes:
+        commit: What it says.
+        stamp: Which file it is; None: that was not asked.
+        is_empty: It has no bytes.
+    """
+
+    commit: TableCommit
+    stamp: FileStamp | None
+    is_empty: bool
+
+
+class _GoneError(Exception):
+    """A commit was not there when it was read, and is not the newest."""
+
+
+def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
+    """Open a table at its newest version.
+
+    Raises:
+        ReplicaLostError: There is no table.
+        CorruptLogError: A commit is missing or damaged, or the table's protocol is not ours.
+        KafkaStorageError: The root does not answer.
+    """
+    for number in range(LISTINGS_MAX):
+        try:
+            return _open_listed(log, void)
+        except _GoneError as error:
+            if number == LISTINGS_MAX - 1:
+                raise CorruptLogError("a commit is missing", path=str(error)) from None
+    raise AssertionError("a loop without an end")
+
+
+def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
+    names = log.files.names(log_folder(log.uri))
+    commits = commits_in(names)
+    checkpoints = checkpoints_in(names)
+    if not commits | checkpoints:
+        raise ReplicaLostError(f"there is no table at {log.uri}")
+    state, base = _newest_state(log, sorted(checkpoints, reverse=True))
+    if is_local(log.uri):
+        # A process that may only read leaves it to others.
+        with suppress(KafkaStorageError):
+            delete_misleading_hint(log.files, log.uri)
+    newest = max(commits | {base})
+    first = max(base, 0)
+    stamp = oldest = log.stamp(first)
+    if stamp is None:
+        # Cleaned; or its writer had seen commits that the disk has lost.
+        raise _GoneError(commit_path(log.uri, first))
+    empty = []
+    for step in _read(log, range(base + 1, newest + 1)):
+        state.apply(step.commit)
+        stamp = step.stamp
+        empty += [step.commit.version] if step.is_empty else []
+    if log.stamp(first) != oldest:
+        raise _GoneError(commit_path(log.uri, first))
+    void.check(empty)
+    if not state.configuration:
+        raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
+    return OpenedTable(state, base, stamp)
+
+
+def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
+    """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
+    is there, none of them was cleaned.
+
+    Raises:
+        _GoneError: One is not there.
+        CorruptLogError: One can't be read as a commit.
+    """
+    count = 1 if is_local(log.uri) else READ_AT_ONCE
+    for first in range(versions.start, versions.stop - 1, count):
+        some = range(first, min(first + count, versions.stop - 1))
+        with _unsafe_is_damage():
+            found = log.contents(some)
+        for version, content in zip(some, found, strict=True):
+            if content is None:
+                raise _GoneError(commit_path(log.uri, version))
+            yield ReadCommit(_commit_of(log, version, content), None, not content)
+    if versions:
+        newest = read_step(log, versions[-1])
+        if newest is None:
+            raise _GoneError(commit_path(log.uri, versions[-1]))
+        yield newest
+
+
+@contextmanager
+def _unsafe_is_damage() -> Iterator[None]:
+    """Raise CorruptLogError for a file that is no regular one, or larger than a commit can be."""
+    try:
+        yield
+    except UnsafeFileError as error:
+        raise CorruptLogError(error.message, **error.context) from error
+
+
+def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
+    """Return a commit as it was read; None if there is none.
+
+    Raises:
+        CorruptLogError: It can't be read as a commit.
+        KafkaStorageError: The root does not answer.
+    """
+    with _unsafe_is_damage():
+        found = log.read(version)
+    if found is None:
+        return None
+    commit = _commit_of(log, version, found.content)
+    return ReadCommit(commit, found.stamp, not found.content)
+
+
+def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
+    step = commit_step(content, version, commit_path(log.uri, version))
+    if not isinstance(step, TableCommit):
+        raise CorruptLogError(
+            step.sentence if isinstance(step, TableDamage) else "a checkpoint is no commit"
+        )
+    return step
+
+
+def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:
+    """Return the state of the newest checkpoint that can be read, and its version."""
+    for version in checkpoints:
+        step = read_checkpoint(log.files, log.uri, version)
+        if isinstance(step, TableCheckpoint):
+            return TableState.of(step), version
+        rename_unreadable(log.files, log.uri, version)
+    return TableState(), -1
+
 
 log = logging.getLogger(__name__)
 

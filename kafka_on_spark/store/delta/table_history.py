@@ -13,22 +13,20 @@ from collections.abc import Iterator
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.stored_json import parse_json
 from kafka_on_spark.store.delta.delta_files import (
+    BAD_JSON,
     checkpoint_path,
+    checkpoint_step,
     checkpoint_version,
     checkpoints_in,
     commit_path,
+    commit_step,
     commits_in,
+    expect,
     hint_path,
     log_folder,
 )
 from kafka_on_spark.store.delta.history import TableDamage, TableStep
 from kafka_on_spark.store.delta.log_cleaning import first_kept
-from kafka_on_spark.store.delta.log_parsing import (
-    BAD_JSON,
-    checkpoint_step,
-    commit_step,
-    expect,
-)
 from kafka_on_spark.store.file_limits import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,

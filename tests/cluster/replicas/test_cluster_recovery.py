@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.controller.term import Term
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
-from kafka_on_spark.store.random_ids import ID_SOURCE
+from kafka_on_spark.store.clock import ID_SOURCE
 from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}

@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.node.opening import replica_store
-from kafka_on_spark.store.delta import conditional_commit, opening
+from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of
 from tests.cluster.folders import quick_folder
@@ -143,7 +143,7 @@ def life():
 
 @pytest.fixture
 def restored(life, monkeypatch):
-    monkeypatch.setattr(opening, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(conditional_commit, "RECHECK_SECONDS", 0.01)
     shutil.rmtree(life.base)
     shutil.copytree(life.base.with_name("before"), life.base)
     replica_store.cache_clear()

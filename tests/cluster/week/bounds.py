@@ -27,8 +27,7 @@ from kafka_on_spark.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS
 from kafka_on_spark.metadata.voter_upkeep import MERGED_FILES_MIN
 from kafka_on_spark.store.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
-from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT
-from kafka_on_spark.store.delta.tombstones import read_tombstones
+from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT, read_tombstones
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, SimulatedTime
 

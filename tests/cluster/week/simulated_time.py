@@ -91,6 +91,8 @@ class SimulatedTime:
 
 
 class _Clock:
+    sleep = staticmethod(time.sleep)
+
     def __init__(self, clock: SimulatedTime) -> None:
         self._clock = clock
 

@@ -20,8 +20,7 @@ from kafka_on_spark.metadata.quorum.runs import runs_of
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from kafka_on_spark.metadata.voter_format import counters_of, table_of
-from kafka_on_spark.store.delta.actions import encode_commit
-from kafka_on_spark.store.delta.log_parsing import commit_step
+from kafka_on_spark.store.delta.delta_files import commit_step, encode_commit
 from kafka_on_spark.store.roots import StorageOptions
 
 OPTIONS = StorageOptions()

@@ -18,7 +18,7 @@ from kafka_on_spark.log import evidence, segments
 from kafka_on_spark.metadata import metadata_snapshots, side_by_side, voter_log
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.daemon_threads import DaemonThreads, Job
-from kafka_on_spark.store.delta import checkpoints, opening, table_history
+from kafka_on_spark.store.delta import checkpoints, conditional_commit, table_history
 from kafka_on_spark.store.delta.history import FileEntry
 
 _OF_BYTES: Final = (
@@ -27,7 +27,7 @@ _OF_BYTES: Final = (
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
     (evidence, "checkpoint_step"),
-    (opening, "commit_step"),
+    (conditional_commit, "commit_step"),
     (table_history, "commit_step"),
     (evidence, "commit_step"),
     (segments, "read_parquet"),
@@ -39,7 +39,7 @@ _OF_BYTES: Final = (
 def quick() -> Iterator[None]:
     """Compute nothing twice, and wait for nobody who might write a commit: nobody does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "RECHECK_SECONDS", 0.0)
+        patch.setattr(conditional_commit, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
         for module, name in ((segments, "parquet_batches"), (metadata_archive, "decode_rows")):

@@ -24,13 +24,10 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import daemon_threads, deadlines, parquet_files, roots
 from kafka_on_spark.store.delta import (
     checkpoints,
-    commit_files,
     commit_outcomes,
     conditional_commit,
+    delta_files,
     log_cleaning,
-    log_parsing,
-    opening,
-    table_creation,
 )
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
 from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX
@@ -297,14 +294,14 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
             raise found.with_traceback(None)
         return found
 
-    checkpoint_step = lru_cache(maxsize=4096)(log_parsing.checkpoint_step)
-    commit_step = lru_cache(maxsize=4096)(log_parsing.commit_step)
+    checkpoint_step = lru_cache(maxsize=4096)(delta_files.checkpoint_step)
+    commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
     encode = conditional_commit.encode_commit
     system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
-        (commit_files, "_put_local", local.put),
-        (commit_files, "_local_stamp", local.stamp),
-        (commit_files, "read_stamped", local.read_stamped),
+        (commit_outcomes, "_put_local", local.put),
+        (commit_outcomes, "_local_stamp", local.stamp),
+        (commit_outcomes, "read_stamped", local.read_stamped),
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
         (roots, "time_and_size_of", lambda path: (local.time(path), 0)),
@@ -318,13 +315,15 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
-        (opening, "commit_step", commit_step),
         (conditional_commit, "commit_step", commit_step),
         (conditional_commit, "flush", local.flush),
         (conditional_commit, "make_folders", lambda uri: []),
         (conditional_commit, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
-        (table_creation, "uuid4", lambda: "a-table"),
-        (conditional_commit, "time", SimpleNamespace(time_ns=lambda: 0)),
+        (
+            conditional_commit,
+            "time",
+            SimpleNamespace(time_ns=lambda: 0, sleep=lambda seconds: None),
+        ),
         (conditional_commit, "encode_commit", lambda **of: padded(encode(**of))),
         (commit_outcomes, "until_found", lambda ask, seconds: ask()),
         (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning, opening
+from kafka_on_spark.store.delta import conditional_commit, log_cleaning
 from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from tests.search.logs.log_scopes import (
@@ -221,26 +221,31 @@ LOG_MUTANTS = [
         "what was opened counts only if its first commit is still there",
         replace(OPENERS, is_local=False),  # on a disk what is gone can't be flushed
         "content",
-        (opening, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
+        (conditional_commit, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
     ),
     _mutant(
         "what is opened has its first commit",
         replace(OPENERS, is_local=False),
         "content",
-        (opening, "_open_listed", "if stamp is None:", "if False:"),
+        (conditional_commit, "_open_listed", "if stamp is None:", "if False:"),
     ),
     _mutant(
         "all commits after a checkpoint are read",
         OPENERS,
         "opens",
-        (opening, "_open_listed", "range(base + 1, newest + 1)", "range(base + 1, base + 1)"),
+        (
+            conditional_commit,
+            "_open_listed",
+            "range(base + 1, newest + 1)",
+            "range(base + 1, base + 1)",
+        ),
     ),
     _mutant(
         "a log in whose listing a commit is missing is listed again",
         LISTERS,
         "no false alarm",
         (
-            opening,
+            conditional_commit,
             "_open_listed",
             "for step in _read(log, range(base + 1, newest + 1)):",
             "if not {*range(first, newest + 1)} <= commits:\n"
@@ -259,7 +264,7 @@ LOG_MUTANTS = [
         replace(DAMAGED, is_local=False),  # on a disk it gets another name, and is not listed again
         "opens",
         (
-            opening,
+            conditional_commit,
             "_newest_state",
             "for version in checkpoints:",
             "for version in checkpoints[:1]:",

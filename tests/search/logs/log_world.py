@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.delta.actions import TableSettings, encode_commit
 from kafka_on_spark.store.delta.delta_files import (
+    TableSettings,
     checkpoint_path,
+    checkpoint_step,
     checkpoint_version,
     commit_path,
+    commit_step,
     commit_version,
+    encode_commit,
     hint_path,
 )
 from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit
-from kafka_on_spark.store.delta.log_parsing import checkpoint_step, commit_step
 from tests.search.logs.file_calls import (
     Call,
     Failed,

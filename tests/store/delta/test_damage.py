@@ -5,6 +5,7 @@ back is told from one that is behind; what is tested here is that the end does n
 """
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -17,8 +18,8 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.delta import opening
-from kafka_on_spark.store.delta.commit_files import CommitFiles
+from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.delta.history import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
@@ -83,13 +84,15 @@ def checks(monkeypatch):
     happens = []
 
     def pause(seconds):
-        assert seconds == opening.RECHECK_SECONDS
+        assert seconds == conditional_commit.RECHECK_SECONDS
         for act in happens:
             act()
         checks.append(seconds)
 
     checks = []
-    monkeypatch.setattr(opening, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(
+        conditional_commit, "time", SimpleNamespace(sleep=pause, time_ns=time.time_ns)
+    )
     return happens, checks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.commit_files import CommitFiles
+from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.roots import RootFiles, flush
 from tests.store.tables import (
     OPTIONS,

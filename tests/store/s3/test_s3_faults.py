@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
-from kafka_on_spark.store.delta.commit_files import CommitFiles
+from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.delta.delta_files import commit_path, write_id_of
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.store.committers import note_write_ids

@@ -17,7 +17,7 @@ from kafka_on_spark.log.segments import (
 from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
-from kafka_on_spark.store import root_safety
+from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import (
     encode_properties,
     prepare_root,
@@ -109,7 +109,7 @@ def test_only_races_catch_a_store_that_checks_and_writes_in_two_steps(
     root, options, store, monkeypatch
 ):
     monkeypatch.setattr(store, "is_atomic", False)
-    monkeypatch.setattr(root_safety, "_is_second_put_refused", lambda *_: True)
+    monkeypatch.setattr(root_identity, "_is_second_put_refused", lambda *_: True)
 
     with pytest.raises(InvalidRootError, match="racing writers"):
         prepare_root(root, "a-cluster", BrokerId(1), options)

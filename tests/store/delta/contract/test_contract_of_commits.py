@@ -8,7 +8,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.delta.commit_files import CommitFiles
+from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import SEEN, first
