@@ -44,10 +44,9 @@ from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.draining import check_empty
 from kafka_on_spark.controller.reassignment import list_reassignments, status_of
 from kafka_on_spark.controller.reassignment_plan import partitions_of, plan_reassignment
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
+from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.metadata_roles import kept_history
-from kafka_on_spark.metadata.partition_names import key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import Services, check_created

@@ -27,7 +27,7 @@ from kafka_on_spark.controller.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (

@@ -23,9 +23,8 @@ from kafka_on_spark.cli.session import Session
 from kafka_on_spark.consume.consumed import header_pairs
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.partition_names import partition_key
 from kafka_on_spark.observe.replica_inspection import (
     batch_flaw,
     batch_records,

@@ -43,8 +43,7 @@ from kafka_on_spark.consume.group_resets import (
     plan_reset,
 )
 from kafka_on_spark.groups.groups import deletable_partitions, saved_partitions
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.replica_inspection import find_offset
 from kafka_on_spark.store.clock import SystemClock
 

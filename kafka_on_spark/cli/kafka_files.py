@@ -18,8 +18,7 @@ from kafka_on_spark.base.stored_json import without_doubles
 from kafka_on_spark.base.visible import visible
 from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 
 V = TypeVar("V")
 

@@ -20,8 +20,8 @@ from kafka_on_spark.cli.record_rows import (
 )
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller import expiry
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.node.services import Services
 
 FILTERS: Final[Mapping[str, Any]] = {

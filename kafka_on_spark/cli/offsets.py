@@ -20,9 +20,8 @@ from kafka_on_spark.cli.options import Include, micros, numbers
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.partition_names import partition_key
 from kafka_on_spark.observe.descriptions import offsets_of
 from kafka_on_spark.observe.replica_inspection import find_offset
 

@@ -44,7 +44,7 @@ from kafka_on_spark.cli.options import INTERRUPTED, Quiet
 from kafka_on_spark.cli.output import Output, note, plural, say, write_json
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.metadata.clients import id_of_one_run
+from kafka_on_spark.metadata.image import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce.append_results import AppendResult
 from kafka_on_spark.produce.delivery import (

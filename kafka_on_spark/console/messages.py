@@ -19,8 +19,7 @@ from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.log.reader import read_rows
 from kafka_on_spark.log.reading import pass_deleted
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.node.services import Services
 
 COUNT_MAX: Final = 500

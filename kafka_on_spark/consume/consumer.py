@@ -48,7 +48,7 @@ from kafka_on_spark.consume.subscription import (
 from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.groups.witness import Witness
 from kafka_on_spark.log.reader import row_schema
-from kafka_on_spark.metadata.partition_names import key_of, keys_of, names_of
+from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.accounts import CONSUME, charged
 from kafka_on_spark.store.daemon_threads import FORKED, is_forked, no_thread_error

@@ -41,9 +41,8 @@ from kafka_on_spark.groups.groups import save_offsets
 from kafka_on_spark.groups.offsets import added_since
 from kafka_on_spark.groups.witness import Witness
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
-from kafka_on_spark.metadata.commit_wait import CommitWait
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import submit_if_due
 

@@ -32,9 +32,9 @@ from kafka_on_spark.groups.heartbeats import may_go_on
 from kafka_on_spark.groups.membership import join, subscribe
 from kafka_on_spark.groups.sharing import is_to_share, share_out
 from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import is_failing
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import Decide, submit_if_due
 

@@ -24,8 +24,8 @@ from kafka_on_spark.controller.partition_change import (
 )
 from kafka_on_spark.controller.recovery import elect_where_none
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
+from kafka_on_spark.metadata.high_watermark import min_isr, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr, min_isr_setting
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,

@@ -17,8 +17,8 @@ from kafka_on_spark.controller.removing_replicas import CheckControls
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.controller.term import Term
 from kafka_on_spark.groups.silent_groups import SilentGroups
-from kafka_on_spark.metadata.commit_clock import CommitClock
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import CommitClock
 from kafka_on_spark.metadata.result import ControllerResult
 
 log = logging.getLogger(__name__)

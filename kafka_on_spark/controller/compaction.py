@@ -1,4 +1,4 @@
-"""When a partition is compacted again, and how far: the offsets of `metadata.compaction`.
+"""When a partition is compacted again, and how far: the offsets of `metadata.partition`.
 
 A decision takes no new partition epoch. It is committed on the image that it is decided on, so the
 ISR that has finished the decision before is the ISR of then. Source: LogCleanerManager, of which
@@ -17,9 +17,8 @@ from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey,
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log.dirt import Dirt
 from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import Compaction, PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 

@@ -13,9 +13,8 @@ from kafka_on_spark.controller.election import eligible_replicas
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.lost_replica_restore import release_former
 from kafka_on_spark.controller.partition_change import change_record
-from kafka_on_spark.metadata.high_watermark import advance_high_watermark
+from kafka_on_spark.metadata.high_watermark import advance_high_watermark, min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport

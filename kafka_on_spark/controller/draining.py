@@ -12,8 +12,8 @@ from kafka_on_spark.controller.broker_changes import state_record
 from kafka_on_spark.controller.election import eligible_replicas
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.high_watermark import min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record, UnregisterBrokerRecord
 from kafka_on_spark.metadata.result import ControllerResult

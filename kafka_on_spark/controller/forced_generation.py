@@ -10,14 +10,13 @@ from kafka_on_spark.controller.forcing import awaiting_leaders, begin_generation
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.elector import first_stamp
-from kafka_on_spark.metadata.quorum.epochs import Generation
 from kafka_on_spark.metadata.quorum.forcing import (
     Standing,
     all_that_answer,
     force_voter,
     standing,
 )
-from kafka_on_spark.metadata.quorum.generations import check_may_force
+from kafka_on_spark.metadata.quorum.generations import Generation, check_may_force
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import THREADS, Services

@@ -19,8 +19,8 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
 )
 from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr_setting
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.metadata.reports import PartitionReport

@@ -32,8 +32,8 @@ from kafka_on_spark.controller.requests import (
     withdraw,
 )
 from kafka_on_spark.controller.term import Term
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
-from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,

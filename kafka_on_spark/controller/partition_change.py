@@ -10,9 +10,8 @@ from itertools import repeat
 
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, Keep, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
-from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 

@@ -6,8 +6,8 @@ Source: TopicCommand's isUnderReplicated, isUnderMinIsr, isAtMinIsr and hasUnava
 from enum import Enum
 
 from kafka_on_spark.base.ids import BrokerId, TopicId
+from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 

@@ -14,7 +14,7 @@ from kafka_on_spark.controller.cluster_creation import (
     create_cluster,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.clock import new_uuid

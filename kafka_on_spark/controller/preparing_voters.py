@@ -11,8 +11,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_creation import create_voter
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, key_of
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_voter, key_of
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_unnamed,

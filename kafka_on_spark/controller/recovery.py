@@ -26,9 +26,8 @@ from kafka_on_spark.controller.election import (
     furthest_replica,
 )
 from kafka_on_spark.controller.partition_change import change_between, change_record
-from kafka_on_spark.metadata.high_watermark import has_all_committed
+from kafka_on_spark.metadata.high_watermark import has_all_committed, min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.metadata.reports import ReplicaInspection

@@ -35,8 +35,8 @@ from kafka_on_spark.controller.placement import (
     place_partitions,
 )
 from kafka_on_spark.groups.offsets import beginning
+from kafka_on_spark.metadata.high_watermark import MIN_ISR
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import MIN_ISR
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     ConfigRecord,

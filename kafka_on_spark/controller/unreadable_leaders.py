@@ -28,7 +28,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.quorum.epochs import Generation, check_generation
+from kafka_on_spark.metadata.quorum.generations import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from kafka_on_spark.controller.partition_change import (
     change_record,
     lost_change,
 )
+from kafka_on_spark.metadata.high_watermark import min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.result import ControllerResult
 
 

@@ -18,12 +18,6 @@ from kafka_on_spark.fsck.metadata_checks import MetadataRows
 from kafka_on_spark.fsck.voter_trace import VoterCommit
 from kafka_on_spark.metadata.metadata_files import decode_rows
 from kafka_on_spark.metadata.metadata_log import check_place, given_roots
-from kafka_on_spark.metadata.metadata_placement import (
-    is_file_name,
-    log_file,
-    log_files,
-    raft_log_of,
-)
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_replaced,
@@ -31,14 +25,18 @@ from kafka_on_spark.metadata.metadata_root import (
     table_gone,
 )
 from kafka_on_spark.metadata.quorum.elections import newest_voters
-from kafka_on_spark.metadata.quorum.leader_view import leaders_of_the_newest_epoch
+from kafka_on_spark.metadata.quorum.replication import leaders_of_the_newest_epoch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from kafka_on_spark.metadata.voter_format import (
     LEADER,
     QUORUM_EPOCH,
     VOTE,
+    is_file_name,
+    log_file,
+    log_files,
     marks_in,
+    raft_log_of,
     table_of,
 )
 from kafka_on_spark.metadata.voter_upkeep import MERGE

@@ -8,7 +8,6 @@ what the leader proves committed must then be on a majority, and nobody has more
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from types import MappingProxyType
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ProtocolError
 from kafka_on_spark.base.ids import Offset
@@ -24,8 +23,8 @@ from kafka_on_spark.fsck.voter_checks import (
     voter_flaws,
 )
 from kafka_on_spark.fsck.voter_trace import VoterTrace
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView
 from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.replication import counted_end
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.store.delta.history import FileEntry, TableDamage, TableStep
 
@@ -216,7 +215,7 @@ class VoterAudit:
         for each in self._read:
             if (each.epoch, each.leader) == (main.epoch, main.key):
                 held[each.key] = Offset(min(each.log.end_offset, log.end_offset))
-        return LeaderView(main.key, main.epoch, log, MappingProxyType(held)).committed_end
+        return Offset(max(counted_end(log, main.epoch, held) or 0, log.proved_end))
 
     def check_leader(self) -> None:
         """Check that nobody else was elected while the voters were read: what the main voter says

@@ -19,8 +19,7 @@ from kafka_on_spark.fsck.voter_trace import (
     VoterTrace,
     two_writes,
 )
-from kafka_on_spark.metadata.quorum.lookups import has_write
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog, has_write
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
 
 

@@ -21,9 +21,8 @@ from kafka_on_spark.groups.checks import (
     check_no_members,
 )
 from kafka_on_spark.groups.offsets import is_saved, saved_offset
-from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import OffsetCommitRecord
+from kafka_on_spark.metadata.records import OffsetCommitRecord, RemoveGroupMemberRecord
 from kafka_on_spark.metadata.result import ControllerResult
 
 T = TypeVar("T")

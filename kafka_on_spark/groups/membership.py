@@ -26,14 +26,14 @@ from kafka_on_spark.groups.assignors import assignors_of
 from kafka_on_spark.groups.checks import check_group, member_of
 from kafka_on_spark.groups.offsets import beginning
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.group_records import (
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
     GroupTargetRecord,
+    Record,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.metadata.result import ControllerResult
 
 

@@ -14,13 +14,14 @@ from kafka_on_spark.groups.assignors import ASSIGNORS, Sharing, assignors_of
 from kafka_on_spark.groups.checks import member_of
 from kafka_on_spark.groups.offsets import added_since, saved_offset
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.group_records import (
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
     GroupAssignmentRecord,
     GroupTargetEpochRecord,
     GroupTargetRecord,
+    OffsetCommitRecord,
+    Record,
 )
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import OffsetCommitRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult
 
 

@@ -30,7 +30,7 @@ from kafka_on_spark.log.upkeep_work import (
     UpkeepPorts,
     WorkDone,
 )
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 
 WHAT: Final = "groups of segments compacted"
 

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from kafka_on_spark.base.errors import ensure
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,8 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.cuts import Ranges, check_cut
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.partition_names import partition_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,33 +1,33 @@
 """Metadata records as rows of one wide table, and back.
 
 One row a record, one meaning and one type a column whatever the record, because people query
-the table. The codecs alone know the columns: this one names them all, and `partition_codec` has
-those of a partition's state. A column is a plain list, so that no engine is needed; storage turns
-lists into Arrow.
+the table. This file alone knows the columns, the number that stands for "none" (-1), and that null
+is "unchanged". A column is a plain list, so that no engine is needed; storage turns lists into
+Arrow.
+
+For files of a million rows whole columns are decoded: runs of the record types that come by the
+million (a snapshot's partitions, a failover's changes, high watermarks) are constructed field by
+field, and equal values are shared. All other records, and damaged ones, are decoded row by row:
+`decode` defines the result.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import PartitionKey, TopicId
+from kafka_on_spark.base.ids import KEEP, Keep, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.group_records import (
-    GroupAssignmentRecord,
-    GroupMemberRecord,
-    GroupTargetEpochRecord,
-    GroupTargetRecord,
-    RemoveGroupMemberRecord,
-)
-from kafka_on_spark.metadata.partition_codec import (
-    REGISTRATION_COLUMNS,
-    Field,
-    Row,
-    change_columns,
-    change_of,
-    registration_of,
+from kafka_on_spark.metadata.partition import (
+    NOT_COMPACTED,
+    Compaction,
+    Memo,
+    PartitionChange,
+    PartitionRegistration,
+    construct_many,
 )
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -38,6 +38,10 @@ from kafka_on_spark.metadata.records import (
     ConfigRecord,
     ControllerRecord,
     ExpiredRecord,
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupTargetEpochRecord,
+    GroupTargetRecord,
     HighWatermarkRecord,
     LeaderChangeRecord,
     OffsetCommitRecord,
@@ -45,6 +49,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     ProducerRecord,
     Record,
+    RemoveGroupMemberRecord,
     RemovePartitionRecord,
     RemoveProducerRecord,
     RemoveTopicRecord,
@@ -53,6 +58,128 @@ from kafka_on_spark.metadata.records import (
     UnregisterBrokerRecord,
     VotersRecord,
 )
+
+Row = Mapping[str, Any]
+
+Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
+"""A column's name, the getter of its value, and the converter to the column's type."""
+
+NONE: Final = -1
+COMPACTION_FIELDS: Final = Compaction.__slots__
+PARTITION_FIELDS: Final = tuple(
+    name for name in PartitionRegistration.__slots__ if name != "compaction"
+)
+CHANGE_FIELDS: Final = tuple(name for name in PartitionChange.__slots__ if name != "compaction")
+# In a change null is "unchanged", so "none" has a number.
+NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
+SETS: Final = frozenset({"isr", "elr"})
+SEQUENCES: Final = frozenset(
+    {
+        "replicas",
+        "replica_uuids",
+        "former_uuids",
+        "directories",
+        "adding_replicas",
+        "removing_replicas",
+    }
+)
+
+
+def change_columns(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the columns of changes; a change that many partitions share is converted once."""
+    places = {id(change): change for change in changes}
+    for name in CHANGE_FIELDS:
+        to_wire = _none if name in NONES else _change_to_wire(name)
+        wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
+        if any(wire is not None for wire in wires.values()):
+            yield name, [wires[id(change)] for change in changes]
+    if any(change.compaction is not KEEP for change in places.values()):
+        for name in COMPACTION_FIELDS:
+            yield name, [_offset_in(change.compaction, name) for change in changes]
+
+
+def _offset_in(compaction: Compaction | Keep, name: str) -> int | None:
+    return None if compaction is KEEP else getattr(compaction, name)
+
+
+def _registered_offset(name: str) -> Callable[[Any], Any]:
+    """Return the getter of a field of a registration's compaction; null where there is none."""
+    get = attrgetter(name)
+
+    def of(record: PartitionRecord) -> Any:
+        compaction = record.registration.compaction
+        return None if compaction == NOT_COMPACTED else get(compaction)
+
+    return of
+
+
+def _sorted(value: Any) -> Any:
+    return None if value is KEEP else sorted(value)
+
+
+def _listed(value: Any) -> Any:
+    return None if value is KEEP else list(value)
+
+
+def _none(value: Any) -> Any:
+    return NONE if value is None else _none_if_keep(value)
+
+
+def _none_if_keep(value: Any) -> Any:
+    return None if value is KEEP else value
+
+
+def _change_to_wire(name: str) -> Callable[[Any], Any]:
+    """Return the function that converts a field of a change into its column."""
+    if name in SETS:
+        return _sorted
+    return _listed if name in SEQUENCES else _none_if_keep
+
+
+def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
+    """Return the function that converts a field of a registration; None: it stays as it is."""
+    if name in SETS:
+        return sorted
+    return _none if name == "leader" else None
+
+
+REGISTRATION_COLUMNS: Final[Sequence[Field]] = (
+    *(
+        (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
+        for name in PARTITION_FIELDS
+    ),
+    *((name, _registered_offset(name), None) for name in COMPACTION_FIELDS),
+)
+"""The columns of the registration of a PartitionRecord."""
+
+
+def registration_of(row: Row) -> PartitionRegistration:
+    """Return the registration that a row names."""
+    fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
+    return PartitionRegistration(**fields, compaction=compaction_of(row))
+
+
+def change_of(row: Row) -> PartitionChange:
+    """Return the change that a row names; null is a field that stays."""
+    named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
+    is_kept = row["compacted_below"] is None
+    return PartitionChange(**named, compaction=KEEP if is_kept else compaction_of(row))
+
+
+def compaction_of(row: Row) -> Compaction:
+    """Return the compaction that a row names; one without such offsets has none."""
+    if row["compacted_below"] is None:
+        return NOT_COMPACTED
+    return Compaction(**{name: row[name] for name in COMPACTION_FIELDS})
+
+
+def from_wire(name: str, wire: Any) -> Any:
+    if name in SETS:
+        return frozenset(wire)
+    if name in SEQUENCES:
+        return tuple(wire)
+    return None if name in NONES and wire == NONE else wire
+
 
 COLUMNS: Final[Mapping[str, str]] = {
     "record_type": "string",
@@ -292,4 +419,139 @@ _PARTS: Final[Mapping[Any, _Parts]] = {
 }
 _KINDS: Final[Mapping[str, tuple[Any, _Parts]]] = {
     cls.__name__: (cls, parts) for cls, parts in _PARTS.items()
+}
+
+
+Columns = Mapping[str, Sequence[Any] | None]
+"""A column's values in order, lists as tuples; None: all null."""
+
+UNIQUE: Final = frozenset({"replica_uuids"})
+"""Lists that are never equal: a search for an equal one would cost more than it saves."""
+
+RUN_MIN: Final = 8
+"""From so many rows of one type on, columns are faster than rows."""
+
+
+class ColumnDecoder:
+    """Decodes the records of one file, which may come in several parts."""
+
+    @cached_property
+    def _shared(self) -> "_Values":
+        return _Values()
+
+    def records(self, columns: Columns, count: int) -> list[Record]:
+        """Return the records of `count` rows.
+
+        Raises:
+            CorruptLogError: A row is none of this version's records.
+        """
+        records: list[Record] = []
+        kinds = columns["record_type"] or [None] * count
+        start = 0
+        for kind, group in groupby(kinds):
+            size = sum(1 for _ in group)
+            run = _slice(columns, start, start + size)
+            records.extend(self._decode_run(kind, run, size))
+            start += size
+        return records
+
+    def _decode_run(self, kind: str | None, run: Columns, size: int) -> Sequence[Record]:
+        decoder = _DECODERS.get(kind or "")
+        if decoder is not None and size >= RUN_MIN:
+            # An error is raised below, for its row.
+            with suppress(KeyError, TypeError, ValueError, AssertionError):
+                return decoder(run, size, self._shared)
+        return [decode(row) for row in rows_of(run, size)]
+
+
+def rows_of(columns: Columns, count: int) -> list[Row]:
+    """Return `count` rows of `columns`."""
+    given = [values or [None] * count for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*given, strict=True)]
+
+
+def _slice(columns: Columns, start: int, end: int) -> Columns:
+    if start == 0 and end == len(columns["record_type"] or ()):
+        return columns
+    return {name: values and values[start:end] for name, values in columns.items()}
+
+
+class _Values:
+    """Values of one file that many records share."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Memo[Any, Any]] = {
+            name: Memo(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
+        }
+        self.changes: Memo[tuple[Any, ...], PartitionChange] = Memo(_change)
+        self.compactions: Memo[tuple[Any, ...], Compaction] = Memo(_compaction)
+
+    def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
+        """Return the values of a column."""
+        if name in UNIQUE:
+            return list(map(tuple, wires))
+        values = self._by_name.get(name)
+        return list(wires) if values is None else list(map(values.__getitem__, wires))
+
+
+def _change(wires: tuple[Any, ...]) -> PartitionChange:
+    own, others = wires[: len(CHANGE_FIELDS)], wires[len(CHANGE_FIELDS) :]
+    return PartitionChange(
+        **{
+            name: KEEP if wire is None else from_wire(name, wire)
+            for name, wire in zip(CHANGE_FIELDS, own, strict=True)
+        },
+        compaction=KEEP if others[0] is None else _compaction(others),
+    )
+
+
+def _compaction(wires: tuple[Any, ...]) -> Compaction:
+    return compaction_of(dict(zip(COMPACTION_FIELDS, wires, strict=True)))
+
+
+def _compactions(run: Columns, size: int, shared: _Values) -> Iterable[Compaction]:
+    if run["compacted_below"] is None:
+        return repeat(NOT_COMPACTED, size)
+    wires = zip(*(_given(run, name, size) for name in COMPACTION_FIELDS), strict=True)
+    return list(map(shared.compactions.__getitem__, wires))
+
+
+def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
+    return run[name] or [None] * size
+
+
+def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
+    fields = {name: shared.of(name, _given(run, name, size)) for name in PARTITION_FIELDS}
+    fields["compaction"] = list(_compactions(run, size, shared))
+    return construct_many(
+        PartitionRecord,
+        {
+            **{name: _given(run, name, size) for name in ("topic", "topic_id", "partition")},
+            "registration": PartitionRegistration.from_columns(fields, size),
+            "cause": _given(run, "cause", size),
+        },
+        size,
+    )
+
+
+def _changes(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
+    names = (*CHANGE_FIELDS, *COMPACTION_FIELDS)
+    wires = zip(*(_given(run, name, size) for name in names), strict=True)
+    changes = list(map(shared.changes.__getitem__, wires))
+    named = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
+    fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in named}
+    return construct_many(PartitionChangeRecord, {**fields, "change": changes}, size)
+
+
+def _high_watermarks(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
+    names = HighWatermarkRecord.__slots__
+    return construct_many(
+        HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size
+    )
+
+
+_DECODERS: Final[Mapping[str, Callable[[Columns, int, _Values], Sequence[Record]]]] = {
+    "PartitionRecord": _partitions,
+    "PartitionChangeRecord": _changes,
+    "HighWatermarkRecord": _high_watermarks,
 }

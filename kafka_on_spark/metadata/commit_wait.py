@@ -1,21 +1,66 @@
-"""Waits for the next commit to the metadata log, and asks the metadata root as seldom as it may.
+"""Waits for the metadata root: for one that is away, and for the next commit, asking seldom.
 
-The one place where an idle reader waits. On a disk it looks for the next commit file, nine times a
-second at most, which also works where another machine commits (a network mount tells no watcher of
-that). On a store it sends one request in FETCH_MAX_WAIT_MS.
+`CommitWait` is the one place where an idle reader waits. On a disk it looks for the next commit
+file, nine times a second at most, which also works where another machine commits (a network mount
+tells no watcher of that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 """
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pause_ms
-from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.back_off import pause_ms, pauses_ms
+from kafka_on_spark.base.errors import (
+    KafkaOnSparkError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import AWAY_PAUSE_MS_MAX, is_failing
 from kafka_on_spark.metadata.metadata_roles import MetadataWatcher
+
+T = TypeVar("T")
+
+AWAY_PAUSE_MS_MIN: Final = 100.0
+AWAY_PAUSE_MS_MAX: Final = 5000.0
+
+ROOTS_AWAY: Final = (KafkaStorageError, QuorumUnavailableError)
+"""Errors of a metadata root that fails: of the only one, and of a majority of several."""
+
+
+def is_failing(error: KafkaOnSparkError) -> bool:
+    """Return whether the root fails, or a majority of several do, and not the caller: waiting
+    grants no permission."""
+    return isinstance(error, ROOTS_AWAY) and not isinstance(error, RootAccessDeniedError)
+
+
+def wait_for_root(
+    ask: Callable[[], T],
+    clock: Clock,
+    *,
+    timeout_ms: int,
+    is_away: Callable[[KafkaOnSparkError], bool] = is_failing,
+) -> T:
+    """Return what `ask` returns; call it again while the metadata root is away, for `timeout_ms` at
+    most. `is_away` says whether an error means that the root is away.
+
+    Raises: as `ask`.
+    """
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    pauses = pauses_ms(AWAY_PAUSE_MS_MIN, AWAY_PAUSE_MS_MAX)
+    while True:
+        pause_ms = next(pauses)
+        try:
+            return ask()
+        except KafkaOnSparkError as error:
+            if not is_away(error) or clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise
+            if pause_ms == AWAY_PAUSE_MS_MIN:
+                log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
+        clock.sleep_ms(pause_ms)
+
 
 log = logging.getLogger(__name__)
 

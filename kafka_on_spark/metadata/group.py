@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_on_spark.base.ids import AWAY, NO_EPOCH, GroupEpoch, MemberId, PartitionKey
-from kafka_on_spark.metadata.group_records import (
+from kafka_on_spark.metadata.records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
     GroupRecord,

@@ -1,17 +1,20 @@
 """The cluster's metadata as of one offset of the metadata log: every decision is made on it.
 
 It is never changed, only replaced by `replay` of committed batches: decide, commit, replay.
+`snapshot_records` is the inverse of replay: what it folds in must come out of replay as it was.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
     HistoryExpiredError,
+    InvalidRequestError,
     InvalidTopicError,
     UnknownTopicOrPartitionError,
     ensure,
@@ -27,20 +30,19 @@ from kafka_on_spark.base.ids import (
     TopicId,
     TopicPartition,
     check_text,
+    check_whole_number,
+    listed,
 )
-from kafka_on_spark.metadata import clients
 from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.group import ConsumerGroup, replayed
-from kafka_on_spark.metadata.group_records import (
-    GroupAssignmentRecord,
-    GroupMemberRecord,
-    GroupRecord,
-    GroupTargetEpochRecord,
-    GroupTargetRecord,
-    RemoveGroupMemberRecord,
+from kafka_on_spark.metadata.group import ConsumerGroup, rebuilding_records, replayed
+from kafka_on_spark.metadata.partition import (
+    GroupOffset,
+    Keyed,
+    PartitionMap,
+    PartitionMapDraft,
+    PartitionRegistration,
+    construct_many,
 )
-from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
-from kafka_on_spark.metadata.partition_map import Keyed, PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -50,6 +52,11 @@ from kafka_on_spark.metadata.records import (
     ConfigRecord,
     ControllerRecord,
     ExpiredRecord,
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupRecord,
+    GroupTargetEpochRecord,
+    GroupTargetRecord,
     HighWatermarkRecord,
     LeaderChangeRecord,
     MetadataBatch,
@@ -57,6 +64,8 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerRecord,
+    Record,
+    RemoveGroupMemberRecord,
     RemovePartitionRecord,
     RemoveProducerRecord,
     RemoveTopicRecord,
@@ -64,6 +73,63 @@ from kafka_on_spark.metadata.records import (
     UnregisterBrokerRecord,
     VotersRecord,
 )
+
+_OF_ONE_RUN: Final = re.compile("producer-[0-9a-f]{32}")
+
+
+def id_of_one_run(uuid: str) -> str:
+    """Return the producer id of a run that nobody else takes over: it ends with its process."""
+    return f"producer-{uuid}"
+
+
+def may_come_back(producer_id: str) -> bool:
+    """Return whether another run may use the id: a query, or somebody, has given it a meaning."""
+    return _OF_ONE_RUN.fullmatch(producer_id) is None
+
+
+def _producer(draft: Any, record: ProducerRecord) -> None:
+    """A run begins, or goes on."""
+    if record.producer_id in draft.seen("expired_producers"):
+        del draft.map("expired_producers")[record.producer_id]
+    draft.map("producers")[record.producer_id] = record.producer_epoch
+    if record.first_sequence is not None:
+        draft.map("first_sequences")[record.producer_id] = record.first_sequence
+    heard_at_ms = _heard_at_ms(draft, record.renewed_at_ms)
+    draft.map("producer_times")[record.producer_id] = heard_at_ms
+
+
+def _remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
+    """An id has expired. One that comes back begins above every epoch that has, and nobody knows
+    what stands of it, until somebody vouches: so it is remembered."""
+    draft.map("producers").pop(record.producer_id, None)
+    draft.map("producer_times").pop(record.producer_id, None)
+    if record.producer_id in draft.seen("first_sequences"):
+        del draft.map("first_sequences")[record.producer_id]
+    if record.producer_id and may_come_back(record.producer_id):
+        draft.map("expired_producers")[record.producer_id] = record.producer_epoch
+    draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
+
+
+def _offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
+    """A group saves a position, or loses it."""
+    place = (record.group, PartitionKey(record.topic_id, record.partition))
+    if record.offset is None:
+        draft.map("groups").pop(place, None)
+    elif record.topic_id in draft.seen("topics"):
+        draft.map("groups")[place] = GroupOffset(
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+            unclean_generation=record.unclean_generation or 0,
+            saved_at_ms=_heard_at_ms(draft, record.renewed_at_ms),
+        )
+
+
+def _heard_at_ms(draft: Any, given_ms: int | None) -> int:
+    """Return from when on a client is silent that a batch tells of: the batch's time, which is not
+    by the clock of its process alone (`stamp_ms`). `given_ms`: as a snapshot says, or a reset of
+    the time.
+    """
+    return draft.time_ms if given_ms is None else given_ms
 
 
 def put_partition(draft: Any, record: PartitionRecord) -> None:
@@ -473,9 +539,9 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     RemovePartitionRecord: remove_partition,
     HighWatermarkRecord: raise_high_watermark,
     ConfigRecord: _config,
-    ProducerRecord: clients.producer,
-    RemoveProducerRecord: clients.remove_producer,
-    OffsetCommitRecord: clients.offset_commit,
+    ProducerRecord: _producer,
+    RemoveProducerRecord: _remove_producer,
+    OffsetCommitRecord: _offset_commit,
     GroupMemberRecord: _group,
     RemoveGroupMemberRecord: _group,
     GroupTargetRecord: _group,
@@ -484,3 +550,158 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     AdminRequestRecord: _admin_request,
     AdminResultRecord: _admin_result,
 }
+
+
+def pair_of(name: object) -> TopicPartition:
+    """Return the topic and the number by which a caller names a partition.
+
+    Raises:
+        InvalidRequestError: It is not a pair of a text and a whole number.
+    """
+    match name:
+        case (str(topic), number) if not isinstance(number, bool) and hasattr(number, "__index__"):
+            return TopicPartition(topic, number.__index__())
+    raise InvalidRequestError(
+        f"{name!r} names no partition: give topic and number, as in ('orders', 0)"
+    )
+
+
+def key_of(image: MetadataImage, name: object) -> PartitionKey:
+    """Return the key of a partition that a caller has named by topic and number.
+
+    Raises:
+        InvalidRequestError: It is not a pair of a text and a whole number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    return partition_key(image, *pair_of(name))
+
+
+def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
+    """Return the keys of (topic, partition) pairs; a single pair need not be in a list.
+
+    Raises:
+        InvalidRequestError: It is neither a pair nor a list of pairs.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    if _is_pair(names):
+        return [key_of(image, names)]
+    allowed = "pairs of a topic and a partition, as in ('orders', 0)"
+    return [key_of(image, name) for name in listed(names, "partitions", allowed)]
+
+
+def names_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+    """Return the names of those of some partitions that the image has, in order."""
+    return sorted(image.name_of(key) for key in keys if image.partition(key) is not None)
+
+
+def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
+    """Return the key of a partition whose topic and number were given apart.
+
+    Raises:
+        InvalidRequestError: The partition is not a number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    topic_image = image.topic(topic)
+    check_whole_number(partition, "a partition")
+    if partition not in topic_image.partitions:
+        raise UnknownTopicOrPartitionError(
+            f"topic {topic!r} has no partition {partition}: it has 0 to"
+            f" {len(topic_image.partitions) - 1}"
+        )
+    return PartitionKey(topic_image.topic_id, partition)
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)
+
+
+def snapshot_records(image: MetadataImage) -> list[Record]:
+    """Return the records that rebuild `image` from nothing, high watermarks folded in.
+
+    The controller's lease comes last: its offset shows only that the holder is alive.
+    """
+    records: list[Record] = []
+    if image.cluster_id is not None:
+        generation = image.generation or None
+        records.append(ClusterRecord(cluster_id=image.cluster_id, generation=generation))
+    if image.registered_voters:
+        records.append(VotersRecord(voters=image.registered_voters))
+    records.extend(
+        BrokerRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            root=broker.root,
+            rack=broker.rack,
+            directory_id=broker.directory_id,
+            broker_state=broker.state,
+            fenced_since_ms=broker.fenced_since_ms,
+            refused=broker.refused,
+        )
+        for broker in image.brokers.values()
+    )
+    records.extend(
+        UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch)
+        for broker_id, broker_epoch in image.past_brokers.items()
+    )
+    records.extend(_config_records(None, image.configs))
+    for topic in image.topics.values():
+        records.append(
+            TopicRecord(
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                first_partition_count=topic.first_partition_count,
+            )
+        )
+        records.extend(_config_records(topic.topic_id, topic.configs))
+        records.extend(
+            construct_many(
+                PartitionRecord,
+                {
+                    "topic": repeat(topic.name),
+                    "topic_id": repeat(topic.topic_id),
+                    "partition": topic.partitions,
+                    "registration": topic.partitions.values(),
+                    "cause": repeat(None),
+                },
+                len(topic.partitions),
+            )
+        )
+    records.extend(
+        ProducerRecord(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            first_sequence=image.first_sequences.get(producer_id),
+            renewed_at_ms=image.producer_times.get(producer_id),
+        )
+        for producer_id, producer_epoch in image.producers.items()
+    )
+    records.extend(
+        RemoveProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
+        for producer_id, producer_epoch in image.expired_producers.items()
+    )
+    if image.expired_epoch >= 0:
+        epoch = ProducerEpoch(image.expired_epoch)
+        records.append(RemoveProducerRecord(producer_id="", producer_epoch=epoch))
+    records.extend(
+        OffsetCommitRecord.again(group, key, place, renewed_at_ms=place.saved_at_ms)
+        for (group, key), place in image.groups.items()
+    )
+    for name, group in image.consumer_groups.items():
+        records.extend(rebuilding_records(name, group))
+    records.extend(image.requests)
+    if image.controller is not None:
+        records.append(_lease_record(image.controller))
+    return records
+
+
+def _config_records(topic_id: TopicId | None, configs: Mapping[str, str]) -> Iterable[ConfigRecord]:
+    for name, value in configs.items():
+        yield ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
+
+
+def _lease_record(lease: ControllerLease) -> ControllerRecord:
+    return ControllerRecord(
+        controller_id=lease.controller_id or "",
+        controller_epoch=lease.controller_epoch,
+        is_resignation=lease.controller_id is None,
+    )

@@ -23,11 +23,10 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.metadata_files import batch_extents
-from kafka_on_spark.metadata.metadata_placement import LogFile, is_file_name, raft_log_of
 from kafka_on_spark.metadata.metadata_snapshots import end_in_name
-from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
-from kafka_on_spark.metadata.quorum.raft_log import RaftLog
+from kafka_on_spark.metadata.quorum.raft_log import RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
+from kafka_on_spark.metadata.voter_format import LogFile, is_file_name, raft_log_of
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

@@ -18,9 +18,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.codec import COLUMNS, decode_stamp, encode
-from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
-from kafka_on_spark.metadata.partition_codec import Row
+from kafka_on_spark.metadata.codec import COLUMNS, ColumnDecoder, Row, decode_stamp, encode, rows_of
 from kafka_on_spark.metadata.records import (
     ControllerRecord,
     ExpiredRecord,

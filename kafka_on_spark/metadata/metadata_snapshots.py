@@ -12,8 +12,7 @@ from typing import Final
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.metadata_files import decode_file, encode_file
-from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.roots import RootFiles

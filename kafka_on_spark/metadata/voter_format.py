@@ -1,22 +1,29 @@
-"""Holds the format of a voter's table: version, columns, counters, and what an open one must say.
+"""The format of a voter's table: version, columns, counters, and the headers of its files.
 
 The counters are its epoch, its votes and the leaders that it has marked: Delta's `txn` actions, as
-a replica's, only raised, and part of the commit that changes the log. Apart from `voter_log`, which
-reads and writes such a table: creating one asks for no more.
+a replica's, only raised, and part of the commit that changes the log. The header of a file's batch
+is in the partition columns, so a log's headers are known without reading a file. A file of several
+batches, or one that names voters, has them in the column `headers`: what was merged, as runs.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError, ImpossibleValueError
-from kafka_on_spark.base.ids import DirectoryId, NodeId, QuorumEpoch
+from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.metadata_files import FILE_SCHEMA
 from kafka_on_spark.metadata.metadata_root import MetadataIdentity
-from kafka_on_spark.metadata.quorum.raft_log import RaftLog
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog, log_of
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import Mark, TableChange, VoterTable
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.history import FileEntry, TableCommit
+from kafka_on_spark.store.error_translation import parsing
 
 FORMAT_VERSION: Final = "3"
 
@@ -114,3 +121,185 @@ def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
     if change.leader is not None:
         counters[f"{LEADER}{change.leader}"] = after.quorum_epoch
     return counters
+
+
+_FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
+
+
+def is_file_name(path: str) -> bool:
+    """Return whether `path` is the plain name of a file of the metadata log."""
+    return _FILE_NAME.fullmatch(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the table: where its rows stand in the log.
+
+    Attributes:
+        batches: The headers of its batches, oldest first, those of merged ones as runs. A no-op is
+            not told from a decision here: that takes the batch before it.
+    """
+
+    base_offset: int
+    size: int
+    path: str
+    size_bytes: int
+    time_ms: int
+    batches: tuple[RaftBatch, ...]
+
+    def __post_init__(self) -> None:
+        # A name without a path: a file of the log lies in the table's own folder.
+        if not is_file_name(self.path) or self.base_offset < 0 or self.size <= 0:
+            raise CorruptLogError("not a file of the metadata log", path=self.path)
+        ends = (self.batches[0].base_offset, self.batches[-1].end_offset)
+        if ends != (self.base_offset, self.end_offset):
+            raise CorruptLogError("a file of the metadata log has other headers", path=self.path)
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + self.size
+
+    def rows_between(self, start: int, end: int) -> range:
+        """Return which rows of it lie between two offsets."""
+        return range(max(start - self.base_offset, 0), max(end - self.base_offset, 0))
+
+
+def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
+    """Return files of the table in the order of their rows.
+
+    Raises:
+        CorruptLogError: One is no file of the metadata log.
+    """
+    with parsing("the metadata table's list of files"):
+        return sorted(map(log_file, files), key=lambda file: file.base_offset)
+
+
+def log_file(file: FileEntry) -> LogFile:
+    """Return a file of the table.
+
+    Raises:
+        CorruptLogError, or what `parsing` translates: It is no file of the metadata log.
+    """
+    base_offset, size = Offset(int(file.values["base_offset"] or "")), file.record_count or 0
+    return LogFile(
+        base_offset=base_offset,
+        size=size,
+        path=file.path,
+        size_bytes=file.size_bytes,
+        time_ms=file.time_ms,
+        batches=_headers(file.values, base_offset, Offset(base_offset + max(size, 1))),
+    )
+
+
+def _headers(
+    values: Mapping[str, str | None], base_offset: Offset, end_offset: Offset
+) -> tuple[RaftBatch, ...]:
+    texts = values["headers"]
+    if texts is None:
+        epoch = QuorumEpoch(int(values["epoch"] or ""))
+        return (RaftBatch(base_offset, end_offset, epoch, values["write_id"] or ""),)
+    batches = []
+    for each in json.loads(texts):
+        batches.append(
+            RaftBatch(
+                base_offset,
+                Offset(int(each["end_offset"])),
+                QuorumEpoch(int(each["epoch"])),
+                str(each["write_id"]),
+                BatchKind.RUN if each["is_run"] else BatchKind.DECISION,
+                voters_of(each["voters"]),
+            )
+        )
+        base_offset = batches[-1].end_offset
+    return tuple(batches)
+
+
+def voters_of(texts: Sequence[str] | None) -> VoterSet | None:
+    """Return the voters that a header or a record names; None: it names none."""
+    return None if texts is None else VoterSet.of(map(Voter.parse, texts))
+
+
+def files_added_by(commits: Iterable[TableCommit]) -> list[LogFile]:
+    """Return the files of new records that commits add, in order. A merge adds a file without new
+    records.
+
+    Raises:
+        CorruptLogError: One is no file of the metadata log.
+    """
+    return log_files(file for commit in commits for file in commit.adds if file.changes_data)
+
+
+def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
+    """Return the log that files in the order of their rows hold.
+
+    Raises:
+        CorruptLogError: Its newest batches don't follow each other.
+    """
+    try:
+        return log_of(batch for file in files for batch in file.batches)
+    except ImpossibleValueError as error:
+        raise CorruptLogError(f"a gap in the metadata log: {error}") from error
+
+
+def _partition_values(batches: Sequence[RaftBatch]) -> dict[str, str | None]:
+    last = batches[-1]
+    return {
+        "base_offset": str(batches[0].base_offset),
+        "epoch": str(last.epoch),
+        "write_id": last.write_id,
+        "headers": _header_text(batches),
+    }
+
+
+def _header_text(batches: Sequence[RaftBatch]) -> str | None:
+    (first, *others) = batches
+    if not others and first.kind is not BatchKind.RUN and first.voters is None:
+        return None
+    return json.dumps([_header(each) for each in batches], separators=(",", ":"))
+
+
+def _header(batch: RaftBatch) -> dict[str, Any]:
+    voters = None if batch.voters is None else [str(each) for each in batch.voters.voters]
+    return {
+        "end_offset": batch.end_offset,
+        "epoch": batch.epoch,
+        "write_id": batch.write_id,
+        "is_run": batch.kind is BatchKind.RUN,
+        "voters": voters,
+    }
+
+
+def new_file(path: str, size_bytes: int, batches: Sequence[RaftBatch], time_ms: int) -> LogFile:
+    """Return a file that was written, to be added to the table."""
+    base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
+    size = end_offset - base_offset
+    headers = tuple(map(_without_no_op, batches))
+    return LogFile(base_offset, size, path, size_bytes, time_ms, headers)
+
+
+def _without_no_op(batch: RaftBatch) -> RaftBatch:
+    """Return a header as a file alone tells it: equal to the one that is read back."""
+    is_no_op = batch.kind is BatchKind.NO_OP
+    return replace(batch, kind=BatchKind.DECISION) if is_no_op else batch
+
+
+def add_file(file: LogFile, *, changes_data: bool) -> AddFile:
+    """Return the action that adds a file; a merged one changes no data."""
+    return AddFile(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        values=_partition_values(file.batches),
+        time_ms=file.time_ms,
+        stats=f'{{"numRecords":{file.size}}}',
+        changes_data=changes_data,
+    )
+
+
+def remove_file(file: LogFile, *, changes_data: bool) -> RemoveFile:
+    """Return the action that removes a file: a merged one holds its rows, or they are cut."""
+    return RemoveFile(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        values=_partition_values(file.batches),
+        changes_data=changes_data,
+    )

@@ -1,4 +1,4 @@
-"""Adapts a voter's Delta table to the VoterLog port: a commit is one version, a batch one file.
+"""A voter's log in a Delta table: a commit is one version, a batch one file.
 
 Vote, leader and log are one atomic state, because the counters of the table and its files change in
 the same commit. The rows are typed metadata records, so that people can query the table. Snapshots
@@ -43,27 +43,26 @@ from kafka_on_spark.metadata.metadata_files import (
     merge_files,
     times_of,
 )
-from kafka_on_spark.metadata.metadata_placement import (
-    LogFile,
-    add_file,
-    files_added_by,
-    log_files,
-    new_file,
-    raft_log_of,
-    remove_file,
-)
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_replaced,
     table_gone,
     went_back,
 )
-from kafka_on_spark.metadata.quorum.lookups import has_write, is_snapshot_of
-from kafka_on_spark.metadata.quorum.ports import UNREADABLE, VoterLog
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftBatch
-from kafka_on_spark.metadata.quorum.runs import copied_together
+from kafka_on_spark.metadata.quorum.raft_log import (
+    OffsetAndEpoch,
+    RaftBatch,
+    copied_together,
+    has_write,
+    is_snapshot_of,
+)
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, goes_on_from
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    TableChange,
+    VoterTable,
+    goes_on_from,
+)
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Record,
@@ -74,8 +73,15 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.voter_format import (
     HISTORY_START,
     HISTORY_START_MS,
+    LogFile,
+    add_file,
     check_format,
     counters_of,
+    files_added_by,
+    log_files,
+    new_file,
+    raft_log_of,
+    remove_file,
     table_of,
 )
 from kafka_on_spark.metadata.voter_upkeep import MERGE, VoterUpkeep
@@ -228,8 +234,11 @@ class NewestFiles:
         return found if found and is_whole else None
 
 
-class DeltaVoterLog:
-    """A VoterLog on the Delta table that a metadata root names. Threads may share it.
+class VoterLog:
+    """One voter's table, which its metadata root names, as this process follows it. It is the table
+    of one directory: a root that was emptied, and made again, has another. Threads may share it.
+
+    tests/contract/test_voter_log_contract.py holds for it and for its fake in memory.
 
     Attributes:
         key: Which voter it is.
@@ -265,7 +274,16 @@ class DeltaVoterLog:
 
     @on_root
     def load(self) -> VoterTable:
-        """Return the newest table, flushed."""
+        """Return the newest table. All that it says is durable: commits are flushed here, whoever
+        made them, so a voter may be counted for what was loaded.
+
+        Raises:
+            ReplicaLostError: There is no table of this directory, or it went back behind what this
+                process has seen.
+            ClusterNotFoundError: The root was emptied, and has another directory now.
+            CorruptLogError: The table breaks an invariant of the log.
+            KafkaStorageError: The root does not answer.
+        """
         with self._delta.lock:
             try:
                 return self._load()
@@ -315,28 +333,36 @@ class DeltaVoterLog:
             raise
 
     def is_newest(self, table: VoterTable) -> bool:
-        """Return whether no commit follows `table`.
-
-        It needs no lock, so that a thread without need of the table does not wait for it.
+        """Return whether no commit follows `table`, which was loaded or committed here: one look,
+        without a lock. Not so where the table went back: `load` says why.
         """
         return self._delta.is_still_at(table.version)
 
     # Committing
 
     def commit(
-        self, table: VoterTable, change: TableChange, source: VoterLog | None = None
+        self, table: VoterTable, change: TableChange, source: "VoterLog | None" = None
     ) -> VoterTable:
-        """Commit `change`; what it appends is copied from `source`."""
+        """Commit `change` at the version after `table`; return the table that it leads to.
+
+        What it appends is copied from `source` first, and is durable before the commit.
+
+        Raises:
+            CommitConflictError: The table had moved on. `change` is not in it.
+            CommitOutcomeUnknownError: The store failed. `change` may be in the table.
+            CorruptLogError: `source` lacks a batch, or has a damaged one. Nothing was put.
+            KafkaStorageError: A root does not answer. Nothing was put.
+        """
         batches: Sequence[EncodedBatch] = []
         if change.appended:
-            assert isinstance(source, DeltaVoterLog), change
+            assert source is not None, change
             batches = source.copy(change.appended)
             if any(each.has_expired for each in batches):
                 self._take_snapshot(source)
         return self._as_unknown(table, change, batches)
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
-        """Commit `change`; the batch that it appends holds the records of `batch`."""
+        """Do as `commit`; the one batch that `change` appends holds the records of `batch`."""
         (header,) = change.appended
         content = encoded(batch)
         self._in_hand = header, content
@@ -404,7 +430,11 @@ class DeltaVoterLog:
 
     @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before,
+        oldest first.
+
+        Raises: as `load`; CorruptLogError also where the log does not have all of them.
+        """
         return self._read_twice(lambda: self._read(from_offset, to_offset))
 
     def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
@@ -558,7 +588,8 @@ class DeltaVoterLog:
 
     @on_root
     def snapshots(self) -> list[OffsetAndEpoch]:
-        """Return where the root's snapshots end, by their names."""
+        """Return where the root's snapshots end, by their names. None of them is read, so they may
+        be damaged, and some may be of other logs than this one."""
         return metadata_snapshots.snapshot_ends(self._files, self.root)
 
     @on_root
@@ -577,7 +608,7 @@ class DeltaVoterLog:
         check_replaced(self.root, self._identity, self._options)
         metadata_snapshots.write_snapshot(self._files, self.root, records, stamp, end)
 
-    def _take_snapshot(self, source: VoterLog) -> None:
+    def _take_snapshot(self, source: "VoterLog") -> None:
         """Copy the newest snapshot of a log whose oldest records are expired, before these are
         copied: this voter may be left alone once it has the rest, and opened."""
         log, there = source.load().log, self.snapshots()
@@ -621,7 +652,8 @@ class DeltaVoterLog:
 
     @on_root
     def maintain(self) -> bool:
-        """Write a checkpoint if one is due, and clean; merge small files when there are many."""
+        """Write a checkpoint if one is due, and clean; merge small files when there are many.
+        Return whether the table has gone on by that, though no row and no counter changed."""
         return self._upkeep.maintain()
 
     @on_root

@@ -20,21 +20,17 @@ from kafka_on_spark.metadata.metadata_cleaning import (
     MetadataCleaner,
 )
 from kafka_on_spark.metadata.metadata_files import merge_files
-from kafka_on_spark.metadata.metadata_placement import (
-    LogFile,
-    add_file,
-    new_file,
-    remove_file,
-)
 from kafka_on_spark.metadata.metadata_snapshots import newest_snapshot_end, snapshot_ends
-from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
-from kafka_on_spark.metadata.quorum.runs import runs_of
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_snapshot_of, runs_of
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from kafka_on_spark.metadata.voter_format import (
     HISTORY_START,
     HISTORY_START_MS,
     LOG_END_OFFSET,
+    LogFile,
+    add_file,
+    new_file,
+    remove_file,
 )
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.error_translation import reason

@@ -300,7 +300,7 @@ class Services:
         """Catch up with a change of the voters, which stands, and write them on the brokers' roots,
         which obey them. A root that can't be reached obeys the former ones, which the log still
         knows; what does not answer by now does not fail the change."""
-        from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
+        from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
         from kafka_on_spark.store.root_identity import write_obeyed
 
         with suppress(*ROOTS_AWAY):

@@ -11,8 +11,8 @@ from enum import Enum
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr, min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 

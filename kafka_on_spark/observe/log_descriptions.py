@@ -13,9 +13,8 @@ from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts
-from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from kafka_on_spark.observe.sizes import IS_LOST
 
 

@@ -17,9 +17,8 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,

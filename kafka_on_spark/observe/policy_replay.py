@@ -26,8 +26,8 @@ from kafka_on_spark.controller.election import (
     eligible_replicas,
     is_unclean_allowed,
 )
+from kafka_on_spark.metadata.high_watermark import MIN_ISR, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import MIN_ISR, min_isr_setting
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,

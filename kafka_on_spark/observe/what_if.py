@@ -14,8 +14,8 @@ from kafka_on_spark.base.visible import visible
 from kafka_on_spark.controller.broker_changes import fence_broker
 from kafka_on_spark.controller.draining import registered_broker
 from kafka_on_spark.controller.recovery import elect_where_none
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr, min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 

@@ -52,8 +52,8 @@ from kafka_on_spark.controller.probes import (
 )
 from kafka_on_spark.controller.silence import GAPS_A_SESSION
 from kafka_on_spark.metadata.broker import RefusedWrite
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport

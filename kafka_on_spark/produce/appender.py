@@ -36,8 +36,8 @@ from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport

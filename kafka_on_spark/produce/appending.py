@@ -24,9 +24,8 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.metadata.clients import id_of_one_run
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr, too_few_in_sync
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.produce.delivery import (
     AppendNumber,

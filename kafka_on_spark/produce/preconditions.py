@@ -22,8 +22,8 @@ from kafka_on_spark.log.producer_state import (
     split_of,
 )
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun
 from kafka_on_spark.produce.stages import StagedPart

@@ -38,8 +38,8 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     WriterFence,
 )
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce.stages import StagedPart
 from kafka_on_spark.produce.timestamp_limits import check_timestamps

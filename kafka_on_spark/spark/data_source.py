@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.metadata.gc_pause import gc_paused
+from kafka_on_spark.base.process import gc_paused
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.versions import check_versions
 from kafka_on_spark.spark.worker_process import freeze_gc

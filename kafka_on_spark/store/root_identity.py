@@ -1,4 +1,4 @@
-"""What a root is: the cluster, broker and disk that ``meta.properties`` names, as in Kafka's log dirs.
+"""What a root is: the cluster, broker and disk that its ``meta.properties`` names (Kafka's file).
 
 A root without that file never passes for an empty one: an unmounted disk looks the same. Before it
 gets the file, a root shows that of racing conditional puts exactly one wins, by the code that

@@ -60,8 +60,8 @@ def check_root_apart(
 def check_metadata_root_apart(
     voters: Mapping[NodeId, str], roots: Mapping[BrokerId, str], node_id: NodeId, root: str
 ) -> None:
-    """Check that a new voter's root (normalized) lies apart from the `roots` of brokers and of other
-    voters.
+    """Check that a new voter's root (normalized) lies apart from the brokers' `roots` and those of
+    other voters.
 
     Raises:
         InvalidRootError: It is, holds or lies in one of them.

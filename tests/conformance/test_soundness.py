@@ -122,11 +122,11 @@ ANSWERS = {
     "preferred_imbalance":      [],  # no vector of it is here
     "quorum_init":              ["metadata.quorum.description:voter_state"],
     "quorum_transition":        ["metadata.quorum.candidacy:stand", "metadata.quorum.candidacy:decide_vote",
-                                 "metadata.quorum.candidacy:begin_leadership", "metadata.quorum.following:adopt"],
+                                 "metadata.quorum.candidacy:begin_leadership", "metadata.quorum.replication:adopt"],
     "vote_grant":               ["metadata.quorum.candidacy:decide_vote", "metadata.quorum.elections:decide_candidacy"],
     "candidate_votes":          ["metadata.quorum.candidacy:has_majority", "metadata.quorum.elections:may_win"],
     "leader_high_watermark":    ["metadata.quorum.leader_view:majority_end", "metadata.quorum.leader_view:LeaderView.counted_end",
-                                 "metadata.quorum.following:adopt", "metadata.quorum.following:fetch"],
+                                 "metadata.quorum.replication:adopt", "metadata.quorum.replication:fetch"],
     "raft_client":              ["metadata.quorum.candidacy:decide_vote"],
     "raft_log":                 ["metadata.quorum.raft_log:RaftLog.cut_to"],
     "raft_end_offset":          ["metadata.quorum.lookups:end_offset_for_epoch"],

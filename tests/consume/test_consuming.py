@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.subscription import Assign
-from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
+from kafka_on_spark.metadata.records import RemoveGroupMemberRecord
 from tests.builders import KEY, TOPIC, TOPIC_ID
 from tests.groups.readers import TIMEOUT_MS, Reader
 

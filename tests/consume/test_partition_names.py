@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.metadata.partition_names import keys_of
+from kafka_on_spark.metadata.image import keys_of
 from tests.builders import TOPIC_ID, image_of, partition
 
 IMAGE = image_of(partition("1"), partition("1"))

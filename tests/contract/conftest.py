@@ -21,8 +21,7 @@ from kafka_on_spark.log.segments import (
     ended,
     new_segment,
 )
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.delta import conditional_commit

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.metadata.metadata_creation import create_voter
+from kafka_on_spark.metadata.metadata_log import create_voter
 from kafka_on_spark.metadata.metadata_root import identity_of
-from kafka_on_spark.metadata.quorum.candidacy import begin_leadership, decide_vote, stand
-from kafka_on_spark.metadata.quorum.following import adopt, fetch
+from kafka_on_spark.metadata.quorum.elections import begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.replication import adopt, fetch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import TableChange
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
-from kafka_on_spark.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.root_identity import META_PROPERTIES
@@ -87,9 +87,7 @@ def create_roots(folder, options):
     identities = [
         create_voter(path, options, "a-cluster", node_id=node) for node, path in enumerate(paths)
     ]
-    logs = [
-        DeltaVoterLog(path, each, options) for path, each in zip(paths, identities, strict=True)
-    ]
+    logs = [VoterLog(path, each, options) for path, each in zip(paths, identities, strict=True)]
     voters = VoterSet.of(Voter(log.key, log.root) for log in logs)
     header, batch = bootstrap(voters)
     for log in logs:
@@ -119,7 +117,7 @@ def created_roots(folder, identities, options, monkeypatch):
             files.delete(f"{log.uri}/_delta_log/{late:020d}.json")
 
     def open_log(node):
-        return DeltaVoterLog(paths[node], identities[node], options)
+        return VoterLog(paths[node], identities[node], options)
 
     return Roots(
         open=open_log,

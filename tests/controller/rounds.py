@@ -11,10 +11,10 @@ from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep_progress import SweepProgress
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import fetch
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,

@@ -13,6 +13,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.removing_replicas import REMOVALS_AT_ONCE, Cleaner, ListResult
 from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import (
     PartitionRecord,
@@ -21,7 +22,6 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition, uuid_on
 from tests.fakes import FakeClock, MemoryMetadataLog
 

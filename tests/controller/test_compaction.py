@@ -11,8 +11,7 @@ from kafka_on_spark.controller.compaction import (
 )
 from kafka_on_spark.log.dirt import Dirt
 from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
-from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionChange
 from tests.builders import KEY, NOW_MS, image_of, partition, uuid_on
 
 DAY_MS = 24 * 60 * 60 * 1000

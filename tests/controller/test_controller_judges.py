@@ -16,8 +16,8 @@ from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.controller.broker_changes import fence_broker, note_refused
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, disk, image_of, partition, whole
 from tests.controller.controlled import World, commit, create, pending
 

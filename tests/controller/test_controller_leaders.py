@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import digest_at, image_of, partition
 from tests.controller.controlled import commit
 

@@ -10,9 +10,9 @@ from kafka_on_spark.controller.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
 from kafka_on_spark.controller.controller_loop import duration_ms
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import image_of, partition
 from tests.controller.controlled import LEASE_MS, commit, create, pending, run
 

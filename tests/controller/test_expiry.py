@@ -15,8 +15,12 @@ from kafka_on_spark.controller.expiry import (
 from kafka_on_spark.groups.checks import Membership
 from kafka_on_spark.groups.groups import offsets_kept
 from kafka_on_spark.groups.membership import fence, join, leave
-from kafka_on_spark.metadata.clients import id_of_one_run
-from kafka_on_spark.metadata.image import GroupOffset, MetadataImage
+from kafka_on_spark.metadata.image import (
+    GroupOffset,
+    MetadataImage,
+    id_of_one_run,
+    snapshot_records,
+)
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     OffsetCommitRecord,
@@ -25,7 +29,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
 DAY_MS = 24 * 3600 * 1000

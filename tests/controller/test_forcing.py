@@ -13,8 +13,8 @@ from kafka_on_spark.controller.forcing import (
     raise_above,
 )
 from kafka_on_spark.controller.recovery import leaderless, recover
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, inspection, partition
 
 NEW = PartitionKey(TOPIC_ID, 1)

@@ -4,14 +4,13 @@ import pytest
 
 from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.controller.producer_runs import NextAppend, OwnRun, begin_append
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     ProducerRecord,
     RemoveProducerRecord,
     Stamp,
 )
-from kafka_on_spark.metadata.snapshot import snapshot_records
 
 
 def replayed(image, *records):

@@ -18,7 +18,7 @@ from kafka_on_spark.controller.recovery import elect_where_none, leaderless, rec
 from kafka_on_spark.controller.requests import Request, answer, request_record, response_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.reports import (
     PartitionReport,
@@ -26,7 +26,6 @@ from kafka_on_spark.metadata.reports import (
     ReplicaReport,
 )
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 
 BROKERS = (1, 2, 3, 4)

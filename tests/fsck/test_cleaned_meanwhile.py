@@ -17,8 +17,8 @@ from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC

@@ -7,12 +7,12 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_files import decode_file, encode_file
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.metadata.voter_format import LOG_END_OFFSET
-from kafka_on_spark.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.delta.checkpoints import write_checkpoint
 from kafka_on_spark.store.delta.table_history import table_steps
@@ -65,7 +65,7 @@ def checked(base, *names, deep=True):
 
 def voter_log(base, name):
     root = str(base / name)
-    return DeltaVoterLog(root, identity_of(root, OPTIONS), OPTIONS)
+    return VoterLog(root, identity_of(root, OPTIONS), OPTIONS)
 
 
 def leader_of(base):

@@ -6,9 +6,8 @@ from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.groups.heartbeats import Heard
 from kafka_on_spark.groups.membership import join
 from kafka_on_spark.groups.witness import Witness
-from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.records import TopicRecord
+from kafka_on_spark.metadata.records import RemoveGroupMemberRecord, TopicRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import TOPIC, TOPIC_ID
 from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog

@@ -9,7 +9,7 @@ from kafka_on_spark.log.compaction import compact_replica
 from kafka_on_spark.log.flaws import KeyedRecord
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import address
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders

@@ -6,8 +6,7 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log import replacing
 from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.partition import Compaction, PartitionChange
 from tests.builders import address
 from tests.controller.rounds import EPOCH, Rounds
 

@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.upkeep_work import WorkDone
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.metadata.records import RemoveTopicRecord
 from tests.builders import TOPIC_ID
 from tests.controller.worked_rounds import Worked

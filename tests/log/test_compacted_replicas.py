@@ -13,7 +13,7 @@ from kafka_on_spark.log.fetch_checks import check_tombstones
 from kafka_on_spark.log.progress import CompactionProgress
 from kafka_on_spark.log.replica_operations import check_readable
 from kafka_on_spark.log.truncation import follow
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import KEY, disk, image_of, inspection, log, partition, report, seen
 
 

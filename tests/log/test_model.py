@@ -13,7 +13,7 @@ from kafka_on_spark.controller import compaction as decisions
 from kafka_on_spark.log import cuts, dirt
 from kafka_on_spark.log import progress as progresses
 from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 from tests.log.cut_reader import BrokenError, ImpossibleError
 from tests.log.model import Log
 from tests.log.model_checks import check

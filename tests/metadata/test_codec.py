@@ -11,9 +11,15 @@ from kafka_on_spark.base.ids import KEEP, LOST, PartitionKey
 from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
-from kafka_on_spark.metadata.column_codec import RUN_MIN, ColumnDecoder, rows_of
-from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
+from kafka_on_spark.metadata.codec import (
+    COLUMNS,
+    RUN_MIN,
+    ColumnDecoder,
+    decode,
+    decode_stamp,
+    encode,
+    rows_of,
+)
 from kafka_on_spark.metadata.metadata_files import (
     FILE_SCHEMA,
     _columns_of,
@@ -22,7 +28,12 @@ from kafka_on_spark.metadata.metadata_files import (
     decode_tables,
     encode_file,
 )
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import (
+    NOT_COMPACTED,
+    Compaction,
+    PartitionChange,
+    PartitionRegistration,
+)
 from kafka_on_spark.metadata.records import Stamp
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
 from tests.examples import many

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.metadata.commit_clock import ASK_AGAIN_MS, CommitClock
+from kafka_on_spark.metadata.metadata_service import ASK_AGAIN_MS, CommitClock
 from tests.fakes import FakeClock
 
 AHEAD_MAX_MS = 60_000

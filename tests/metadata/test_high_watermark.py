@@ -9,8 +9,8 @@ from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.metadata.high_watermark import (
     advance_high_watermark,
     has_all_committed,
+    is_under_min_isr,
 )
-from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen
 
 OFFLINE = {"error_code": KafkaStorageError.code}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.partition_map import (
+from kafka_on_spark.metadata.partition import (
     CHUNK_SIZE,
     MERGED_AT_ONCE_MIN,
+    PartitionChange,
     PartitionMap,
     PartitionMapDraft,
 )

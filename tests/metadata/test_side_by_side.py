@@ -6,8 +6,7 @@ from itertools import islice
 import pytest
 
 from kafka_on_spark.base.errors import ClusterClosedError
-from kafka_on_spark.metadata.quorum.ports import VoterCall
-from kafka_on_spark.metadata.side_by_side import ThreadsSideBySide
+from kafka_on_spark.metadata.quorum.voter_tables import SideBySide, VoterCall
 from kafka_on_spark.store.deadlines import THREADS_A_ROOT
 from tests.voter_fakes import key_of
 
@@ -16,7 +15,7 @@ LONG_MS = 30_000
 
 @pytest.fixture
 def side_by_side():
-    made = ThreadsSideBySide(str)
+    made = SideBySide(str)
     yield made
     made.close()
 

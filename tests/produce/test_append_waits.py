@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.metadata.broker import RefusedWrite
-from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.produce.append_watch import wait_of
 from tests.builders import KEY, image_of, partition, report, seen
 from tests.produce.waiting_appends import AWAY, ENOUGH_MS, World

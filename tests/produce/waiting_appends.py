@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.produce.append_watch import AppendWatch, Wait, WatchPorts
 from tests.builders import KEY, image_of, partition
 from tests.fakes import FakeClock, MemoryMetadataLog

@@ -24,10 +24,9 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, NOW_MS
 from tests.merged_files import Borders
 from tests.search.upkeep.files import SearchedSegments

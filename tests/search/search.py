@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from kafka_on_spark.metadata.gc_pause import gc_paused
+from kafka_on_spark.base.process import gc_paused
 from tests.search.environment import Environment
 from tests.search.invariants import check_commit, check_register
 from tests.search.late_reads import ENDED, Around, LateReads

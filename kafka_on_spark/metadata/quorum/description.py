@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView
+from kafka_on_spark.metadata.quorum.replication import LeaderView
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 

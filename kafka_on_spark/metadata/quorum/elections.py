@@ -7,15 +7,93 @@ votes name voters and not processes. So processes that wait for the same leader 
 with an epoch of its own, they would undo each other's elections.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.base.errors import QuorumUnavailableError
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import IllegalStateError, QuorumUnavailableError
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.quorum.candidacy import decide_vote, has_majority
+from kafka_on_spark.metadata.quorum.generations import check_generation, generation_of
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, is_log_up_to_date
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, best_log
+
+
+@dataclass(frozen=True, slots=True)
+class VoteDecision:
+    """What a voter answers a candidate.
+
+    Attributes:
+        is_granted: Whether the candidate has its vote, once `change` is committed.
+        change: What says so in the voter's table; None: it stands there, or there is none.
+    """
+
+    is_granted: bool
+    change: TableChange | None = None
+
+
+def stand(table: VoterTable, epoch: QuorumEpoch) -> TableChange:
+    """Return a candidacy's first commit, on the candidate's own table: the epoch, and the vote for
+    itself. It ends the candidate's log until it leads or follows.
+
+    Raises:
+        IllegalStateError: The voter has seen that epoch.
+        InconsistentClusterError: It is an epoch of a later generation of the cluster than the
+            voter's, which was given up.
+    """
+    if epoch <= table.quorum_epoch:
+        raise IllegalStateError(
+            f"voter {table.key} has seen epoch {table.quorum_epoch} and can't stand in {epoch}:"
+            " stand in a later one"
+        )
+    check_generation(generation_of(table.quorum_epoch), generation_of(epoch))
+    return TableChange(quorum_epoch=epoch, vote=table.key)
+
+
+def decide_vote(voter: VoterTable, candidate: VoterTable) -> VoteDecision:
+    """Decide whether `voter` votes for `candidate`, whose table is seen *after* it stood.
+
+    Only in an epoch that is new to the voter: who has seen it has its answer in its table, so a
+    vote is given once, and a commit that changes nothing is left out. The vote raises the epoch
+    and cuts nothing.
+    """
+    epoch = candidate.quorum_epoch
+    if not candidate.is_candidate or voter.quorum_epoch > epoch:
+        return VoteDecision(False)
+    if voter.quorum_epoch == epoch:
+        return VoteDecision(voter.vote == candidate.key)
+    if not is_log_up_to_date(candidate.log.end, voter.log.end):
+        return VoteDecision(False)
+    return VoteDecision(True, TableChange(quorum_epoch=epoch, vote=candidate.key))
+
+
+def has_majority(candidate: VoterTable, votes: Iterable[VoterKey]) -> bool:
+    """Return whether `votes`, of the candidate's epoch and flushed, are a majority's: of the newest
+    set of voters in the candidate's log."""
+    voters = candidate.log.voters
+    return voters is not None and voters.is_majority({*votes, candidate.key})
+
+
+def begin_leadership(
+    candidate: VoterTable, votes: Iterable[VoterKey], write_id: str
+) -> TableChange:
+    """Return the commit with which a leadership begins: the leader's mark *and* the epoch's no-op.
+
+    Nothing else makes either (Q8).
+
+    Raises:
+        IllegalStateError: The voter is no candidate any more, or `votes` are no majority's.
+    """
+    if not candidate.is_candidate or not has_majority(candidate, votes):
+        raise IllegalStateError(
+            f"voter {candidate.key} can't lead epoch {candidate.quorum_epoch}: it stands no more,"
+            " or has no majority of votes; read the tables again"
+        )
+    end = candidate.log.end_offset
+    no_op = RaftBatch(end, type(end)(end + 1), candidate.quorum_epoch, write_id, BatchKind.NO_OP)
+    return TableChange(leader=candidate.key, appended=(no_op,))
+
 
 BACKOFF_BASE_MS: Final = 100
 """Source: KafkaRaftClient.RETRY_BACKOFF_BASE_MS."""
@@ -107,14 +185,6 @@ def hears_leader(voter: VoterTable, waiting: Waiting) -> bool:
     return then is not None and voter.log.end_offset > then and voter.quorum_epoch == waiting.epoch
 
 
-def best_log(tables: Iterable[VoterTable]) -> VoterTable:
-    """Return the table whose log is best: by last epoch, then end, then the lowest id."""
-    return max(
-        tables,
-        key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id),
-    )
-
-
 def newest_voters(tables: Iterable[VoterTable]) -> VoterSet | None:
     """Return the set of voters by the best log of `tables`; None: none names any.
 
@@ -147,3 +217,45 @@ def retry_backoff_ms(retries: int, drawn: float, backoff_max_ms: int) -> int:
     assert retries > 0
     steps = int(drawn * (2 << min(_EXPONENT_MAX, retries - 1)))
     return min(BACKOFF_BASE_MS * steps, backoff_max_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """Times in ms, of a process's own monotonic clock.
+
+    Attributes:
+        fetch_timeout_ms: A leader whose root fails for so long is replaced. Source:
+            ``controller.quorum.fetch.timeout.ms``.
+        election_timeout_ms: So long votes are waited for. Source:
+            ``controller.quorum.election.timeout.ms``.
+        election_backoff_max_ms: Between elections that fail. Source:
+            ``controller.quorum.election.backoff.max.ms``.
+        answer_timeout_ms: A voter that does not answer for so long is left out of an answer.
+        commit_ms: What a commit takes: a tail's writer has so long before another ends the tail.
+        patience_ms: Beyond both timeouts, before a call says that there is no quorum.
+    """
+
+    fetch_timeout_ms: int = 2000
+    election_timeout_ms: int = 1000
+    election_backoff_max_ms: int = 1000
+    answer_timeout_ms: int = 1000
+    commit_ms: int = 50
+    patience_ms: int = 3000
+
+    @classmethod
+    def of(cls, settings: Settings) -> "QuorumSettings":
+        """Return what the cluster's settings say."""
+        return cls(
+            fetch_timeout_ms=settings.integer("controller.quorum.fetch.timeout.ms"),
+            election_timeout_ms=settings.integer("controller.quorum.election.timeout.ms"),
+            election_backoff_max_ms=settings.integer("controller.quorum.election.backoff.max.ms"),
+        )
+
+    @property
+    def call_timeout_ms(self) -> int:
+        """How long a call waits for a leader that a majority confirms."""
+        return self.fetch_timeout_ms + self.election_timeout_ms + self.patience_ms
+
+
+AskSettings = Callable[[], QuorumSettings]
+"""Says how patient to be, each time anew: the settings are in the log that is waited for."""

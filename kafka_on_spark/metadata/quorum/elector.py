@@ -21,17 +21,15 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import QuorumEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.quorum.candidacy import (
-    begin_leadership,
-    decide_vote,
-    has_majority,
-    stand,
-)
 from kafka_on_spark.metadata.quorum.elections import (
     Candidacy,
     Waiting,
+    begin_leadership,
     decide_candidacy,
+    decide_vote,
+    has_majority,
     next_epoch,
+    stand,
 )
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable

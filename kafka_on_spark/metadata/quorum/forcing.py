@@ -13,10 +13,14 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.quorum.epochs import Generation, generation_of
-from kafka_on_spark.metadata.quorum.generations import check_may_force, force
-from kafka_on_spark.metadata.quorum.lookups import find_write
+from kafka_on_spark.metadata.quorum.generations import (
+    Generation,
+    check_may_force,
+    force,
+    generation_of,
+)
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
+from kafka_on_spark.metadata.quorum.raft_log import find_write
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables

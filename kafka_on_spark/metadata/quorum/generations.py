@@ -7,20 +7,53 @@ that it does not know, or a voter's epoch that is another generation's.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final, NewType
 
 from kafka_on_spark.base.errors import InconsistentClusterError, InvalidRequestError
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.quorum.elections import best_log
-from kafka_on_spark.metadata.quorum.epochs import (
-    EPOCHS_OF_A_GENERATION,
-    Generation,
-    check_generation,
-    first_epoch_after,
-    generation_of,
-)
+from kafka_on_spark.base.ids import NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, best_log
+
+Generation = NewType("Generation", int)
+"""How often the cluster was forced; 0: never."""
+
+EPOCHS_OF_A_GENERATION: Final = 100_000_000
+"""An election a second takes three years for them. The first digits of an epoch are people's sign
+of its generation."""
+
+FIRST_EPOCHS: Final = 1_000_000
+"""Of its epochs, so many are for voters to begin with."""
+
+
+def generation_of(epoch: QuorumEpoch) -> Generation:
+    """Return the generation that an epoch belongs to."""
+    return Generation(epoch // EPOCHS_OF_A_GENERATION)
+
+
+def first_epoch_after(epoch: QuorumEpoch, node_id: NodeId) -> QuorumEpoch:
+    """Return the epoch with which voter `node_id` begins a generation, once it has seen `epoch`.
+
+    Each voter has one of its own: where two are forced apart, their logs tell of it.
+    """
+    own = node_id if node_id < FIRST_EPOCHS else 0
+    return QuorumEpoch((generation_of(epoch) + 1) * EPOCHS_OF_A_GENERATION + own)
+
+
+def check_generation(known: Generation, found: Generation) -> None:
+    """Check the generation that a root has against the one of this process's metadata.
+
+    Raises:
+        InconsistentClusterError: The root is of a later one: this process is of a cluster that
+            people gave up.
+    """
+    if found > known:
+        raise InconsistentClusterError(
+            f"a root is of generation {found} of the cluster and this process of {known}: the"
+            " cluster was forced; stop this process and open the cluster anew",
+            known=known,
+            found=found,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,25 @@ began).
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
     InconsistentClusterError,
     KafkaOnSparkError,
+    ProtocolError,
     QuorumUnavailableError,
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import QuorumEpoch
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.elections import (
+    AskSettings,
     Waiting,
     hears_leader,
     is_election_due,
@@ -30,17 +34,20 @@ from kafka_on_spark.metadata.quorum.elections import (
     retry_backoff_ms,
 )
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.leader_view import (
+from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, find_write, has_write
+from kafka_on_spark.metadata.quorum.replication import (
     LeaderView,
+    Outcome,
+    append,
     leader_among,
     newest_leader,
+    outcome_of,
     view_of,
 )
-from kafka_on_spark.metadata.quorum.lookups import has_write
-from kafka_on_spark.metadata.quorum.settings import AskSettings
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, VoterTable
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow, hanging
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 log = logging.getLogger(__name__)
 
@@ -53,26 +60,6 @@ partitions takes its time, and one that is left out of its answer is unknown."""
 
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Led:
-    """A leader's table as it was looked at, and who was seen to hold its log."""
-
-    table: VoterTable
-    view: LeaderView
-
-    @property
-    def is_confirmed(self) -> bool:
-        """As LeaderView says."""
-        return self.view.is_confirmed
-
-
-def led_among(seen: Mapping[VoterKey, VoterTable]) -> Led | None:
-    """Return the leader that tables show, and who of them holds its log; None: they show none, or
-    not its own table."""
-    view = leader_among(seen)
-    return None if view is None else Led(seen[view.key], view)
 
 
 def likely_voters(
@@ -135,7 +122,7 @@ class Leadership:
         random: Callable[[], float],
         settings: AskSettings,
     ) -> None:
-        self.led: Led | None = None
+        self.led: LeaderView | None = None
         self.confirmed: LeaderView | None = None
         self._tables = tables
         self._elections = elections
@@ -159,7 +146,7 @@ class Leadership:
         """Return the time of this process's own clock."""
         return self._clock.monotonic_ms()
 
-    def confirm(self) -> Led:
+    def confirm(self) -> LeaderView:
         """Return the leader, of whose end a majority was seen to hold all, after this call began.
 
         Raises:
@@ -173,7 +160,7 @@ class Leadership:
         while True:
             began_ms = self.now_ms()
             seen = self._look_around()
-            led = led_among(seen)
+            led = leader_among(seen)
             if led is not None and not led.is_confirmed:
                 led = self._end_tail()
             if led is not None and led.is_confirmed:
@@ -184,7 +171,7 @@ class Leadership:
             last_ms = until_ms if has_elected else None
             has_elected |= self._wait_or_elect(self._reading, seen, began_ms, until_ms, last_ms)
 
-    def confirm_writable(self) -> Led:
+    def confirm_writable(self) -> LeaderView:
         """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
         without one. One that refuses them is replaced as after a commit.
 
@@ -194,11 +181,11 @@ class Leadership:
         while True:
             began_ms, led = self.now_ms(), self.confirm()
             try:
-                self._tables.check_writable(led.view.key)
+                self._tables.check_writable(led.key)
             except RootAccessDeniedError:
                 if not self.can_elect:
                     raise
-                self.wait_for_commits(led.view.key, began_ms, until_ms)
+                self.wait_for_commits(led.key, began_ms, until_ms)
             else:
                 return led
 
@@ -217,9 +204,9 @@ class Leadership:
         for _ in range(DISCOVERIES_MAX):
             for table in self._tables.each(keys, self._tables.look):
                 seen[table.key] = table
-                led = led_among(seen)
+                led = leader_among(seen)
                 if led is not None and led.is_confirmed:
-                    self._tables.use(led.view.log.voters or self._tables.voters)
+                    self._tables.use(led.log.voters or self._tables.voters)
                     return seen
             asked.update(keys)
             self._tables.learn_voters()
@@ -231,16 +218,16 @@ class Leadership:
         self._tables.learn_voters(seen.values())
         return seen
 
-    def _end_tail(self) -> Led | None:
+    def _end_tail(self) -> LeaderView | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
         self._clock.sleep_ms(self._settings().commit_ms)
-        led = led_among(self._look_around())
+        led = leader_among(self._look_around())
         if led is None or led.is_confirmed:
             return led
         return self.replicate(led.table)
 
-    def replicate(self, leader: VoterTable) -> Led:
+    def replicate(self, leader: VoterTable) -> LeaderView:
         """Have voters follow a leader, whose table is as of now, until a majority does; return who
         was seen to hold its log. The others are brought up after the answer.
 
@@ -260,17 +247,17 @@ class Leadership:
                 view = view.seen(table)
                 if view.is_confirmed:
                     break
-        return Led(leader, view)
+        return view
 
-    def keep(self, led: Led) -> None:
+    def keep(self, led: LeaderView) -> None:
         """Keep a leader that a majority has confirmed; what failed on one before it is over."""
         self.led = led
         waiting = self._committing.waiting
-        if waiting is not None and waiting.epoch < led.view.epoch:
+        if waiting is not None and waiting.epoch < led.epoch:
             self._committing.end()
         known = self.confirmed
-        if known is None or led.view.log.end_offset >= known.log.end_offset:
-            self.confirmed = led.view
+        if known is None or led.log.end_offset >= known.log.end_offset:
+            self.confirmed = led
 
     # Where the leader fails.
 
@@ -454,12 +441,12 @@ class Leadership:
             self._elections.elect_again(leader)
 
     def _still_stranding(
-        self, led: Led, terms: Collection[tuple[VoterKey, QuorumEpoch]]
+        self, led: LeaderView, terms: Collection[tuple[VoterKey, QuorumEpoch]]
     ) -> VoterTable | None:
         """Return the leader's table if it still leads, and a voter still is where it was stranded;
         None: others took that voter back, or do so, or elected another leader."""
-        for leader in self._tables.each([led.view.key], self._tables.look):
-            if leader.quorum_epoch == led.view.epoch:
+        for leader in self._tables.each([led.key], self._tables.look):
+            if leader.quorum_epoch == led.epoch:
                 for table in self._tables.each({key for key, _ in terms}, self._tables.look):
                     if (table.key, table.quorum_epoch) in terms and is_stranded(table, leader):
                         return leader
@@ -479,17 +466,187 @@ def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:
     return error
 
 
-def _check_continues(led: Led, known: LeaderView | None) -> None:
+def _check_continues(led: LeaderView, known: LeaderView | None) -> None:
     """Check a confirmed log against what was confirmed before it was looked at.
 
     Raises:
         InconsistentClusterError: It lacks some of that.
     """
     newest = known.log.batches[-1] if known is not None and known.log.batches else None
-    if newest is not None and not has_write(led.view.log, newest):
+    if newest is not None and not has_write(led.log, newest):
         raise InconsistentClusterError(
-            f"the metadata log of voter {led.view.key} went back behind {newest.end_offset}, which"
+            f"the metadata log of voter {led.key} went back behind {newest.end_offset}, which"
             " this process has seen committed: a voter was restored from a copy, then stop, and"
             " remove it; or the quorum was forced to go on without that, then begin anew",
-            epoch=led.view.epoch,
+            epoch=led.epoch,
         )
+
+
+TRIES_MAX: Final = 1000
+"""How often the same decision is put; the time that a call has is over long before."""
+
+
+@dataclass(slots=True)
+class _Write:
+    """A decision on its way: the commit, the table that it is put after, and the records.
+
+    Attributes:
+        may_stand: It was put, perhaps.
+        failure: Why it is not known to stand on the leader; None: it does.
+    """
+
+    table: VoterTable
+    change: TableChange
+    batch: MetadataBatch
+    may_stand: bool = False
+    failure: CommitOutcomeUnknownError | ProtocolError | None = None
+
+    @property
+    def header(self) -> RaftBatch:
+        return self.change.appended[0]
+
+    def outcome(self, led: LeaderView) -> Outcome:
+        """Return what became of it, by a leader that is confirmed."""
+        log = led.log
+        passed = led.table.key == self.table.key and led.table.version > self.table.version
+        outcome = outcome_of(log, led.committed_end, self.header)
+        is_there = find_write(log, self.header.write_id, self.header.base_offset) is not None
+        if outcome is Outcome.UNKNOWN and passed and not is_there:
+            return Outcome.LOST  # another commit stands where it was put
+        return outcome
+
+
+class Writer:
+    """Appends decisions. `new_id` returns an id that nobody else makes."""
+
+    def __init__(
+        self, tables: VoterTables, leadership: Leadership, new_id: Callable[[], str]
+    ) -> None:
+        self._tables = tables
+        self._leadership = leadership
+        self._new_id = new_id
+
+    def append(
+        self,
+        records: Sequence[Record],
+        stamp: Stamp,
+        expected_offset: Offset,
+        voters: VoterSet | None = None,
+    ) -> MetadataBatch:
+        """Append a batch if the log is committed up to `expected_offset` and ends there; return it
+        once a majority holds it: of `voters`, if it puts these into force.
+
+        Raises:
+            CommitConflictError: The log has gone on. The batch is not in it, and never will be.
+            CommitOutcomeUnknownError: It may be in the log, or may still come to be.
+            QuorumUnavailableError: There is no leader. Nothing was put.
+            KafkaStorageError: So of the only voter. Nothing was put.
+            RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
+            InconsistentClusterError: One log contradicts another.
+        """
+        until_ms = self._leadership.deadline_ms(len(records))
+        led = self._leadership.led
+        if led is None or led.table.log.end_offset != expected_offset:
+            led = self._leadership.confirm()
+        self._leadership.led = None  # for the case that this call is broken off
+        change = append(
+            led.table,
+            led.epoch,
+            led.committed_end,
+            base_offset=expected_offset,
+            record_count=len(records),
+            write_id=self._new_id(),
+            voters=voters,
+        )
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        write = _Write(led.table, change, batch)
+        began_ms = self._leadership.now_ms()
+        try:
+            if not self._is_put_and_followed(write):
+                self._resolve(write, began_ms, until_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as failure:
+            if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
+                raise
+            raise CommitOutcomeUnknownError(
+                f"a decision may be in the metadata log, or come to be: {failure.message}"
+            ) from failure
+        return write.batch
+
+    def _is_put_and_followed(self, write: _Write) -> bool:
+        """Return whether a write was put on the leader's table, and followed by a majority; if not,
+        what became of it is open.
+
+        It is not put while a call on that table hangs: a put would wait behind it, and be one more.
+        What hangs may be this very write: then a look shows it, once it has landed.
+
+        Raises:
+            CommitConflictError: Another commit stands at its version. Was it put before, that may
+                be its own.
+            InconsistentClusterError: One log contradicts another.
+        """
+        if self._tables.hangs(write.table.key):
+            write.failure = hanging(write.table.key)
+            return False
+        put = partial(self._tables.append, write.table, write.change, write.batch)
+        timeout_ms = self._leadership.commit_timeout_ms(len(write.batch.records))
+        try:
+            leader = self._tables.in_time(write.table.key, put, timeout_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as error:
+            write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
+            write.failure = error
+            return False
+        write.may_stand, write.failure = True, None
+        self._leadership.committed()
+        led = self._leadership.replicate(leader)
+        if led.is_confirmed:
+            self._leadership.keep(led)
+        return led.is_confirmed
+
+    def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
+        """Return once a write is committed of which that is open; its first put began at
+        `began_ms`. As long as the leader's table is as it was, the same is put again at the same
+        version; a leader that takes no commits is replaced.
+
+        Raises: as `append`.
+        """
+        is_alone = not self._leadership.can_elect
+        if write.failure is not None and not is_alone:
+            self._leadership.commit_failed(write.table.key, write.header.epoch, began_ms)
+        for _ in range(TRIES_MAX):
+            if self._is_committed(write):
+                self._leadership.committed()
+                return
+            try:
+                if self._is_put_and_followed(write):
+                    return
+            except CommitConflictError:
+                continue  # what stands there, the next look shows
+            if write.failure is not None:
+                if is_alone:
+                    raise write.failure
+                self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
+            began_ms = self._leadership.now_ms()
+        raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
+
+    def _is_committed(self, write: _Write) -> bool:
+        """Return whether a write is committed; False: the leader's table is as it was.
+
+        Raises:
+            CommitConflictError: It is not, and never will be.
+            CommitOutcomeUnknownError: Nobody can tell any more.
+            RootAccessDeniedError: The leader's root takes commits of others, and none of this
+                process.
+            And what Leadership.confirm raises.
+        """
+        led = self._leadership.confirm()
+        outcome = write.outcome(led)
+        if outcome is Outcome.LOST:
+            denial = self._tables.denied.get(led.key)
+            if denial is not None and led.key == write.table.key:
+                raise denial
+            raise CommitConflictError("another decision was committed first")
+        if outcome is Outcome.UNTOLD:
+            raise CommitOutcomeUnknownError(
+                "a decision may be in the metadata log: what stands at its place was merged"
+            )
+        return outcome is Outcome.COMMITTED

@@ -19,19 +19,23 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
+from kafka_on_spark.metadata.quorum.elections import AskSettings, QuorumSettings
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.generations import check_forced_once, check_not_given_up
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView
-from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
-from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
-from kafka_on_spark.metadata.quorum.ports import UNREADABLE, OpenVoterLog, SideBySide, VoterLog
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog
-from kafka_on_spark.metadata.quorum.settings import AskSettings, QuorumSettings
+from kafka_on_spark.metadata.quorum.leadership import Leadership, Writer, as_met_alone
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
+from kafka_on_spark.metadata.quorum.replication import LeaderView
 from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
-from kafka_on_spark.metadata.quorum.writer import Writer
+from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE
+from kafka_on_spark.metadata.quorum.voter_tables import (
+    OpenVoterLog,
+    SideBySide,
+    VoterTables,
+    follow,
+)
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.voter_log import VoterLog
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +133,7 @@ class QuorumLog:
 
         Raises: as `read`.
         """
-        view, tables = self._leadership.confirm().view, self.tables
+        view, tables = self._leadership.confirm(), self.tables
         known = (tables.newest(key) for key in tables.known)
         seen = [each for each in known if each is not None]
         check_not_given_up(view.epoch, seen)
@@ -211,8 +215,8 @@ class QuorumLog:
         Raises: as `read`.
         """
         led = self._leadership.confirm()
-        found = self._of_first((led.view.key,), lambda each: each.offset_at(time_ms))
-        return min(found, led.view.log.end_offset)
+        found = self._of_first((led.key,), lambda each: each.offset_at(time_ms))
+        return min(found, led.log.end_offset)
 
     def root_ms(self) -> int | None:
         """Return the time of the leader's root; None: it tells none now, or nobody leads."""
@@ -240,7 +244,7 @@ class QuorumLog:
 
         Raises: as `read`.
         """
-        view = self._leadership.confirm().view
+        view = self._leadership.confirm()
         keys = self.tables.voters.keys
         seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
         failures = dict(self.tables.failures)  # voters' threads change it
@@ -297,9 +301,9 @@ class QuorumLog:
             And what voters that are away raise, with which it may.
         """
         led = self._leadership.confirm_writable()
-        voters, granted = self.tables.voters, {led.view.key}
+        voters, granted = self.tables.voters, {led.key}
         failures_met: dict[VoterKey, ProtocolError] = {}
-        held, failures = led.view.held, self.tables.failures
+        held, failures = led.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
         for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
             if voters.is_majority(granted):
@@ -358,8 +362,8 @@ class QuorumLog:
         Raises: as `read`, and as `_of_all`.
         """
         led = self._leadership.confirm()
-        end = OffsetAndEpoch(end_offset, led.view.log.epoch_before(end_offset))
-        others = [key for key in self.tables.voters.keys if key != led.view.key]
+        end = OffsetAndEpoch(end_offset, led.log.epoch_before(end_offset))
+        others = [key for key in self.tables.voters.keys if key != led.key]
         up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
         holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
         self._of_all(holders, lambda each: each.write_snapshot(records, stamp, end))

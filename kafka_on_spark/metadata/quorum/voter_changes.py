@@ -8,8 +8,8 @@ RemoveVoterHandler.
 
 from kafka_on_spark.base.errors import InvalidRequestError, QuorumUnavailableError, ensure
 from kafka_on_spark.base.ids import NodeId
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.metadata.quorum.raft_log import RaftLog
+from kafka_on_spark.metadata.quorum.replication import LeaderView, majority_end
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 

@@ -20,12 +20,11 @@ from kafka_on_spark.base.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.base.ids import NodeId
-from kafka_on_spark.metadata.quorum.elections import Candidacy, best_log, is_stranded, next_epoch
+from kafka_on_spark.metadata.quorum.elections import Candidacy, is_stranded, next_epoch
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.following import write_once
 from kafka_on_spark.metadata.quorum.generations import check_not_given_up
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView
-from kafka_on_spark.metadata.quorum.leadership import Leadership, Led
+from kafka_on_spark.metadata.quorum.leadership import Leadership, Writer
+from kafka_on_spark.metadata.quorum.replication import LeaderView, write_once
 from kafka_on_spark.metadata.quorum.voter_changes import (
     add_voter,
     next_node_id,
@@ -33,9 +32,8 @@ from kafka_on_spark.metadata.quorum.voter_changes import (
     with_new_voter,
 )
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import VoterTable, best_log
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
-from kafka_on_spark.metadata.quorum.writer import Writer
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
 
 log = logging.getLogger(__name__)
@@ -73,21 +71,21 @@ class VoterChanges:
 
         Raises: as Leadership.confirm.
         """
-        return next_node_id(self._leadership.confirm().view.log)
+        return next_node_id(self._leadership.confirm().log)
 
     def root_of(self, key: VoterKey) -> str | None:
         """Return the root that the log registers for a voter or a former one; None: it has none.
 
         Raises: as Leadership.confirm.
         """
-        return self._leadership.confirm().view.log.root_of(key)
+        return self._leadership.confirm().log.root_of(key)
 
     def check_new(self, voter: Voter) -> VoterSet:
         """Return the set that a voter would be in; nothing is changed.
 
         Raises: as `with_new_voter`, and as Leadership.confirm.
         """
-        return with_new_voter(self._leadership.confirm().view, voter)
+        return with_new_voter(self._leadership.confirm(), voter)
 
     def check_removal(self, key: VoterKey) -> VoterSet:
         """Return the set without a voter, be it the leader; nothing is changed.
@@ -122,13 +120,13 @@ class VoterChanges:
         """
         self._tables.know(voter)
 
-        def added(led: Led) -> VoterSet:
-            with_new_voter(led.view, voter)
+        def added(led: LeaderView) -> VoterSet:
+            with_new_voter(led, voter)
             self._follow(led.table, voter.key)
             newest = self._leadership.confirm()  # what others decided while it was copied
-            with_new_voter(newest.view, voter)
+            with_new_voter(newest, voter)
             table = self._written_to(newest.table, voter.key)
-            return self._put(newest, add_voter(newest.view, voter, table), stamp, f"{voter} added")
+            return self._put(newest, add_voter(newest, voter, table), stamp, f"{voter} added")
 
         return self._decided(added)
 
@@ -166,24 +164,24 @@ class VoterChanges:
             CommitOutcomeUnknownError: It may be removed, or come to be.
         """
 
-        def removed(led: Led) -> VoterSet:
+        def removed(led: LeaderView) -> VoterSet:
             voters = _voters(led)
             voter = voters.voter_of(key.node_id)
             voters.without_voter(key)
-            if led.view.key == key:
+            if led.key == key:
                 self._elect(led, self._best(led, but=key))
                 led = self._leadership.confirm()
-            if led.view.key == key:
+            if led.key == key:
                 raise CommitConflictError("it came to lead again")
             view = self._held_without(led, key)
             return self._put(led, remove_voter(view, key), stamp, f"{voter} removed")
 
         return self._decided(removed)
 
-    def _held_without(self, led: Led, key: VoterKey) -> LeaderView:
+    def _held_without(self, led: LeaderView, key: VoterKey) -> LeaderView:
         """Return who holds the leader's log of those that are left without a voter, all of them
         asked."""
-        view = led.view
+        view = led
         others = [each for each in _voters(led).keys if each not in (key, view.key)]
         for table in self._tables.each(others, partial(follow, self._tables, led.table)):
             view = view.seen(table)
@@ -198,16 +196,16 @@ class VoterChanges:
             KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
         """
 
-        def elected(led: Led) -> VoterKey:
+        def elected(led: LeaderView) -> VoterKey:
             key = self._candidate(led, to)
-            if key != led.view.key:
+            if key != led.key:
                 self._elect(led, key)
                 self._leadership.confirm()  # a majority has its first batch
             return key
 
         return self._decided(elected)
 
-    def _candidate(self, led: Led, to: VoterKey | None) -> VoterKey:
+    def _candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
         key = self._best(led) if to is None else to
         if not _voters(led).is_voter(key):
             raise VoterNotFoundError(
@@ -215,7 +213,7 @@ class VoterChanges:
             )
         return key
 
-    def _best(self, led: Led, but: VoterKey | None = None) -> VoterKey:
+    def _best(self, led: LeaderView, but: VoterKey | None = None) -> VoterKey:
         """Return the voter that answers and has the best log, of those but one."""
         keys = [key for key in _voters(led).keys if key != but]
         tables = list(self._tables.each(keys, self._tables.look))
@@ -225,7 +223,7 @@ class VoterChanges:
             )
         return best_log(tables).key
 
-    def _elect(self, led: Led, key: VoterKey) -> None:
+    def _elect(self, led: LeaderView, key: VoterKey) -> None:
         """Have another voter than the leader elected.
 
         Raises:
@@ -242,13 +240,13 @@ class VoterChanges:
             raise KafkaStorageError(f"voter {key} can't lead: {failure.message}") from failure
         raise QuorumUnavailableError(f"voter {key} got no majority of votes: try again")
 
-    def _put(self, led: Led, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
+    def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
         record = voters_record(voters, cause)
         self._writer.append((record,), stamp, led.table.log.end_offset, voters)
         log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
         return voters
 
-    def _decided(self, decide: Callable[[Led], T]) -> T:
+    def _decided(self, decide: Callable[[LeaderView], T]) -> T:
         """Return what `decide` comes to on a confirmed leader; it is asked again where others were
         quicker.
 
@@ -285,7 +283,7 @@ def _without_consequence(key: VoterKey) -> Iterator[None]:
         raise KafkaStorageError(f"the root of voter {key} fails: {error.message}") from error
 
 
-def _voters(led: Led) -> VoterSet:
-    voters = led.view.log.voters
+def _voters(led: LeaderView) -> VoterSet:
+    voters = led.log.voters
     assert voters is not None, "who leads has counted its voters"
     return voters

@@ -6,14 +6,23 @@ follows (or is) that leader. They are only raised. Vote or leader "of the epoch"
 whose number is `quorum-epoch`; none is none.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.base.errors import ensure
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+    ensure,
+)
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.quorum.lookups import has_write
-from kafka_on_spark.metadata.quorum.raft_log import EMPTY_LOG, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.raft_log import EMPTY_LOG, RaftBatch, RaftLog, has_write
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey
+
+UNREADABLE: Final = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
+"""Why a voter can't be read; another one may."""
 
 NO_EPOCH: Final = QuorumEpoch(0)
 """Before the first election."""
@@ -143,3 +152,11 @@ def _marked(marks: tuple[Mark, ...], key: VoterKey | None, epoch: QuorumEpoch) -
     ensure(_of_epoch(marks, epoch) in (None, key), (marks, key, epoch))
     others = tuple(mark for mark in marks if mark[0] != key)
     return tuple(sorted((*others, (key, epoch)), key=lambda mark: (mark[1], mark[0].node_id)))
+
+
+def best_log(tables: Iterable[VoterTable]) -> VoterTable:
+    """Return the table whose log is best: by last epoch, then end, then the lowest id."""
+    return max(
+        tables,
+        key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id),
+    )

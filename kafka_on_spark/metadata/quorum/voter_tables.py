@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar, cast
 
 from kafka_on_spark.base.errors import (
+    ClusterClosedError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -24,17 +26,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.elections import newest_voters
-from kafka_on_spark.metadata.quorum.following import adopt, fetch
-from kafka_on_spark.metadata.quorum.ports import (
-    UNREADABLE,
-    OpenVoterLog,
-    SideBySide,
-    VoterCall,
-    VoterLog,
-)
+from kafka_on_spark.metadata.quorum.replication import adopt, fetch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, TableChange, VoterTable
 from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.metadata.voter_log import VoterLog
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.deadlines import begin
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +47,65 @@ until one of them ends: a root that hangs for hours piles up nothing."""
 LEFT_CALLS_MAX: Final = 4
 """The same for calls that were left behind, however short a time ago: each decision may leave one,
 and so many are left long before the first of them is slow."""
+
+
+OpenVoterLog = Callable[[Voter], VoterLog]
+"""Returns a voter's log; nothing is read yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoterCall(Generic[T]):
+    """A call on a voter."""
+
+    key: VoterKey
+    work: Callable[[], T]
+
+    def __call__(self) -> T:
+        return self.work()
+
+
+class SideBySide:
+    """Makes calls on several voters at once, each in a thread of its voter's root: none waits for a
+    call on another voter, however many hang. No call raises. `root_of`: where a voter is.
+
+    A caller may stop asking; calls that are not done then go on by themselves, and their results
+    are lost. Not `concurrent.futures.as_completed`: it holds every future until the last is done.
+    """
+
+    def __init__(self, root_of: Callable[[VoterKey], str]) -> None:
+        self._root_of = root_of
+        self._is_closed = False
+
+    def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[T]:
+        """Yield the results of `calls` as they come, for `timeout_ms` at most.
+
+        Raises:
+            ClusterClosedError: The cluster is closed, or this process was forked.
+        """
+        if self._is_closed:
+            raise ClusterClosedError()
+        done: SimpleQueue[T] = SimpleQueue()
+        for call in calls:
+            work = partial(_answer, done, call)
+            try:
+                begin(self._root_of(call.key), work)
+            except KafkaStorageError:
+                work()  # no call to this root begins, so this one fails at once
+        clock = SystemClock()
+        end_ms = clock.monotonic_ms() + timeout_ms
+        for _ in calls:
+            try:
+                yield done.get(timeout=max(0, end_ms - clock.monotonic_ms()) / 1000)
+            except Empty:
+                return
+
+    def close(self) -> None:
+        """Take no more calls."""
+        self._is_closed = True
+
+
+def _answer(done: "SimpleQueue[T]", call: VoterCall[T]) -> None:
+    done.put(call())
 
 
 @dataclass(eq=False, slots=True)

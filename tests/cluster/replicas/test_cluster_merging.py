@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replica_log import DeltaReplicaLog
-from kafka_on_spark.metadata.partition_names import partition_key
+from kafka_on_spark.metadata.image import partition_key
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS

@@ -1,6 +1,6 @@
 """A candidate whose process died, and the epochs that voters are in."""
 
-from kafka_on_spark.metadata.quorum.candidacy import stand
+from kafka_on_spark.metadata.quorum.elections import stand
 
 
 def stood(quorum, node, epoch):

@@ -8,7 +8,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from kafka_on_spark.metadata.side_by_side import ThreadsSideBySide
+from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.store.deadlines import begin
 from tests.voter_fakes import MemoryVoterRoot, OneByOne
 
@@ -47,7 +47,7 @@ class Hanging:
         self.roots.add(id(root))
 
 
-class LeavesTheHanging(ThreadsSideBySide):
+class LeavesTheHanging(SideBySide):
     """Leaves calls behind once the time is up, but none that only this machine keeps waiting: it may
     be slow, and then another voter would lead than the one that a test expects."""
 

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.metadata.quorum.creating import begin_log
+from kafka_on_spark.metadata.quorum.creation import begin_log
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from kafka_on_spark.metadata.records import LeaderChangeRecord, VotersRecord
 from tests.voter_fakes import MemoryQuorum, VoterFault

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.appending import Outcome, outcome_of
-from kafka_on_spark.metadata.quorum.following import adopt, fetch
-from kafka_on_spark.metadata.quorum.lookups import has_write
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.runs import copied_together, runs_of
+from kafka_on_spark.metadata.quorum.raft_log import (
+    BatchKind,
+    RaftBatch,
+    copied_together,
+    has_write,
+    runs_of,
+)
+from kafka_on_spark.metadata.quorum.replication import Outcome, adopt, fetch, outcome_of
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.metadata.quorum.voters import VOTERS, key, log
 

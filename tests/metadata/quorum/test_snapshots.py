@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.lookups import is_snapshot_of
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
-from kafka_on_spark.metadata.quorum.runs import runs_of
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_snapshot_of, runs_of
 from tests.metadata.quorum.voters import log
 
 # fmt: off

@@ -9,11 +9,10 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     NotLeaderOrFollowerError,
 )
-from kafka_on_spark.metadata.quorum.appending import append
-from kafka_on_spark.metadata.quorum.candidacy import begin_leadership, decide_vote, stand
-from kafka_on_spark.metadata.quorum.epochs import EPOCHS_OF_A_GENERATION
-from kafka_on_spark.metadata.quorum.following import adopt, fetch, follows, is_ahead
+from kafka_on_spark.metadata.quorum.elections import begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.generations import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.replication import adopt, append, fetch, follows, is_ahead
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from tests.metadata.quorum.voters import key, log, table
 

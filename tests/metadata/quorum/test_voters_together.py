@@ -13,7 +13,6 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.metadata.quorum.appending import Outcome, outcome_of
 from kafka_on_spark.metadata.quorum.creation import (
     bootstrap_id,
     check_beginning,
@@ -28,20 +27,18 @@ from kafka_on_spark.metadata.quorum.elections import (
     is_stranded,
     newest_voters,
 )
-from kafka_on_spark.metadata.quorum.epochs import (
-    EPOCHS_OF_A_GENERATION,
-    check_generation,
-    first_epoch_after,
-)
 from kafka_on_spark.metadata.quorum.generations import (
+    EPOCHS_OF_A_GENERATION,
     check_forced_once,
+    check_generation,
     check_may_force,
     check_not_given_up,
+    first_epoch_after,
     force,
     given_up,
 )
-from kafka_on_spark.metadata.quorum.leader_view import newest_leader, view_of
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
+from kafka_on_spark.metadata.quorum.replication import Outcome, newest_leader, outcome_of, view_of
 from kafka_on_spark.metadata.quorum.voter_changes import add_voter, is_caught_up, remove_voter
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable

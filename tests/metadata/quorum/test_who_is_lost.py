@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError, InvalidRequestError
-from kafka_on_spark.metadata.quorum.epochs import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.quorum.forcing import FAILING_MS_MAX, all_that_answer, force_voter
+from kafka_on_spark.metadata.quorum.generations import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.records import ClusterRecord
 from tests.voter_fakes import STAMP, MemoryQuorum, voter_of
 

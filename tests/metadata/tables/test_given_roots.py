@@ -7,8 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaStorageError
 from kafka_on_spark.metadata import metadata_log
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.metadata.metadata_log import given_roots
+from kafka_on_spark.metadata.metadata_log import create_metadata_log, given_roots
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions

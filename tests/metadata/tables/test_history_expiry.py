@@ -7,16 +7,15 @@ import pytest
 from kafka_on_spark.base.errors import HistoryExpiredError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata import voter_upkeep
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.metadata.metadata_files import decode_rows
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.metadata_placement import log_files as log_files_of
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.metadata.quorum.forcing import standing
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
 from kafka_on_spark.metadata.quorum.voter_tables import follow
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
-from kafka_on_spark.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.metadata.voter_format import log_files as log_files_of
+from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import files_to_expire
 from kafka_on_spark.store.root_urls import BETWEEN
 from kafka_on_spark.store.roots import StorageOptions
@@ -167,12 +166,12 @@ def fewer_snapshots_are_enough(patch):
 
 def snapshots_are_not_read(patch):
     """A snapshot is taken for sound."""
-    patch.setattr(DeltaVoterLog, "_is_sound", lambda self, end: True)
+    patch.setattr(VoterLog, "_is_sound", lambda self, end: True)
 
 
 def rows_are_copied_without_a_snapshot(patch):
     """A voter gets the places of what is gone, and nothing in its stead."""
-    patch.setattr(DeltaVoterLog, "_take_snapshot", lambda self, source: None)
+    patch.setattr(VoterLog, "_take_snapshot", lambda self, source: None)
 
 
 # fmt: off

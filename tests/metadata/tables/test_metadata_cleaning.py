@@ -10,12 +10,11 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata import metadata_cleaning, voter_upkeep
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.metadata.metadata_files import encode_file, merge_files
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.metadata_placement import log_files
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
+from kafka_on_spark.metadata.voter_format import log_files
 from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.builders import BEGINNING

@@ -15,8 +15,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata import voter_upkeep
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.delta.delta_files import commit_path

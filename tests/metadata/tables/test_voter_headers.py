@@ -6,20 +6,19 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.metadata_placement import (
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, runs_of
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.voter_format import (
     LogFile,
     add_file,
+    counters_of,
     log_files,
     new_file,
     raft_log_of,
+    table_of,
 )
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.runs import runs_of
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
-from kafka_on_spark.metadata.voter_format import counters_of, table_of
 from kafka_on_spark.store.delta.delta_files import commit_step, encode_commit
 from kafka_on_spark.store.roots import StorageOptions
 

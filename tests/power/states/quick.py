@@ -15,7 +15,8 @@ import pytest
 
 from kafka_on_spark.fsck import archive, metadata_archive
 from kafka_on_spark.log import evidence, segments
-from kafka_on_spark.metadata import metadata_snapshots, side_by_side, voter_log
+from kafka_on_spark.metadata import metadata_snapshots, voter_log
+from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.daemon_threads import DaemonThreads, Job
 from kafka_on_spark.store.delta import checkpoints, conditional_commit, table_history
@@ -57,7 +58,7 @@ def at_once() -> Iterator[None]:
     """Do what threads are asked for in the thread that asks: a disk in memory does not hang, so no
     deadline needs a thread of its own, and reads change nothing for each other."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (deadlines, segments, side_by_side):
+        for module in (deadlines, segments, voter_tables):
             patch.setattr(module, "begin", _begun_here)
         patch.setattr(DaemonThreads, "submit", _done_here)
         yield

@@ -18,7 +18,7 @@ from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.metadata.gc_pause import gc_paused
+from kafka_on_spark.base.process import gc_paused
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_version
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered

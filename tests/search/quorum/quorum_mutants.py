@@ -4,10 +4,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.quorum.candidacy import VoteDecision, decide_vote
-from kafka_on_spark.metadata.quorum.leader_view import majority_end
-from kafka_on_spark.metadata.quorum.lookups import common_end
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.metadata.quorum.elections import VoteDecision, decide_vote
+from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, common_end
+from kafka_on_spark.metadata.quorum.replication import majority_end
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from tests.search.quorum.rules import Rules
 

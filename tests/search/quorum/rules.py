@@ -11,16 +11,14 @@ from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
 )
-from kafka_on_spark.metadata.quorum.appending import append
-from kafka_on_spark.metadata.quorum.candidacy import (
+from kafka_on_spark.metadata.quorum.elections import (
     begin_leadership,
     decide_vote,
     has_majority,
     stand,
 )
-from kafka_on_spark.metadata.quorum.following import adopt, fetch
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView, view_of
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.metadata.quorum.replication import LeaderView, adopt, append, fetch, view_of
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of
 
 DENSE = "I10 dense offsets"

@@ -14,8 +14,8 @@ from kafka_on_spark.base.ids import LOST, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,

@@ -12,9 +12,8 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from tests.kept import kept_records
 from tests.simulation.world.disks import Disks, Table, rows_of
 from tests.simulation.world.keyed import keyed

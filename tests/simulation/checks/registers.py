@@ -4,8 +4,8 @@ As in invariants.py: one function an invariant, called with the commit that may 
 """
 
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_under_min_isr
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, require
 

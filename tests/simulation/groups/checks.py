@@ -7,9 +7,12 @@ from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
 from kafka_on_spark.controller.expiry import offsets_retention_ms
 from kafka_on_spark.groups.heartbeats import ASKED_MS
 from kafka_on_spark.metadata.group import ConsumerGroup
-from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch, OffsetCommitRecord
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    OffsetCommitRecord,
+    RemoveGroupMemberRecord,
+)
 from tests.builders import TOPIC, TOPIC_ID
 
 if TYPE_CHECKING:

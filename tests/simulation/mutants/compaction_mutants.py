@@ -19,7 +19,7 @@ from kafka_on_spark.log import compaction as compacting_replicas
 from kafka_on_spark.log import replacing, replica_operations, truncation
 from kafka_on_spark.log.progress import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
-from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.produce import appender
 from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import (

@@ -10,7 +10,7 @@ from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.metadata import clients, commit_clock, image
+from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.produce import append_service, placing
@@ -76,7 +76,7 @@ def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
     draft.expired_epoch = before
 
 
-_REMOVE = clients.remove_producer
+_REMOVE = image._remove_producer
 
 
 def _as_ever(seen: Any, append: Any, mine: Any) -> Any:
@@ -210,19 +210,19 @@ EXPIRING_MUTANTS = [
     _missing(
         ONE_CLOCK,
         "the time of a commit is held to the root's clock, and to the newest commit",
-        (commit_clock, "stamp_ms", _its_own),
+        (metadata_service, "stamp_ms", _its_own),
         plan=ahead,
     ),
     _missing(
         ONE_CLOCK,
         "the time of the newest commit is no floor where the root's clock is before it",
-        (commit_clock, "stamp_ms", _from_the_newest_on),
+        (metadata_service, "stamp_ms", _from_the_newest_on),
         plan=ahead,
     ),
     _missing(
         checks.SILENT,
         "what is too old is so by the earliest of three clocks",
-        (commit_clock, "too_old_by_ms", _latest),
+        (metadata_service, "too_old_by_ms", _latest),
         plan=ahead,
         seed=2,
     ),
@@ -234,7 +234,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.SILENT,
         "a controller's clock that is ahead has nothing expire",
-        (commit_clock, "too_old_by_ms", _own),
+        (metadata_service, "too_old_by_ms", _own),
         seed=3,
     ),
     _missing(

@@ -7,17 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from kafka_on_spark.metadata.quorum import candidacy, leadership, voter_tables
-from kafka_on_spark.metadata.quorum import elections as rules
-from kafka_on_spark.metadata.quorum import elector as elections
-from kafka_on_spark.metadata.quorum.candidacy import VoteDecision, decide_vote
+from kafka_on_spark.metadata.quorum import elections, elector, leadership, voter_tables
+from kafka_on_spark.metadata.quorum.elections import VoteDecision, decide_vote
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.following import adopt
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView, majority_end
-from kafka_on_spark.metadata.quorum.lookups import common_end
+from kafka_on_spark.metadata.quorum.leadership import Writer
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.raft_log import common_end
+from kafka_on_spark.metadata.quorum.replication import LeaderView, adopt, majority_end
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
-from kafka_on_spark.metadata.quorum.writer import Writer
 from tests.simulation.quorum.quorum_plan import QuorumPlan
 from tests.simulation.quorum.quorum_world import SimulatedRoot, SimulatedVoterLog
 
@@ -184,7 +181,7 @@ def voter_follows_an_older_leader(patch):
 
 def self_vote_leads(patch):
     """A candidate needs nobody's vote but its own."""
-    for module in (elections, candidacy):
+    for module in (elector, elections):
         patch.setattr(module, "has_majority", lambda candidate, votes: True)
 
 
@@ -197,7 +194,7 @@ def vote_is_for_any_log(patch):
             return VoteDecision(True, change)
         return decide_vote(voter, candidate)
 
-    patch.setattr(elections, "decide_vote", decided)
+    patch.setattr(elector, "decide_vote", decided)
     patch.setattr(leadership, "PAUSE_MS", 10)
 
 
@@ -214,7 +211,7 @@ def emptied_root_keeps_its_identity(patch):
 def denial_is_the_roots(patch):
     """A leader whose root denies a process is replaced, though others commit there."""
     patch.setattr(leadership, "hears_leader", lambda voter, waiting: False)
-    patch.setattr(rules, "hears_leader", lambda voter, waiting: False)
+    patch.setattr(elections, "hears_leader", lambda voter, waiting: False)
 
 
 # fmt: off

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.quorum import voter_changes, voter_changing
-from kafka_on_spark.metadata.quorum.leader_view import LeaderView, majority_end
-from kafka_on_spark.metadata.quorum.leadership import Leadership, led_among
+from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.metadata.quorum.replication import LeaderView, leader_among, majority_end
 from kafka_on_spark.metadata.quorum.voter_changes import remove_voter, with_new_voter
 from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import TableChange
@@ -35,7 +35,7 @@ def next_change_comes_before_the_last_is_committed(patch):
     confirm = Leadership.confirm
 
     def looked_at(self):
-        led = led_among(self._look_around())
+        led = leader_among(self._look_around())
         return confirm(self) if led is None else led
 
     def decided(self, decide):
@@ -58,12 +58,12 @@ def next_change_comes_before_the_last_is_committed(patch):
     def put(self, led, voters, stamp, cause):
         end = led.table.log.end_offset
         write_id = self._writer._new_id()
-        header = RaftBatch(end, end + 1, led.view.epoch, write_id, BatchKind.DECISION, voters)
+        header = RaftBatch(end, end + 1, led.epoch, write_id, BatchKind.DECISION, voters)
         record = voter_changing.voters_record(voters, cause)
         batch = MetadataBatch(base_offset=end, stamp=stamp, records=(record,))
         self._tables.append(led.table, TableChange(appended=(header,)), batch)
-        followed = self._leadership.replicate(self._tables.load(led.view.key))
-        if not followed.view.is_confirmed:
+        followed = self._leadership.replicate(self._tables.load(led.key))
+        if not followed.is_confirmed:
             raise CommitOutcomeUnknownError("no majority has it as yet")
         return voters
 
@@ -99,7 +99,7 @@ def leader_removes_itself(patch):
 
     def remove(self, key, stamp):
         def decide(led):
-            return self._put(led, removed(led.view, key), stamp, "removed")
+            return self._put(led, removed(led, key), stamp, "removed")
 
         return self._decided(decide)
 

@@ -15,7 +15,7 @@ from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
 )
 from kafka_on_spark.metadata import temporaries
-from kafka_on_spark.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import (

@@ -15,8 +15,8 @@ from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import leaderless, recover
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.high_watermark import min_isr
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import min_isr
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ConfigRecord,

@@ -8,8 +8,7 @@ from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.read_order import plan_read, plan_reads
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.observe.descriptions import offsets_of
 from tests.builders import KEY, TOPIC
 from tests.conformance.fetching import fetch_once

@@ -1,7 +1,10 @@
 """Kinds of file 06 about a voter's log: look-ups and cuts."""
 
-from kafka_on_spark.metadata.quorum.lookups import end_offset_for_epoch, validate_offset_and_epoch
-from kafka_on_spark.metadata.quorum.raft_log import RaftLog
+from kafka_on_spark.metadata.quorum.raft_log import (
+    RaftLog,
+    end_offset_for_epoch,
+    validate_offset_and_epoch,
+)
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from tests.conformance.adapters.raft.words import key_of, with_records
 from tests.conformance.runner import Adapter, CutOffError

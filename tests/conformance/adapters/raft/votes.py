@@ -11,17 +11,18 @@ from kafka_on_spark.base.errors import (
     IllegalStateError,
     InconsistentClusterError,
 )
-from kafka_on_spark.metadata.quorum.candidacy import (
+from kafka_on_spark.metadata.quorum.description import VoterState, voter_state
+from kafka_on_spark.metadata.quorum.elections import (
+    Waiting,
     begin_leadership,
+    decide_candidacy,
     decide_vote,
     has_majority,
+    may_win,
     stand,
 )
-from kafka_on_spark.metadata.quorum.description import VoterState, voter_state
-from kafka_on_spark.metadata.quorum.elections import Waiting, decide_candidacy, may_win
-from kafka_on_spark.metadata.quorum.following import adopt
-from kafka_on_spark.metadata.quorum.lookups import is_log_up_to_date
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_log_up_to_date
+from kafka_on_spark.metadata.quorum.replication import adopt
 from kafka_on_spark.metadata.quorum.voter_set import VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.conformance.adapters.raft.words import key_of, log_up_to, short_log, standing, voters_of

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafka_on_spark.metadata.quorum.candidacy import stand
+from kafka_on_spark.metadata.quorum.elections import stand
 from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable

@@ -14,11 +14,10 @@ from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.min_isr import is_at_min_isr, is_under_min_isr
+from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import BrokerChangeRecord
-from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, disk
 from tests.conformance.adapters.replication.leader_grounds import Grounds
 from tests.conformance.kafka_memory import FetchTimes
