@@ -1,13 +1,20 @@
-"""Encodes and decodes files of the metadata log: rows of typed columns, of one or more batches.
+"""Files of the metadata log and of its snapshots: rows of typed columns, of one or more batches.
 
 A column without any value is left out of a file: Delta reads it as null, and a commit of a few
 records writes a few columns instead of forty.
 
 Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
 pandas, which would delay each opening of a cluster by half a second.
+
+A snapshot holds the records that rebuild the image. It is named after its end offset and the epoch
+of its last record, and its first record names the cluster. Whether it counts, the log says
+(`is_snapshot_of`): a process that was frozen may leave one of an earlier cluster, or generation, at
+this root. The newest three stay, and of the older ones one for each doubling of the distance to the
+newest: a process that wants an old moment replays no more than that distance.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,9 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.codec import COLUMNS, ColumnDecoder, Row, decode_stamp, encode, rows_of
+from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.records import (
+    ClusterRecord,
     ControllerRecord,
     ExpiredRecord,
     MetadataBatch,
@@ -27,8 +36,9 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.store.error_translation import parsing
-from kafka_on_spark.store.file_limits import ROWS_MAX
+from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX, ROWS_MAX
 from kafka_on_spark.store.parquet_files import read_row_groups
+from kafka_on_spark.store.roots import RootFiles
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
@@ -469,3 +479,96 @@ def _expired(table: pa.Table) -> pa.Table:
 def _write_group(writer: pq.ParquetWriter, tables: Sequence[pa.Table]) -> None:
     whole = pa.concat_tables([FILE_SCHEMA.empty_table(), *tables], promote_options="default")
     writer.write_table(whole, row_group_size=whole.num_rows)
+
+
+_SNAPSHOT_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.parquet")
+
+SNAPSHOTS_KEPT: Final = 3
+"""Two may be damaged, and a process starts."""
+
+
+def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
+    """Return where the snapshots at a root end, by their names; none of them is read."""
+    found = map(end_in_name, files.names(f"{metadata_root}/snapshots"))
+    return [each for each in found if each is not None]
+
+
+def end_in_name(name: str) -> OffsetAndEpoch | None:
+    """Return the end in a snapshot's name; None: it is no name of one."""
+    found = _SNAPSHOT_NAME.fullmatch(name)
+    return (
+        None if found is None else OffsetAndEpoch(Offset(int(found[1])), QuorumEpoch(int(found[2])))
+    )
+
+
+def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
+    """Return where the newest snapshot of a log ends, 0 without any; none of them is read."""
+    ends = snapshot_ends(files, metadata_root)
+    return max((each.offset for each in ends if is_snapshot_of(log, each)), default=0)
+
+
+def read_snapshot(
+    files: RootFiles, metadata_root: str, cluster_id: str, end: OffsetAndEpoch
+) -> MetadataBatch:
+    """Return a snapshot of a cluster, as a batch that ends at its end offset.
+
+    Raises:
+        CorruptLogError: It is damaged, or another cluster's.
+        KafkaStorageError: The root does not answer.
+    """
+    path = _snapshot_path(metadata_root, end)
+    batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
+    if len(batches) != 1 or batches[0].end_offset != end.offset:
+        raise CorruptLogError("a snapshot is not what its name says", path=path)
+    first, *_ = batches[0].records
+    if not isinstance(first, ClusterRecord) or first.cluster_id != cluster_id:
+        raise CorruptLogError("a snapshot is another cluster's", path=path)
+    return batches[0]
+
+
+def write_snapshot(
+    files: RootFiles,
+    metadata_root: str,
+    records: Sequence[Record],
+    stamp: Stamp,
+    end: OffsetAndEpoch,
+) -> None:
+    """Write the records that rebuild the image at `end`, unless they are there."""
+    content = encode_file(records, stamp, end.offset - len(records))
+    files.write_if_absent(_snapshot_path(metadata_root, end), content.to_pybytes())
+
+
+def _snapshot_path(metadata_root: str, end: OffsetAndEpoch) -> str:
+    return f"{metadata_root}/snapshots/{end.offset:020d}-{end.epoch:010d}.parquet"
+
+
+def clean_snapshots(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
+    """Delete the snapshots of a log that are not kept; return how many.
+
+    One that is not of this log says nothing of which others are needed, and stays: it may hold what
+    a log that was rolled back has lost.
+    """
+    folder = f"{metadata_root}/snapshots"
+    ends = {
+        name: end.offset
+        for name in files.names(folder)
+        if (end := end_in_name(name)) is not None and is_snapshot_of(log, end)
+    }
+    kept = kept_snapshots(ends.values())
+    due = [name for name, end in ends.items() if end not in kept]
+    for name in due:
+        files.delete_file(f"{folder}/{name}")
+    return len(due)
+
+
+def kept_snapshots(ends: Collection[int]) -> set[int]:
+    """Return the end offsets of the snapshots that stay.
+
+    Of those at a distance of 2^n to 2^(n+1) records from the newest, the oldest: as the newest goes
+    on, it is the one that comes to the next such distance.
+    """
+    newest_first = sorted(ends, reverse=True)
+    oldest: dict[int, int] = {}
+    for end in newest_first:
+        oldest[(newest_first[0] - end).bit_length()] = end
+    return {*newest_first[:SNAPSHOTS_KEPT], *oldest.values()}

@@ -27,7 +27,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import NodeId, Offset
 from kafka_on_spark.controller.cluster_creation import there_is_a_cluster
-from kafka_on_spark.metadata.metadata_cleaning import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.metadata.metadata_root import (
     NODE_ID,
     MetadataIdentity,
@@ -47,6 +46,7 @@ from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.metadata.voter_log import VoterLog
+from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept

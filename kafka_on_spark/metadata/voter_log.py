@@ -30,7 +30,6 @@ from kafka_on_spark.base.errors import (
     RootReadOnlyError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata import metadata_snapshots
 from kafka_on_spark.metadata.metadata_files import (
     batch_times,
     decode_file,
@@ -41,7 +40,10 @@ from kafka_on_spark.metadata.metadata_files import (
     expired_rows,
     first_row,
     merge_files,
+    read_snapshot,
+    snapshot_ends,
     times_of,
+    write_snapshot,
 )
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
@@ -590,13 +592,13 @@ class VoterLog:
     def snapshots(self) -> list[OffsetAndEpoch]:
         """Return where the root's snapshots end, by their names. None of them is read, so they may
         be damaged, and some may be of other logs than this one."""
-        return metadata_snapshots.snapshot_ends(self._files, self.root)
+        return snapshot_ends(self._files, self.root)
 
     @on_root
     def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
         """Return a snapshot, as a batch that ends at its end offset."""
         cluster_id = self._identity.cluster_id
-        return metadata_snapshots.read_snapshot(self._files, self.root, cluster_id, end)
+        return read_snapshot(self._files, self.root, cluster_id, end)
 
     @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
@@ -606,7 +608,7 @@ class VoterLog:
             ClusterNotFoundError: Another cluster was created in this one's place.
         """
         check_replaced(self.root, self._identity, self._options)
-        metadata_snapshots.write_snapshot(self._files, self.root, records, stamp, end)
+        write_snapshot(self._files, self.root, records, stamp, end)
 
     def _take_snapshot(self, source: "VoterLog") -> None:
         """Copy the newest snapshot of a log whose oldest records are expired, before these are

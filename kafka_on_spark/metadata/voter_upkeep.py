@@ -1,41 +1,208 @@
-"""Keeps a voter's table small: checkpoints with the cleaning after them, and merges of small files.
+"""Keeps a voter's root small: checkpoints with the cleaning after them, and merges of small files.
 
 Only files below the last decision of the voter's own log are merged: it proves them committed, so
 no cut falls into a merged file.
+
+The rows of the log are kept for ever. A file may go that the table does not name, if it was listed
+before the table was read, if the file that has its rows now was read back, and if no commit will
+name it: the table has removed it (its log has a tombstone of it), or a commit that would name it
+can't succeed any more. Only a log that ends where a batch begins can name an append's file, and a
+merge's only while the files stand whose rows it has. Both show in the file and in the table, so a
+late cleaner does no harm, and what is under way stays however long it takes.
+
+Who writes a checkpoint of the table cleans it afterwards, a leader's as a follower's: it has just
+written which files are removed. So a voter's disk needs nobody else to stay small.
 """
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Final
 from uuid import uuid4
 
-from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaOnSparkError
-from kafka_on_spark.metadata.metadata_cleaning import (
-    DELETED_MAX,
-    SNAPSHOTS_KEPT,
-    MetadataCleaner,
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
 )
-from kafka_on_spark.metadata.metadata_files import merge_files
-from kafka_on_spark.metadata.metadata_snapshots import newest_snapshot_end, snapshot_ends
+from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.metadata.metadata_files import (
+    SNAPSHOTS_KEPT,
+    batch_extents,
+    clean_snapshots,
+    merge_files,
+    newest_snapshot_end,
+    snapshot_ends,
+)
 from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_snapshot_of, runs_of
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.metadata.voter_format import (
     HISTORY_START,
     HISTORY_START_MS,
     LOG_END_OFFSET,
     LogFile,
     add_file,
+    is_file_name,
     new_file,
+    raft_log_of,
     remove_file,
 )
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+DELETE_DELAY_MS: Final = 60_000
+"""How long a replaced file stays for readers that planned before. One that misses a file reads the
+table again, and finds its rows in another; so this need not be long, and is not that of replicas,
+whose readers plan hours of work."""
+
+CLEANER_MS: Final = 2 * DELETE_DELAY_MS
+"""For how much longer checkpoints name a removed file: each names all of that time. A file whose
+removal they have forgotten is read, and judged by its rows."""
+
+DELETED_MAX: Final = 1000
+"""Files that are deleted at once after a checkpoint: ten for each commit since the last one."""
+
+
+class MetadataCleaner:
+    """Cleans one metadata root: files that merges replaced, old snapshots, what killed processes
+    left."""
+
+    def __init__(self, files: RootFiles, root: str, uri: str, options: StorageOptions) -> None:
+        self._files = files
+        self._root = root
+        self._uri = uri
+        self._options = options
+        self._sound: set[str] = set()  # merged files that were read back
+
+    def clean(
+        self,
+        read_table: Callable[[], list[LogFile]],
+        now_ms: int,
+        deleted_max: int | None = None,
+    ) -> int:
+        """Delete what nobody needs; return how many files. Of those that merges replaced at most
+        `deleted_max` go.
+
+        `read_table` returns the log's files, in the order of their rows.
+
+        Raises:
+            KafkaOnSparkError, OSError: One of the parts failed, of the first; the others are done.
+        """
+        parts: tuple[Callable[[], int], ...] = (
+            lambda: self._clean_replaced(read_table, now_ms, deleted_max),
+            lambda: clean_snapshots(self._files, self._root, raft_log_of(read_table())),
+            self._clean_unfinished,
+        )
+        errors: list[Exception] = []
+        count = 0
+        for clean in parts:
+            try:
+                count += clean()
+            except (KafkaOnSparkError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return count
+
+    def _clean_replaced(
+        self, read_table: Callable[[], list[LogFile]], now_ms: int, deleted_max: int | None
+    ) -> int:
+        # Listed before the table is read.
+        listed = sorted(name for name in self._files.names(self._uri) if is_file_name(name))
+        active = read_table()
+        named = {file.path for file in active}
+        self._sound.intersection_update(named)
+        removed_at_ms = read_tombstones(self._files, self._uri)
+        due = (
+            name
+            for name in listed
+            if name not in named and self._is_due(name, active, removed_at_ms, now_ms)
+        )
+        count = 0
+        for name in islice(due, deleted_max):
+            # Another cleaner may have been faster.
+            self._files.delete_file(f"{self._uri}/{name}")
+            count += 1
+        return count
+
+    def _is_due(
+        self,
+        name: str,
+        active: Sequence[LogFile],
+        removed_at_ms: Mapping[str, int],
+        now_ms: int,
+    ) -> bool:
+        """Return whether a file that the table does not name may be deleted: it was removed some
+        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
+
+        `active`: the table's files, in the order of their rows, read after the listing.
+        """
+        if name in removed_at_ms:
+            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
+        else:
+            is_out = self._is_settled(name, active)
+        return is_out and self._is_kept_elsewhere(name, active)
+
+    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether no commit will name a file any more that the table neither names nor tells
+        to have removed.
+
+        A file with one batch is an append's. A merge's has several, and goes if one active file has
+        all of their rows: then what it was merged from is there no longer.
+        """
+        try:
+            extents = self._extents(name)
+        except KafkaOnSparkError as error:
+            log.info("%s/%s is not named, and stays: %s", self._uri, name, error)
+            return False
+        if not extents or not active:
+            return False
+        base_offset, end_offset = extents[0][0], extents[-1][1]
+        if len(extents) == 1:
+            return base_offset < active[-1].end_offset
+        return any(
+            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
+        )
+
+    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether the active file that has the rows of a replaced one can be read."""
+        base_offset = int(name.split("-")[0])
+        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
+        if place < 0 or base_offset >= active[place].end_offset:
+            return False
+        file = active[place]
+        if file.path not in self._sound and self._is_sound(file):
+            self._sound.add(file.path)
+        return file.path in self._sound
+
+    def _is_sound(self, file: LogFile) -> bool:
+        try:
+            extents = self._extents(file.path)
+        except KafkaOnSparkError as error:
+            log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
+            return False
+        return sum(end - base for base, end in extents) == file.size
+
+    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+        path = f"{self._uri}/{name}"
+        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        return batch_extents(content, path)
+
+    def _clean_unfinished(self) -> int:
+        cleaned = clean_metadata_root(self._root, self._uri, self._options)
+        if cleaned.error is not None:
+            raise KafkaStorageError(cleaned.error)
+        return cleaned.count
+
 
 log = logging.getLogger(__name__)
 

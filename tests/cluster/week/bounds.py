@@ -23,8 +23,8 @@ from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replica_store import DeltaReplicaStore
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS_KEPT
-from kafka_on_spark.metadata.voter_upkeep import MERGED_FILES_MIN
+from kafka_on_spark.metadata.metadata_files import SNAPSHOTS_KEPT
+from kafka_on_spark.metadata.voter_upkeep import DELETE_DELAY_MS, MERGED_FILES_MIN
 from kafka_on_spark.store.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT, read_tombstones

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata import metadata_cleaning, voter_upkeep
+from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.metadata_files import encode_file, merge_files
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
@@ -79,7 +79,7 @@ def test_a_part_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
     def fail(files, uri):
         raise KafkaStorageError("the commits may not be read")
 
-    monkeypatch.setattr(metadata_cleaning, "read_tombstones", fail)
+    monkeypatch.setattr(voter_upkeep, "read_tombstones", fail)
     view = put_old_view(log)
 
     with pytest.raises(KafkaStorageError, match="may not be read"):
@@ -89,9 +89,9 @@ def test_a_part_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
 
 
 def test_what_was_merged_is_read_back_once(log, monkeypatch):
-    read, extents = [], metadata_cleaning.batch_extents
+    read, extents = [], voter_upkeep.batch_extents
     monkeypatch.setattr(
-        metadata_cleaning, "batch_extents", lambda *given: read.append(given) or extents(*given)
+        voter_upkeep, "batch_extents", lambda *given: read.append(given) or extents(*given)
     )
 
     assert log.clean(FAR) > 0
