@@ -16,8 +16,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.fsck.compaction_checks import register_flaws
-from kafka_on_spark.fsck.contents import borders_of, compare_contents
 from kafka_on_spark.fsck.findings import (
     Coverage,
     Finding,
@@ -33,9 +31,14 @@ from kafka_on_spark.fsck.metadata_checks import (
     is_expired,
     snapshot_flaw,
 )
-from kafka_on_spark.fsck.partition_checks import PartitionHistory, audit_partition
-from kafka_on_spark.fsck.partition_timeline import PartitionTimeline
-from kafka_on_spark.fsck.registers import Register
+from kafka_on_spark.fsck.partition_checks import (
+    PartitionHistory,
+    audit_partition,
+    borders_of,
+    compare_contents,
+    register_flaws,
+)
+from kafka_on_spark.fsck.partition_timeline import PartitionTimeline, Register
 from kafka_on_spark.fsck.replica_audit import AuditOrder
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader

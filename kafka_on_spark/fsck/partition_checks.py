@@ -1,4 +1,5 @@
-"""I1, I2, I3, I4, I5, I6, I9, I12, I14, I16, I23: checks between a partition's replicas.
+"""I1, I2, I3, I4, I5, I6, I9, I12, I14, I16, I23, I27: a partition's replicas, held against each
+other.
 
 I1: in-sync replicas have all that is committed, now and at the end of each leader epoch. I2: the
 leader has all of it. I3: some replica has each committed record. I4: the same epoch at the same
@@ -6,7 +7,14 @@ offset is the same batch, in every version of every replica. I5: fences are at m
 leader epoch. I6: the records of a leader epoch come from its leader. I9: the high watermark is
 within the leader's log. I12: each committed batch is as it was when the high watermark first passed
 it. I14: adopting a leadership cuts no committed record. I16: log starts. I23: in-sync replicas have
-the registered chain digest.
+the registered chain digest, which decides below the high watermark, even where headers and digests
+of one replica were all forged to fit, and even against a majority; above it only the tables can
+decide.
+
+Headers and the chain say that of batches. Of a merged segment they say what it was made of, and of
+a compacted one not even that: so what is in the files is added up, and the sums are compared, as
+far as the replicas must hold the same: below the high watermark all that is not compacted (I1), and
+what is compacted if they have finished the same decision (I27).
 
 Tables do not say which appends were acknowledged, nor when. The audit takes all records below the
 high watermark for acknowledged, which is more. Only the histories of clients show an append that
@@ -19,17 +27,108 @@ the end of the epoch includes what was committed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.fsck.batches import LoggedBatch
-from kafka_on_spark.fsck.chains import chain_flaws, has_chain, right_copy
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
-from kafka_on_spark.fsck.partition_timeline import Member, PartitionTimeline, Tenure
-from kafka_on_spark.fsck.registers import Register
-from kafka_on_spark.fsck.trace import BatchLifetime, EpochSpan, ReplicaTrace
+from kafka_on_spark.fsck.partition_timeline import Member, PartitionTimeline, Register, Tenure
+from kafka_on_spark.fsck.trace import BatchLifetime, ContentSum, EpochSpan, ReplicaTrace
+from kafka_on_spark.log.progress import COUNTERS
+
+
+def has_chain(trace: ReplicaTrace, register: Register) -> bool:
+    """Return whether a replica's chain computes and has the registered digest."""
+    found = trace.chain_at(register.high_watermark)
+    return trace.is_chained and found == register.high_watermark_chain
+
+
+def chain_flaws(
+    traces: Sequence[ReplicaTrace], register: Register, after: Register
+) -> Iterable[tuple[ReplicaTrace, str]]:
+    """Yield the replicas that must be complete and have another chain digest (I23), with why.
+
+    The tables were read after `register` and before `after`.
+    """
+    complete, mark = register.members(register.isr | register.elr), register.high_watermark
+    has_risen = after.high_watermark > mark
+    for trace in traces:
+        is_there = trace.log_start_offset <= mark <= trace.log_end_offset
+        is_asked = is_there and (trace.broker_id, trace.replica_uuid) in complete
+        if has_risen and _is_merged_across(trace, mark):
+            continue
+        if is_asked and not has_chain(trace, register):
+            yield (
+                trace,
+                f"the log's chain digest at the high watermark {mark} is"
+                f" {trace.chain_at(mark) or 'none'} and the registered one is"
+                f" {register.high_watermark_chain}: it has other records than were committed",
+            )
+
+
+def _is_merged_across(trace: ReplicaTrace, mark: int) -> bool:
+    """Return whether a merged segment that does not tell where its batches ended lies across a high
+    watermark that was: nothing is merged or compacted across the one that is."""
+    is_across = any(each.base_offset < mark < each.end_offset for each in trace.merged)
+    return is_across and trace.chain_at(mark) is None
+
+
+def right_copy(
+    groups: Mapping[str, Set[Member]], *, leader: Member | None, proven: Set[Member]
+) -> tuple[str | None, str]:
+    """Return which of different copies of a batch is right, if that is known, and why.
+
+    `groups`: the replicas that have each copy. `leader`: of the batch's leader epoch. `proven`: the
+    replicas with the registered chain digest above the batch.
+    """
+    right = [copy for copy, members in groups.items() if members & proven]
+    if len(right) == 1:
+        who = brokers_of(groups[right[0]] & proven)
+        return right[0], f"{who} has what was committed, by the registered chain digest"
+    sizes = sorted((len(members) for members in groups.values()), reverse=True)
+    largest = max(groups, key=lambda each: len(groups[each]))
+    if len(sizes) == 1 or sizes[0] > sizes[1]:
+        return largest, f"most replicas have it as {brokers_of(groups[largest])}"
+    for copy, members in groups.items():
+        if leader is not None and leader in members:
+            return copy, f"broker {leader[0]}, which led then, has the right one"
+    return None, "which one is right can't be told from the tables"
+
+
+def brokers_of(members: Iterable[Member]) -> str:
+    """Return the brokers of replicas, in words."""
+    numbers = sorted({broker_id for broker_id, _ in members})
+    return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def register_flaws(
+    trace: ReplicaTrace, before: Register, after: Register, *, had_unclean_election: bool
+) -> Iterable[tuple[str, int]]:
+    """Yield what is wrong with a replica's compaction by the register, and an offset.
+
+    The table was read after `before` and before `after`; `had_unclean_election`: as its timeline
+    says at `after`.
+    """
+    progress = trace.compaction
+    # A log that comes back by an unclean election may be compacted as was decided before it.
+    if trace.fence == after.leader_epoch and not had_unclean_election:
+        for field in ("compacted_below", "tombstones_below"):
+            own, decided = getattr(progress, field), getattr(after, field)
+            if own > decided:
+                yield f"{COUNTERS[field]} is {own}, above what is decided, {decided}", decided
+    is_same_log = before.unclean_generation == after.unclean_generation
+    member = (trace.broker_id, trace.replica_uuid)
+    # A leader that was elected because it has all records finishes the decision afterwards.
+    is_asked = trace.broker_id != before.leader and member in before.members(before.isr)
+    if is_same_log and is_asked and progress.finished_below < before.cleaned_below:
+        yield (
+            f"the replica is in sync and has finished compaction below {progress.finished_below},"
+            f" not below {before.cleaned_below} as each that is read must have",
+            progress.finished_below,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -494,3 +593,119 @@ class _PartitionAudit:
                 " could not be read may have it"
             )
             self._add(None, sentence, offset=first)
+
+
+def borders_of(register: Register) -> tuple[int, int, int]:
+    """Return the offsets between which the records of each replica are added up: the log start,
+    where compaction ends, and the high watermark."""
+    start, mark = register.log_start_offset, register.high_watermark
+    return start, min(max(start, register.compacted_below), mark), mark
+
+
+def compare_contents(
+    traces: Sequence[ReplicaTrace], register: Register, findings: FindingList
+) -> tuple[str, ...]:
+    """Compare what is in the files of replicas; return what could not be compared, in sentences.
+
+    `register`: by whose borders the traces' contents were added up.
+    """
+    start, compacted, mark = borders_of(register)
+    complete = [trace for trace in traces if _is_complete(trace, register)]
+    summed = [t for t in complete if t.log_start_offset <= register.log_start_offset]
+    # A decision that was made since the register was read may have taken records above its own.
+    whole = [t for t in summed if t.compaction.compacted_below <= register.compacted_below]
+    _compare(_Range("I1", compacted, mark, 1), whole, register, findings)
+    return (
+        *_left_out(complete, summed, start, mark, "logs were cut at their start"),
+        *_left_out(summed, whole, compacted, mark, "logs were compacted further"),
+        *_compare_compacted(summed, register, findings),
+    )
+
+
+def _left_out(
+    traces: Sequence[ReplicaTrace],
+    compared: Sequence[ReplicaTrace],
+    first: int,
+    end: int,
+    why: str,
+) -> Iterator[str]:
+    """Say which of replicas that could be compared were not, where there was anything."""
+    left = {_member(trace) for trace in traces} - {_member(trace) for trace in compared}
+    if left and len(traces) > 1 and first < end:
+        yield (
+            f"the records in [{first}, {end}) on {brokers_of(left)}, since {why} while they were"
+            " read: try again"
+        )
+
+
+def _compare_compacted(
+    summed: Sequence[ReplicaTrace], register: Register, findings: FindingList
+) -> tuple[str, ...]:
+    start, compacted, _ = borders_of(register)
+    if len(summed) < 2 or compacted == start:
+        return ()
+    groups: dict[tuple[int, int], list[ReplicaTrace]] = defaultdict(list)
+    for trace in summed:
+        progress = trace.compaction
+        if progress.is_finished:
+            groups[progress.compacted_below, progress.tombstones_below].append(trace)
+    for group in groups.values():
+        _compare(_Range("I27", start, compacted, 0), group, register, findings)
+    largest = max(groups.values(), key=len, default=[])
+    alone = [_member(trace) for trace in summed if trace not in largest]
+    if not alone:
+        return ()
+    return (
+        f"what {brokers_of(alone)} keeps below {compacted}, since not all replicas have finished"
+        " the same decision of compaction",
+    )
+
+
+class _Range(NamedTuple):
+    """Offsets, the invariant by which replicas have the same records there, and which of a trace's
+    contents it is."""
+
+    invariant: str
+    first: int
+    end: int
+    place: int
+
+    def sum_of(self, trace: ReplicaTrace) -> ContentSum:
+        assert trace.contents is not None, "it was added up"
+        return trace.contents[self.place]
+
+
+def _is_complete(trace: ReplicaTrace, register: Register) -> bool:
+    """Return whether a replica was added up, and must have all that is committed and was not cut
+    from its start since."""
+    is_member = _member(trace) in register.members(register.isr | register.elr)
+    return (
+        trace.contents is not None
+        and trace.log_end_offset >= register.high_watermark
+        and (is_member or has_chain(trace, register))
+    )
+
+
+def _compare(
+    where: _Range, traces: Sequence[ReplicaTrace], register: Register, findings: FindingList
+) -> None:
+    groups: dict[str, set[Member]] = defaultdict(set)
+    for trace in traces:
+        groups[str(where.sum_of(trace))].add(_member(trace))
+    if len(groups) < 2:
+        return
+    leader = next((_member(each) for each in traces if each.broker_id == register.leader), None)
+    # The chain vouches for the bytes of files as they were appended.
+    proven = {_member(t) for t in traces if not t.has_merged_files and has_chain(t, register)}
+    right, why = right_copy(groups, leader=leader, proven=proven)
+    for trace in traces:
+        own = where.sum_of(trace)
+        if str(own) != right:
+            findings.add(
+                where.invariant,
+                f"the replica's files hold {own.record_count} records in [{where.first},"
+                f" {where.end}), and not those that other replicas hold; {why}",
+                broker_id=trace.broker_id,
+                version=trace.last_version,
+                offset=where.first,
+            )

@@ -1,14 +1,207 @@
-"""A partition's timeline in the metadata log: leaders, ISRs, and high watermarks over time.
+"""I16, I17, I27: a partition's timeline, of registrations as the metadata log's rows say them.
+
+I16: where its log starts. I17: its members. I27: the offsets of compaction are in order, and fall
+by an unclean election only. Apart from `metadata.partition`, whose values assert what is checked
+here: so a log with an invalid row can still be replayed, and its findings can be reported.
 
 Replicas' tables hold no metadata offsets; they have leader epochs in common with the metadata log.
 So a timeline consists of tenures, one a registration, and the audit compares a table's versions
 with the tenures of the leader epoch that the table was fenced at.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
 
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, ReplicaUuid, TopicPartition
-from kafka_on_spark.fsck.registers import Register
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.ids import (
+    LOST,
+    BrokerId,
+    DirectoryId,
+    PartitionKey,
+    ReplicaUuid,
+    TopicPartition,
+)
+from kafka_on_spark.log.retention import has_delete
+
+NO_LEADER: Final = -1
+Row = Mapping[str, Any]
+"""A record as columns of the metadata table (metadata/codec.py); null is None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """A partition's registration. Fields as in `metadata.partition.PartitionRegistration`."""
+
+    replicas: tuple[BrokerId, ...]
+    replica_uuids: tuple[ReplicaUuid, ...]
+    former_uuids: tuple[ReplicaUuid | None, ...]
+    directories: tuple[DirectoryId | None, ...]
+    isr: frozenset[BrokerId]
+    elr: frozenset[BrokerId]
+    leader: BrokerId | None
+    leader_epoch: int
+    partition_epoch: int
+    adding_replicas: tuple[BrokerId, ...]
+    removing_replicas: tuple[BrokerId, ...]
+    high_watermark: int
+    high_watermark_epoch: int | None
+    high_watermark_chain: str
+    log_start_offset: int
+    unclean_generation: int
+    compacted_below: int = 0
+    cleaned_below: int = 0
+    expiring_below: int = 0
+    tombstones_below: int = 0
+
+    def uuid_of(self, broker_id: BrokerId | None) -> ReplicaUuid | None:
+        """Return the replica uuid on `broker_id`; None if it has no replica."""
+        for each, uuid in zip(self.replicas, self.replica_uuids, strict=False):
+            if each == broker_id:
+                return uuid
+        return None
+
+    def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
+        """Return the disk that the replica on `broker_id` was created on, None or LOST."""
+        for each, directory in zip(self.replicas, self.directories, strict=False):
+            if each == broker_id:
+                return directory
+        return None
+
+    def is_created(self, broker_id: BrokerId) -> bool:
+        """Return whether the replica on `broker_id` was created, and not lost since."""
+        return self.directory_of(broker_id) not in (None, LOST)
+
+    def members(self, broker_ids: Iterable[BrokerId]) -> frozenset[tuple[BrokerId, ReplicaUuid]]:
+        """Return brokers together with their replicas' uuids."""
+        return frozenset(
+            (each, uuid) for each in broker_ids if (uuid := self.uuid_of(each)) is not None
+        )
+
+
+def register_of(row: Row) -> Register:
+    """Return the registration that a PartitionRecord's row says.
+
+    Raises:
+        TypeError, ValueError: The row lacks a value.
+    """
+    return Register(
+        replicas=tuple(row["replicas"]),
+        replica_uuids=tuple(row["replica_uuids"]),
+        former_uuids=tuple(row["former_uuids"]),
+        directories=tuple(row["directories"]),
+        isr=frozenset(row["isr"]),
+        elr=frozenset(row["elr"]),
+        leader=None if row["leader"] == NO_LEADER else row["leader"],
+        leader_epoch=int(row["leader_epoch"]),
+        partition_epoch=int(row["partition_epoch"]),
+        adding_replicas=tuple(row["adding_replicas"]),
+        removing_replicas=tuple(row["removing_replicas"]),
+        high_watermark=int(row["high_watermark"]),
+        high_watermark_epoch=row["high_watermark_epoch"],
+        high_watermark_chain=str(row["high_watermark_chain"]),
+        log_start_offset=int(row["log_start_offset"]),
+        unclean_generation=int(row["unclean_generation"]),
+        **{name: int(row[name] or 0) for name in COMPACTION},
+    )
+
+
+COMPACTION: Final = ("tombstones_below", "expiring_below", "cleaned_below", "compacted_below")
+"""Offsets of compaction, none of which is above the next."""
+
+_LISTS: Final = (
+    "replicas",
+    "replica_uuids",
+    "former_uuids",
+    "directories",
+    "adding_replicas",
+    "removing_replicas",
+)
+_SETS: Final = ("isr", "elr")
+_VALUES: Final = (
+    "high_watermark",
+    "high_watermark_epoch",
+    "high_watermark_chain",
+    "unclean_generation",
+    *COMPACTION,
+)
+
+
+def changed(register: Register, row: Row) -> Register:
+    """Return `register` after a PartitionChangeRecord's row; null means unchanged.
+
+    Naming a leader begins a leadership, and each change but a compaction decision raises the
+    partition epoch: the epochs in the row are not read.
+    """
+    values: dict[str, Any] = {name: tuple(row[name]) for name in _LISTS if row[name] is not None}
+    values |= {name: frozenset(row[name]) for name in _SETS if row[name] is not None}
+    values |= {name: row[name] for name in _VALUES if row[name] is not None}
+    if row["leader"] is not None:
+        values["leader"] = None if row["leader"] == NO_LEADER else row["leader"]
+        values["leader_epoch"] = register.leader_epoch + 1
+    is_compaction = row["compacted_below"] is not None and row["high_watermark"] is None
+    values["partition_epoch"] = register.partition_epoch + (not is_compaction)
+    return replace(register, **values)
+
+
+def membership_flaws(register: Register) -> Iterable[str]:
+    """Yield what is wrong with the members that a registration names (I17)."""
+    replicas = set(register.replicas)
+    isr, elr = sorted(register.isr), sorted(register.elr)
+    if not replicas:
+        yield "the partition has no replica"
+    if len(replicas) < len(register.replicas):
+        yield f"replicas {list(register.replicas)} name a broker twice"
+    lists = (
+        register.replica_uuids,
+        register.directories,
+        register.former_uuids or register.replicas,
+    )
+    sizes = {len(register.replicas), *map(len, lists)}
+    if len(sizes) > 1:
+        yield "replicas, replica uuids and directories are not as many"
+    if not register.isr <= replicas:
+        yield f"the ISR {isr} is not within the replicas {list(register.replicas)}"
+    if not register.elr <= replicas - register.isr:
+        yield f"the ELR {elr} is not within the replicas outside the ISR"
+    if register.leader is not None and register.leader not in register.isr:
+        yield f"the leader {register.leader} is not in the ISR {isr}"
+    moving = {*register.adding_replicas, *register.removing_replicas}
+    if not moving <= replicas:
+        yield f"the brokers {sorted(moving - replicas)} are added or removed, and no replicas"
+
+
+def log_start_flaws(register: Register, start: int, settings: Settings | None) -> Iterable[str]:
+    """Yield what is wrong with a log start that is decided (I16).
+
+    `settings` are the topic's; None: a part of the log that may change them can't be read.
+    """
+    if start < register.log_start_offset:
+        yield f"the log start went from {register.log_start_offset} back to {start}"
+    if start > register.log_start_offset and settings is not None and not has_delete(settings):
+        yield (
+            f"records below {start} are deleted, and the topic's cleanup.policy is"
+            f" {settings.text('cleanup.policy')!r}"
+        )
+
+
+def compaction_flaws(before: Register | None, after: Register) -> Iterable[str]:
+    """Yield what is wrong with the offsets of compaction that a registration names (I27)."""
+    names = (*COMPACTION, "high_watermark")
+    for lower, upper in pairwise(names):
+        if getattr(after, lower) > getattr(after, upper):
+            yield f"{_worded(after, lower)} is above {_worded(after, upper)}"
+    if before is None or after.unclean_generation > before.unclean_generation:
+        return
+    for name in COMPACTION:
+        if getattr(after, name) < getattr(before, name):
+            yield f"{_worded(after, name)} comes after {getattr(before, name)}"
+
+
+def _worded(register: Register, name: str) -> str:
+    return f"{name} {getattr(register, name)}"
+
 
 Member = tuple[BrokerId, ReplicaUuid]
 

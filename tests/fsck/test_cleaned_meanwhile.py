@@ -9,10 +9,10 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.archive import ReplicaArchive
-from kafka_on_spark.fsck.contents import compare_contents
 from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.fsck.fsck_services import check_cluster
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive
+from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress

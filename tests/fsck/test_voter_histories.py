@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.fsck.voter_checks import (
+from kafka_on_spark.fsck.voter_trace import (
+    VoterCommit,
+    VoterTrace,
     committed_flaws,
     content_flaws,
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
 

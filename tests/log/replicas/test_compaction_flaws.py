@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.fsck import audited_files
+from kafka_on_spark.fsck import archive
 from kafka_on_spark.log.flaws import KeyedRecord, compaction_flaws
 from kafka_on_spark.log.merged_files import encode_merged
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
@@ -52,7 +52,7 @@ def flaws_in(records, *, below, tombstones_below):
         for each, first in zip(files, range(0, len(records), RECORDS_A_FILE), strict=True)
     }
     return list(
-        audited_files.compaction_flaws(
+        archive.compaction_flaws(
             files,
             lambda file: contents[file.path],
             compacted_below=Offset(below),
@@ -63,7 +63,7 @@ def flaws_in(records, *, below, tombstones_below):
 
 def test_keys_that_all_stand_twice_are_found_however_many_they_are(monkeypatch):
     """With the first copies before all of the second ones, a part of them shows nothing wrong."""
-    monkeypatch.setattr(audited_files, "FLAWS_AT_ONCE", 10)
+    monkeypatch.setattr(archive, "FLAWS_AT_ONCE", 10)
     keys = [b"%d" % number for number in range(50)] * 2
     records = [KeyedRecord(Offset(offset), key) for offset, key in enumerate(keys)]
 
@@ -80,8 +80,8 @@ def test_keys_that_all_stand_twice_are_found_however_many_they_are(monkeypatch):
 def test_each_flaw_of_all_records_together_is_told_of_once(
     monkeypatch, flaws_at_once, keys_at_once
 ):
-    monkeypatch.setattr(audited_files, "FLAWS_AT_ONCE", flaws_at_once)
-    monkeypatch.setattr(audited_files, "KEYS_AT_ONCE", keys_at_once)
+    monkeypatch.setattr(archive, "FLAWS_AT_ONCE", flaws_at_once)
+    monkeypatch.setattr(archive, "KEYS_AT_ONCE", keys_at_once)
     rng = random.Random(f"{flaws_at_once} {keys_at_once}")
     keys = [None, b"", *(b"%d" % number for number in range(60))]
     for _ in range(20):

@@ -2,8 +2,7 @@
 
 from itertools import pairwise, takewhile
 
-from kafka_on_spark.fsck.voter_checks import following_flaws, voter_flaws
-from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace
+from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace, following_flaws, voter_flaws
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 
 
