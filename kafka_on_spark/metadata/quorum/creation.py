@@ -2,7 +2,7 @@
 
 Every root must be empty; each table's version 0 holds the same bootstrap batch (epoch 0: cluster,
 voters), put if absent; then the first election is held. The same call goes on with what it finds,
-if nothing else was written.
+if nothing else was written. The cluster is there once its first decision is.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""When an election is due, who stands, and in which epoch.
+"""Elections: when one is due, who stands in which epoch, who votes for it, and how it leads.
 
 A process that can't use the leader's root asks before it disturbs anybody (pre-vote, KIP-996): a
 majority of voters must be readable, and none of them have taken a batch of this leader since it

@@ -3,6 +3,10 @@
 It breaks what a quorum promises: what the lost voters had committed alone is gone. So partitions
 are led anew only by proof (see the controller), and a process of the old generation finds fences
 that it does not know, or a voter's epoch that is another generation's.
+
+Each generation has epochs of its own, above those of all before it. So a batch, a leader's mark and
+a snapshot that name an epoch name a generation with it, also where voters that were given up go on
+meanwhile.
 """
 
 from collections.abc import Collection, Iterable

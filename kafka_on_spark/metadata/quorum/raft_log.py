@@ -3,6 +3,10 @@
 Records are not here: the quorum asks only where a batch ends, in which epoch it was appended, by
 which write, and whether it is a decision. Old batches stand as *runs*: what a table has merged is
 committed, so nobody asks for the borders in it. A log is then as long as its table has files.
+
+Where two logs part is looked up by epoch, as Raft does. Unlike in a partition's log
+(log/epochs.py), an epoch above all ends at the log end and is answered with the newest epoch.
+Source: KafkaMetadataLog.endOffsetForEpoch, ReplicatedLog.validateOffsetAndEpoch.
 """
 
 from bisect import bisect_left, bisect_right
@@ -323,7 +327,11 @@ def copied_together(batches: Sequence[RaftBatch]) -> tuple[tuple[RaftBatch, ...]
 
 def runs_of(batches: Iterable[RaftBatch]) -> tuple[RaftBatch, ...]:
     """Return adjacent batches, oldest first, as runs: one an epoch, and one up to each change of
-    voters."""
+    voters, whose border who discovers voters compares.
+
+    Only what is committed is merged, so no cut falls into a run, and what two logs share of one is
+    told by its epoch.
+    """
     runs: list[RaftBatch] = []
     for batch in batches:
         if runs and runs[-1].epoch == batch.epoch and runs[-1].voters is None:

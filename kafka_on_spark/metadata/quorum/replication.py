@@ -1,8 +1,17 @@
-"""A follower's commits: adopting a leader, and fetching its batches.
+"""Replication of the metadata log: what a leader appends, a follower adopts and fetches, and how
+far that is committed.
+
+**The tail first**: a decision is only ever appended to a log that is committed to its end (Q9). So
+a decision in a log proves that all before it is committed.
 
 Adopting is one commit that raises the epoch, marks the leader and cuts what the leader's log does
 not share. **It is due wherever the mark of the epoch is missing, also where the voter has voted in
 that epoch**: a vote raises the epoch and cuts nothing.
+
+A log is committed where, for each of a majority of voters, of the newest set in the leader's log,
+somebody has seen the leader's epoch, the mark of this leader, and an end that is not below; and the
+batch at that end is of the epoch (Raft §5.4.2). Seen at different times is enough. An emptied
+voter, one with another directory, and one that can't be read count for nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
