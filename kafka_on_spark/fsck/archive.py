@@ -12,11 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_on_spark.base.errors import (
-    CorruptLogError,
-    KafkaStorageError,
-    ReplicaLostError,
-)
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.trace import CheckedSegment, ContentSum
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -25,12 +21,7 @@ from kafka_on_spark.log.borders import decode_borders
 from kafka_on_spark.log.flaws import CompactionFlaw, KeyedRecord
 from kafka_on_spark.log.flaws import compaction_flaws as flaws_of
 from kafka_on_spark.log.hashing import key_hashes
-from kafka_on_spark.log.merged_files import (
-    BATCH_ROWS,
-    Content,
-    content_of,
-    typed,
-)
+from kafka_on_spark.log.merged_files import BATCH_ROWS, Content, content_of, typed
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.producer_files import read_producers
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
@@ -41,10 +32,7 @@ from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.delta.history import FileEntry, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.error_translation import as_storage_errors, parsing
-from kafka_on_spark.store.file_limits import (
-    PRODUCERS_BYTES_MAX,
-    SEGMENT_BYTES_MAX,
-)
+from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.parquet_files import read_parquet
 from kafka_on_spark.store.root_identity import check_directory

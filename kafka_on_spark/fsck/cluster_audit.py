@@ -16,14 +16,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.fsck.findings import (
-    Coverage,
-    Finding,
-    FindingList,
-    FsckReport,
-    Place,
-    in_order,
-)
+from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive, metadata_archives
 from kafka_on_spark.fsck.metadata_checks import (
     MetadataReplay,

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_on_spark.base.ids import (
-    NO_CHAIN,
-    BrokerId,
-    ChainDigest,
-    PartitionKey,
-    ReplicaUuid,
-)
+from kafka_on_spark.base.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
 from kafka_on_spark.fsck.batches import LoggedBatch
 from kafka_on_spark.fsck.findings import Finding
 from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress

@@ -65,13 +65,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     goes_on_from,
 )
-from kafka_on_spark.metadata.records import (
-    MetadataBatch,
-    Record,
-    Stamp,
-    has_expired,
-    log_end_at,
-)
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.voter_format import (
     HISTORY_START,
     HISTORY_START_MS,

@@ -11,11 +11,7 @@ from stat import S_ISREG
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.deadlines import (
-    READ_BYTES_A_SECOND,
-    extend_deadline,
-    short_call_seconds,
-)
+from kafka_on_spark.store.deadlines import READ_BYTES_A_SECOND, extend_deadline, short_call_seconds
 
 _PIECE_BYTES: Final = 2**20
 

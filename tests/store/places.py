@@ -4,18 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.store.delta.delta_files import (
-    checkpoints_in,
-    commits_in,
-    log_folder,
-)
+from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in, log_folder
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles
-from tests.store.tables import (
-    damages_of,
-    opened,
-    put_stray,
-)
+from tests.store.tables import damages_of, opened, put_stray
 
 INTERVAL = 2
 KEPT = 2

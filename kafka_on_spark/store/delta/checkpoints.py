@@ -15,11 +15,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.deadlines import (
-    long_call_seconds,
-    short_call_seconds,
-    within,
-)
+from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     UNREADABLE_SUFFIX,
     checkpoint_path,

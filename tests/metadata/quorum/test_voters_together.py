@@ -13,11 +13,7 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.metadata.quorum.creation import (
-    bootstrap_id,
-    check_beginning,
-    check_cluster_ids,
-)
+from kafka_on_spark.metadata.quorum.creation import bootstrap_id, check_beginning, check_cluster_ids
 from kafka_on_spark.metadata.quorum.description import voter_state
 from kafka_on_spark.metadata.quorum.elections import (
     Candidacy,

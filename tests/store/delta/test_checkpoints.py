@@ -12,13 +12,7 @@ from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import conditional_commit
 from tests.store.panics import PanicException
-from tests.store.tables import (
-    commit,
-    commit_file,
-    commit_times,
-    names_in_log,
-    opened,
-)
+from tests.store.tables import commit, commit_file, commit_times, names_in_log, opened
 
 STAMP = Stamp(time_ms=1)
 

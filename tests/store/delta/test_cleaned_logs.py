@@ -10,12 +10,7 @@ from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.builders import BEGINNING
 from tests.store.damages import empty
-from tests.store.delta.cleaning import (
-    check_whole,
-    checkpoints_of,
-    copied,
-    live_once,
-)
+from tests.store.delta.cleaning import check_whole, checkpoints_of, copied, live_once
 from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
 
 pytestmark = pytest.mark.usefixtures("short")

@@ -24,13 +24,7 @@ from kafka_on_spark.store.delta.history import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import LAST, empty, halve, remove, up_to_last, zero
-from tests.store.tables import (
-    OPTIONS,
-    commit,
-    commit_file,
-    commit_times,
-    opened,
-)
+from tests.store.tables import OPTIONS, commit, commit_file, commit_times, opened
 
 
 @pytest.fixture

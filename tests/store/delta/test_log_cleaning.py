@@ -7,13 +7,7 @@ from itertools import combinations
 import pytest
 
 from kafka_on_spark.store.delta.log_cleaning import first_kept
-from tests.store.delta.cleaning import (
-    check_whole,
-    clean,
-    commits_of,
-    copied,
-    live_once,
-)
+from tests.store.delta.cleaning import check_whole, clean, commits_of, copied, live_once
 from tests.store.tables import commit_file
 
 pytestmark = pytest.mark.usefixtures("short")

@@ -12,12 +12,7 @@ from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.requests import (
-    count_request,
-    current_operation,
-    operating,
-    requests_sent,
-)
+from kafka_on_spark.store.requests import count_request, current_operation, operating, requests_sent
 from kafka_on_spark.store.root_identity import encode_properties, probe_root
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records

@@ -5,15 +5,11 @@ import time
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.base.errors import (
-    InvalidRootError,
-)
+from kafka_on_spark.base.errors import InvalidRootError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.controller.keeping_tasks import visit_task
 from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult
-from kafka_on_spark.log.segments import (
-    RECORD_SCHEMA,
-)
+from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp

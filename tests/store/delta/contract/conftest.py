@@ -9,11 +9,7 @@ from kafka_on_spark.store.roots import StorageOptions
 from tests.store.delta.cleaning import shorten
 from tests.store.places import COMMITS, INTERVAL, KEPT, Place, contents_of, put_into
 from tests.store.s3.faulty_s3 import BUCKET, faulty_s3
-from tests.store.tables import (
-    commit,
-    create,
-    live,
-)
+from tests.store.tables import commit, create, live
 
 NUMBERS = count()
 

@@ -12,11 +12,7 @@ from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import SEEN, first
-from tests.store.tables import (
-    commit,
-    commit_times,
-    create,
-)
+from tests.store.tables import commit, commit_times, create
 
 
 def test_a_follower_reads_each_commit_of_others_once_and_lists_nothing(

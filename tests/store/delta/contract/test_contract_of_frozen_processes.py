@@ -14,12 +14,7 @@ from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import INTERVAL, LONG, SEEN, first
-from tests.store.tables import (
-    asleep,
-    commit,
-    create,
-    live,
-)
+from tests.store.tables import asleep, commit, create, live
 
 SLEPT = 7
 """So many commits get the table cleaned past SEEN and two versions more."""

@@ -13,17 +13,10 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.delta_files import (
-    checkpoint_path,
-    commit_path,
-    hint_path,
-)
+from kafka_on_spark.store.delta.delta_files import checkpoint_path, commit_path, hint_path
 from tests.store.places import INTERVAL, KEPT, LONG, first
 from tests.store.s3.faulty_s3 import Kind
-from tests.store.tables import (
-    commit,
-    live,
-)
+from tests.store.tables import commit, live
 
 
 def test_the_log_stays_short(log, place):
