@@ -48,7 +48,6 @@ it. All are looked at, in turn: as many are Python's objects at a time."""
 
 
 def check_content(content: bytes, file: FileEntry, borders: Sequence[int]) -> CheckedSegment:
-    """Return what is wrong with a segment's bytes, and what it holds between `borders`."""
     try:
         with parsing(f"the segment {file.path}"):
             table = read_parquet(content, file.path, verifies_pages=True)
@@ -164,7 +163,6 @@ class _Keys:
         self._columns: list[tuple[npt.NDArray[np.generic], ...]] = []
 
     def add(self, table: pa.Table, base_offset: int, compacted_below: Offset) -> None:
-        """Add the records of a segment."""
         deltas = table.column("offset_delta").to_numpy().astype(np.int64)
         offsets = deltas + base_offset
         keys, values = table.column("key").combine_chunks(), table.column("value")
@@ -212,8 +210,6 @@ class _Keys:
 
 
 class ReplicaArchive:
-    """Reads replicas' tables and folders as they are."""
-
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
 

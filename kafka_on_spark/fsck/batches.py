@@ -32,8 +32,6 @@ class Flaw(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """A batch's producer."""
-
     producer_id: str
     producer_epoch: int
     sequence: int
@@ -75,7 +73,6 @@ class LoggedFile:
 
     @property
     def header(self) -> tuple[object, ...]:
-        """The values that all segments of a batch share."""
         return (
             self.batch_record_count,
             self.partition_count,
@@ -119,7 +116,6 @@ class LoggedBatch:
 
     @property
     def record_count(self) -> int:
-        """Records in its files."""
         return sum(segment.record_count for segment in self.segments)
 
     def computes_after(self, before: ChainDigest, topic_id: TopicId, partition: int) -> bool:

@@ -220,7 +220,6 @@ class Fsck:
         )
 
     def _absent(self) -> frozenset[BrokerId]:
-        """Return the brokers whose roots do not answer."""
         absent = set()
         for broker in self._metadata.replay.image.brokers.values():
             try:
@@ -232,7 +231,6 @@ class Fsck:
         return frozenset(absent)
 
     def _miss(self, place: Place, sentence: str) -> None:
-        """Record that something could not be checked."""
         self._findings.append(Finding(invariant=None, place=place, sentence=sentence))
 
     def _portions(self) -> Iterator[list[PartitionKey]]:
@@ -314,7 +312,6 @@ class Fsck:
         after: PartitionTimeline,
         traces: Sequence[ReplicaTrace],
     ) -> None:
-        """Compare a partition's replicas, and keep the findings."""
         assert before.register is not None
         assert after.register is not None
         for trace in traces:
@@ -335,7 +332,6 @@ class Fsck:
             self._miss(Place(partition=after.name), sentence)
 
     def _check_compaction(self, history: PartitionHistory) -> None:
-        """Check how far replicas are compacted, and what their files hold."""
         before, after, name = history.before.register, history.after.register, history.after.name
         assert before is not None
         assert after is not None

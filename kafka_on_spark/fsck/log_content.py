@@ -39,7 +39,6 @@ class LogContent:
 
     @property
     def last(self) -> LoggedBatch | None:
-        """The last batch, or None."""
         return next(reversed(self.active.values())) if self.active else None
 
     def borders(self, chain_before: ChainDigest, log_end_offset: int) -> dict[int, ChainDigest]:
@@ -49,11 +48,9 @@ class LogContent:
         return {**{each.end_offset: each.chain_digest for each in batches}, first: chain_before}
 
     def holds(self, path: str) -> bool:
-        """Return whether a file holds batches of the log."""
         return path in self._holders
 
     def append(self, batch: LoggedBatch, version: int, *, is_own: bool) -> None:
-        """Add a batch, or a merged segment that was fetched, behind the last."""
         number = len(self.lifetimes)
         self.active[number] = batch
         self._holders.update((path, [number]) for path in batch.paths)
@@ -67,7 +64,6 @@ class LogContent:
         )
 
     def remove(self, numbers: Sequence[int], version: int) -> None:
-        """End batches."""
         for number in numbers:
             del self.active[number]
             self.lifetimes[number] = replace(self.lifetimes[number], removed_version=version)
@@ -120,7 +116,6 @@ class LogContent:
         return moved
 
     def name_files(self, step: TableCommit) -> None:
-        """Take the files that a commit adds."""
         for entry in step.adds:
             if entry.path in self.entries:
                 self._add("I15", f"the file {entry.path} is added a second time", step)

@@ -118,7 +118,6 @@ class MetadataArchive:
             yield MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
 
     def snapshot_names(self) -> list[str]:
-        """Return the names of the snapshots, oldest first."""
         names = self._files.names(f"{self._root}/snapshots")
         return [name for name in names if name.endswith(".parquet")]
 

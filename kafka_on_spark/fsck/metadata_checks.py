@@ -63,11 +63,9 @@ class RequestReplay:
 
     @property
     def pending(self) -> list[str]:
-        """The requests without a result, in order."""
         return list(self._pending)
 
     def take(self, rows: Sequence[Row]) -> Iterator[Flaw]:
-        """Replay the next commit; yield what is wrong with it."""
         stamped = max(
             (place for place, row in enumerate(rows) if self._is_of_deposed_controller(row)),
             default=None,
@@ -148,7 +146,6 @@ class MetadataRows:
 
 
 def is_expired(batch: MetadataRows) -> bool:
-    """Return whether the records of a commit are gone."""
     return batch.rows[0].get("record_type") == ExpiredRecord.__name__
 
 
@@ -173,7 +170,6 @@ class RunReplay:
         )
 
     def expire(self, record: RemoveProducerRecord) -> None:
-        """Take the expiry of an id."""
         self._expired.setdefault(record.producer_id, []).append(record.producer_epoch)
 
     def expired_epoch(self, producer_id: str) -> int:
@@ -208,12 +204,10 @@ class MetadataReplay:
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
 
     def register(self, key: PartitionKey) -> Register | None:
-        """Return a partition's registration now, or None if it is not there."""
         timeline = self.timelines.get(key)
         return None if timeline is None or timeline.is_removed else timeline.register
 
     def damage(self, sentence: str, **where: int | str) -> None:
-        """Record a part of the log that can't be read."""
         self._gap_count += 1
         self.findings.add("I15", sentence, **where)
 
@@ -251,7 +245,6 @@ class MetadataReplay:
             self.findings.add("I31", sentence)
 
     def take(self, batch: MetadataRows) -> None:
-        """Check and replay the next commit."""
         if batch.base_offset != self.end_offset:
             sentence = f"the log goes on at {batch.base_offset}, not at {self.end_offset}"
             # A part that can't be read has a finding of its own.

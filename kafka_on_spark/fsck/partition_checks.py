@@ -41,7 +41,6 @@ from kafka_on_spark.log.progress import COUNTERS
 
 
 def has_chain(trace: ReplicaTrace, register: Register) -> bool:
-    """Return whether a replica's chain computes and has the registered digest."""
     found = trace.chain_at(register.high_watermark)
     return trace.is_chained and found == register.high_watermark_chain
 
@@ -99,7 +98,6 @@ def right_copy(
 
 
 def brokers_of(members: Iterable[Member]) -> str:
-    """Return the brokers of replicas, in words."""
     numbers = sorted({broker_id for broker_id, _ in members})
     return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
@@ -152,27 +150,22 @@ class Leadership:
 
     @property
     def leader_epoch(self) -> int:
-        """Its leader epoch."""
         return self.tenures[0].leader_epoch
 
     @property
     def leader(self) -> Member | None:
-        """The leader and its replica's uuid, or None."""
         return self.tenures[0].leader
 
     @property
     def high_watermark_before(self) -> int:
-        """High watermark when it began."""
         return self.tenures[0].high_watermark_before
 
     @property
     def last_advanced(self) -> Tenure | None:
-        """Its last tenure in which the high watermark moved."""
         return next((each for each in reversed(self.tenures) if each.is_advanced), None)
 
 
 def leaderships(timeline: PartitionTimeline) -> list[Leadership]:
-    """Return a partition's leaderships, oldest first."""
     groups = groupby(timeline.tenures, lambda tenure: tenure.leader_epoch)
     return [Leadership(tenures=tuple(group)) for _, group in groups]
 
@@ -287,7 +280,6 @@ class PartitionHistory:
 
 
 def audit_partition(history: PartitionHistory) -> tuple[Finding, ...]:
-    """Return what is wrong between a partition's replicas and its registration."""
     return _PartitionAudit(history).run()
 
 

@@ -56,25 +56,21 @@ class Register:
     tombstones_below: int = 0
 
     def uuid_of(self, broker_id: BrokerId | None) -> ReplicaUuid | None:
-        """Return the replica uuid on `broker_id`; None if it has no replica."""
         for each, uuid in zip(self.replicas, self.replica_uuids, strict=False):
             if each == broker_id:
                 return uuid
         return None
 
     def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
-        """Return the disk that the replica on `broker_id` was created on, None or LOST."""
         for each, directory in zip(self.replicas, self.directories, strict=False):
             if each == broker_id:
                 return directory
         return None
 
     def is_created(self, broker_id: BrokerId) -> bool:
-        """Return whether the replica on `broker_id` was created, and not lost since."""
         return self.directory_of(broker_id) not in (None, LOST)
 
     def members(self, broker_ids: Iterable[BrokerId]) -> frozenset[tuple[BrokerId, ReplicaUuid]]:
-        """Return brokers together with their replicas' uuids."""
         return frozenset(
             (each, uuid) for each in broker_ids if (uuid := self.uuid_of(each)) is not None
         )
@@ -146,7 +142,6 @@ def changed(register: Register, row: Row) -> Register:
 
 
 def membership_flaws(register: Register) -> Iterable[str]:
-    """Yield what is wrong with the members that a registration names (I17)."""
     replicas = set(register.replicas)
     isr, elr = sorted(register.isr), sorted(register.elr)
     if not replicas:
@@ -187,7 +182,6 @@ def log_start_flaws(register: Register, start: int, settings: Settings | None) -
 
 
 def compaction_flaws(before: Register | None, after: Register) -> Iterable[str]:
-    """Yield what is wrong with the offsets of compaction that a registration names (I27)."""
     names = (*COMPACTION, "high_watermark")
     for lower, upper in pairwise(names):
         if getattr(after, lower) > getattr(after, upper):
@@ -236,7 +230,6 @@ class Tenure:
 
     @property
     def is_advanced(self) -> bool:
-        """Whether the high watermark moved in it."""
         return self.high_watermark > self.high_watermark_before
 
 
@@ -266,7 +259,6 @@ class PartitionTimeline:
         return last.unclean_generation > first.unclean_generation
 
     def take(self, register: Register, offset: int) -> None:
-        """Begin a tenure with another registration."""
         self.register = register
         if self.is_removed:
             # It is added again: another partition of the number, whose epochs begin anew.
@@ -292,7 +284,6 @@ class PartitionTimeline:
         )
 
     def advance(self, register: Register) -> None:
-        """Take a higher high watermark of the same registration."""
         self.register = register
         self.tenures[-1] = replace(
             self.tenures[-1],
@@ -302,5 +293,4 @@ class PartitionTimeline:
         )
 
     def copy(self) -> "PartitionTimeline":
-        """Return a copy that later records do not change."""
         return replace(self, tenures=list(self.tenures))

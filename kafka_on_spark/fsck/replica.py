@@ -183,7 +183,6 @@ class ProducerReplay:
 
 
 def _agrees(entry: ProducerEntry, removed: _Removed) -> bool:
-    """Return whether an entry may stand for an append that was removed, or a later one."""
     last = entry.last
     if last is None or last.sequence != removed.sequence or removed.base_offset is None:
         return entry.sequence >= removed.sequence
@@ -220,11 +219,9 @@ class CompactionReplay:
                 self._findings.add("I27", sentence, version=version)
 
     def begin_at(self, counters: Mapping[str, int]) -> None:
-        """Begin with the counters of a checkpoint."""
         self.progress = _after(NO_PROGRESS, counters) or NO_PROGRESS
 
     def agrees(self, counters: Mapping[str, int]) -> bool:
-        """Return whether a checkpoint says the same."""
         return _after(NO_PROGRESS, counters) == self.progress
 
 
@@ -259,8 +256,6 @@ PRODUCER_DIGEST: Final = "producer-digest"
 
 @dataclass(frozen=True, slots=True)
 class LogCounters:
-    """The counters that commits set for the whole log."""
-
     start: int = 0
     end: int = 0
     fence: int | None = None
@@ -268,7 +263,6 @@ class LogCounters:
     producer_digest: int = 0
 
     def after(self, counters: Mapping[str, int]) -> "LogCounters":
-        """Return them after a commit."""
         return LogCounters(
             counters.get(LOG_START_OFFSET, self.start),
             counters.get(LOG_END_OFFSET, self.end),
@@ -310,7 +304,6 @@ class ReplicaReplay:
         self._is_chained = True
 
     def take(self, step: TableStep) -> None:
-        """Check and replay the next step."""
         if isinstance(step, TableDamage):
             self.findings.add("I15", step.sentence, version=step.version)
             # After a commit that can't be read, only a checkpoint can say how the log goes on.
@@ -322,7 +315,6 @@ class ReplicaReplay:
 
     @property
     def active_entries(self) -> list[FileEntry]:
-        """The files of the newest version."""
         return list(self._log.entries.values())
 
     @property
@@ -337,7 +329,6 @@ class ReplicaReplay:
 
     @property
     def compaction(self) -> CompactionProgress:
-        """How far the newest version is compacted."""
         return self._compaction.progress
 
     def check_borders(self, path: str, borders: Sequence[tuple[int, ChainDigest]]) -> None:
@@ -349,7 +340,6 @@ class ReplicaReplay:
         return self._producers.compare(entries, self._version)
 
     def trace(self) -> ReplicaTrace:
-        """Return the history of the replica."""
         lifetimes = self._log.lifetimes
         return ReplicaTrace(
             key=self._address.key,
@@ -393,7 +383,6 @@ class ReplicaReplay:
         self._begin_at(step)
 
     def _agrees(self, step: TableCheckpoint) -> bool:
-        """Return whether a checkpoint says what the commits up to it say."""
         return (
             {file.path for file in step.files} == self._log.entries.keys()
             and step.counters.get(PRODUCER_STATE, 0) == self.producer_state
@@ -402,7 +391,6 @@ class ReplicaReplay:
         )
 
     def _begin_at(self, step: TableCheckpoint) -> None:
-        """Begin the history with a checkpoint."""
         self._version = self._first_version = step.version
         self._spans.clear()  # how the log went on is not known
         self._producers = ProducerReplay(self.findings, self._expired_epochs)
@@ -577,7 +565,6 @@ class ReplicaReplay:
         return before.end
 
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> int:
-        """Add `batches` at the end; return the new end."""
         for batch in batches:
             last = self._log.last
             # The first batch of an empty log may begin below the log start.

@@ -89,7 +89,6 @@ class FollowedLog:
                 self._version = step.version
 
     def names(self, paths: Set[str]) -> bool:
-        """Return whether the log, read on, names all of these files."""
         self.catch_up()
         return paths <= {entry.path for entry in self.replay.active_entries}
 
@@ -220,7 +219,6 @@ class AuditOrder:
 
 
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
-    """Return the history of one replica, with what is wrong with it alone."""
     address = order.address
     replay = ReplicaReplay(address, configuration_of(address.identity), order.expired_epochs)
     read, forgotten = NOTHING_READ, tuple[tuple[str, int], ...]()

@@ -139,7 +139,6 @@ class ReplicaTrace:
 
     @property
     def batches(self) -> list[LoggedBatch]:
-        """The batches of the last version, in offset order."""
         return [lifetime.batch for lifetime in self.lifetimes if lifetime.removed_version is None]
 
     def chain_at(self, offset: int) -> ChainDigest | None:
@@ -155,7 +154,6 @@ class ReplicaTrace:
         )
 
     def span_of(self, leader_epoch: int) -> EpochSpan | None:
-        """Return the versions that were fenced at `leader_epoch`, or None."""
         return next((span for span in self.spans if span.leader_epoch == leader_epoch), None)
 
     def batches_in(self, span: EpochSpan) -> list[LoggedBatch]:

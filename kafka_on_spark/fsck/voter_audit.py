@@ -56,11 +56,9 @@ class MetadataTableReplay:
         self.version = -1
 
     def add(self, invariant: str, sentence: str, **where: int | str) -> None:
-        """Add a finding about the table, or what lies beside it."""
         self._findings.add(invariant, sentence, **where)
 
     def take(self, step: TableStep) -> None:
-        """Check and replay the next step; after damage, the files of later commits still count."""
         if isinstance(step, TableDamage):
             self._findings.add("I15", step.sentence, version=step.version)
             self._is_sure = self._is_sure and step.is_checkpoint
@@ -71,7 +69,6 @@ class MetadataTableReplay:
 
     @property
     def files(self) -> list[FileEntry]:
-        """The files of the newest version, in the order of their rows."""
         return sorted(self._files.values(), key=lambda file: (_base(file) or 0, file.path))
 
     def first_but(self, read: Container[str]) -> FileEntry | None:
@@ -154,7 +151,6 @@ class VoterReader:
 
     @property
     def voter_id(self) -> int:
-        """The voter's id."""
         return self.archive.voter.key.node_id
 
     def catch_up(self) -> None:
@@ -233,7 +229,6 @@ class VoterReader:
         return file not in self.table.files
 
     def coverage(self, place: Place) -> Coverage:
-        """Return how far the table was checked."""
         return Coverage(
             table=place,
             first_version=self.table.first_version,
@@ -378,7 +373,6 @@ class VoterAudit:
                 )
 
     def coverage(self) -> list[Coverage]:
-        """Return how far each voter was checked."""
         main = Place(voter_id=self.main.voter_id if self.others else None)
         return [
             self.main.coverage(main),
@@ -390,7 +384,6 @@ class VoterAudit:
         ]
 
     def not_checked(self) -> list[str]:
-        """Return what was not looked at, in words."""
         if self._is_deep or not self.others:
             return []
         names = ", ".join(str(each.voter_id) for each in self.others)

@@ -107,17 +107,14 @@ class VoterTrace:
 
     @property
     def key(self) -> VoterKey:
-        """Which voter it is."""
         return self.voter.key
 
     @property
     def epoch(self) -> QuorumEpoch:
-        """The highest epoch that the voter has seen."""
         return self._epoch
 
     @property
     def leader(self) -> VoterKey | None:
-        """Whom it follows, or that it leads, in its epoch."""
         return next(iter(self.leaders.get(self._epoch, ())), None)
 
     @property
@@ -130,7 +127,6 @@ class VoterTrace:
             return EMPTY_LOG
 
     def take(self, commit: VoterCommit) -> None:
-        """Check and replay the next commit. Of checkpoints only a first one says what is new."""
         if commit.is_checkpoint and self.version >= 0:
             return
         is_first = commit.is_checkpoint
@@ -175,7 +171,6 @@ class VoterTrace:
 
     @property
     def _last(self) -> RaftBatch | None:
-        """The newest batch."""
         ends = [file[-1] for file in self._files.values()]
         return max(ends, key=lambda each: each.end_offset, default=None)
 

@@ -65,7 +65,6 @@ class BrokerRegistration:
 
     @property
     def is_online(self) -> bool:
-        """Whether its root counts as answering."""
         return self.state is not BrokerState.FENCED
 
     @property

@@ -130,7 +130,6 @@ def _none_if_keep(value: Any) -> Any:
 
 
 def _change_to_wire(name: str) -> Callable[[Any], Any]:
-    """Return the function that converts a field of a change into its column."""
     if name in SETS:
         return _sorted
     return _listed if name in SEQUENCES else _none_if_keep
@@ -154,13 +153,11 @@ REGISTRATION_COLUMNS: Final[Sequence[Field]] = (
 
 
 def registration_of(row: Row) -> PartitionRegistration:
-    """Return the registration that a row names."""
     fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
     return PartitionRegistration(**fields, compaction=compaction_of(row))
 
 
 def change_of(row: Row) -> PartitionChange:
-    """Return the change that a row names; null is a field that stays."""
     named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
     is_kept = row["compacted_below"] is None
     return PartitionChange(**named, compaction=KEEP if is_kept else compaction_of(row))
@@ -320,7 +317,6 @@ def _set_column(columns: dict[str, list[Any] | None], name: str, value: Any, cou
 
 
 def _plain_fields(*names: str) -> list[Field]:
-    """Return the fields whose columns have their names and plain values."""
     return [(name, attrgetter(name), None) for name in names]
 
 
@@ -465,7 +461,6 @@ class ColumnDecoder:
 
 
 def rows_of(columns: Columns, count: int) -> list[Row]:
-    """Return `count` rows of `columns`."""
     given = [values or [None] * count for values in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*given, strict=True)]
 
@@ -487,7 +482,6 @@ class _Values:
         self.compactions: Memo[tuple[Any, ...], Compaction] = Memo(_compaction)
 
     def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
-        """Return the values of a column."""
         if name in UNIQUE:
             return list(map(tuple, wires))
         values = self._by_name.get(name)

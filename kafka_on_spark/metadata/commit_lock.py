@@ -220,7 +220,6 @@ class QueuedReports:
         return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
 
     def withdraw(self) -> None:
-        """Remove the reports from the queue."""
         if self._descriptor is None:
             return
         with suppress(OSError):

@@ -107,7 +107,6 @@ class CommitWait:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last look is long enough ago for the next."""
         return self._clock.monotonic_ms() >= self._look_at_ms
 
     def newest(self) -> MetadataImage:

@@ -51,7 +51,6 @@ class GroupMember:
 
     @property
     def to_give_up(self) -> frozenset[PartitionKey]:
-        """The partitions that it owns and shall not."""
         return self.owned - self.target
 
 
@@ -72,7 +71,6 @@ class ConsumerGroup:
     members: Mapping[MemberId, GroupMember] = field(default_factory=dict)
 
     def with_instance(self, instance_id: str | None) -> GroupMember | None:
-        """Return the static member of that instance id, if there is one."""
         static = (each for each in self.members.values() if each.instance_id is not None)
         return next((each for each in static if each.instance_id == instance_id), None)
 

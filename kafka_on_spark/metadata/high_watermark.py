@@ -28,7 +28,6 @@ def min_isr(image: MetadataImage, topic_id: TopicId, partition: PartitionRegistr
 def is_under_min_isr(
     image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration
 ) -> bool:
-    """Return whether too few replicas are in sync for acks=all."""
     return len(partition.isr) < min_isr(image, topic_id, partition)
 
 
@@ -106,7 +105,6 @@ def _is_current(report: PartitionReport, partition: PartitionRegistration) -> bo
 def _smallest_end(
     partition: PartitionRegistration, report: PartitionReport
 ) -> ReplicaReport | None:
-    """Return the ISR member with the smallest log end, or None if one can't be counted."""
     members = [report.replica(broker_id) for broker_id in partition.isr]
     counted = [
         member for member in members if member is not None and member.counts_in(report.leader_epoch)

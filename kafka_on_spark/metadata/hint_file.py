@@ -29,7 +29,6 @@ class HintRoots:
         self._failed: tuple[str, ...] = ()
 
     def in_turn(self) -> list[RootFiles]:
-        """Return the roots in the order in which they are asked."""
         failed = self._failed
         roots = sorted(
             self._newest(), key=lambda each: failed.index(each) if each in failed else -1

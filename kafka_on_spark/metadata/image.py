@@ -88,7 +88,6 @@ def may_come_back(producer_id: str) -> bool:
 
 
 def _producer(draft: Any, record: ProducerRecord) -> None:
-    """A run begins, or goes on."""
     if record.producer_id in draft.seen("expired_producers"):
         del draft.map("expired_producers")[record.producer_id]
     draft.map("producers")[record.producer_id] = record.producer_epoch
@@ -111,7 +110,6 @@ def _remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
 
 
 def _offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
-    """A group saves a position, or loses it."""
     place = (record.group, PartitionKey(record.topic_id, record.partition))
     if record.offset is None:
         draft.map("groups").pop(place, None)
@@ -133,14 +131,12 @@ def _heard_at_ms(draft: Any, given_ms: int | None) -> int:
 
 
 def put_partition(draft: Any, record: PartitionRecord) -> None:
-    """A partition is created, unless its topic is gone."""
     partitions = draft.partitions(record.topic_id)
     if partitions is not None:
         partitions.put(record.partition, record.registration)
 
 
 def change_partitions(draft: Any, run: Iterable[Any]) -> None:
-    """Partitions change: records in a row, those of one topic together."""
     for topic_id, records in groupby(run, attrgetter("topic_id")):
         if (partitions := draft.partitions(topic_id)) is not None:
             partitions.merge([(each.partition, each.change) for each in records])
@@ -306,48 +302,39 @@ class MetadataImage:
         return self.topics[topic_id]
 
     def partition(self, key: PartitionKey) -> PartitionRegistration | None:
-        """Return the registration of `key`, or None if topic or partition are gone."""
         topic = self.topics.get(key.topic_id)
         return None if topic is None else topic.partitions.get(key.partition)
 
     def name_of(self, key: PartitionKey) -> TopicPartition:
-        """Return `key` as people name it."""
         return TopicPartition(self.topics[key.topic_id].name, key.partition)
 
     def partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
-        """Yield every partition of the cluster."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partitions.items():
                 yield PartitionKey(topic_id, number), partition
 
     def partitions_on(self, broker_id: BrokerId) -> Iterable[Keyed]:
-        """Yield the partitions of which a broker has a replica."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partitions.replicas_on(broker_id):
                 yield PartitionKey(topic_id, number), partition
 
     def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
-        """Yield the partitions that need work: see `PartitionRegistration.needs_work`."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partitions.needing_work():
                 yield PartitionKey(topic_id, number), partition
 
     def is_eligible(self, broker_id: BrokerId) -> bool:
-        """Return whether the broker may lead and be in sync."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_eligible
 
     def eligible_brokers(self) -> frozenset[BrokerId]:
-        """Return the brokers that may lead: registered, unfenced, not shutting down."""
         return frozenset(each for each, broker in self.brokers.items() if broker.is_eligible)
 
     @property
     def broker_roots(self) -> dict[BrokerId, str]:
-        """The brokers' roots."""
         return {each.broker_id: each.root for each in self.brokers.values()}
 
     def settings(self, topic_id: TopicId | None = None) -> Settings:
-        """Return the settings that hold for a topic, or for the cluster."""
         topic = None if topic_id is None else self.topics.get(topic_id)
         return Settings((self.configs,) if topic is None else (topic.configs, self.configs))
 
@@ -397,7 +384,6 @@ class _Draft:
         return found
 
     def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
-        """Return a topic's partitions to change, or None if the topic is gone."""
         if topic_id not in self._partitions:
             topic = self.map("topics").get(topic_id)
             if topic is None:
@@ -406,7 +392,6 @@ class _Draft:
         return self._partitions[topic_id]
 
     def finish(self) -> MetadataImage:
-        """Return the image."""
         topics = self.map("topics") if self._partitions else {}
         for topic_id, partitions in self._partitions.items():
             if topic_id in topics:
@@ -590,7 +575,6 @@ def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
 
 
 def names_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
-    """Return the names of those of some partitions that the image has, in order."""
     return sorted(image.name_of(key) for key in keys if image.partition(key) is not None)
 
 

@@ -113,7 +113,6 @@ _STAMP_COLUMNS: Final = (
 
 
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
-    """Return one batch as the bytes of a file."""
     starts = range(0, len(records), SLICE_ROWS)
     tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
@@ -126,7 +125,6 @@ def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa
 
 
 def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
-    """Return the columns of records that have a value."""
     return pa.table(
         {
             name: pa.array(values, _COLUMN_TYPES[name])
@@ -219,7 +217,6 @@ def decode_tables(
 
 
 def first_row(part: pa.Table) -> int:
-    """Return where a part of a file begins in it."""
     return int(_as_numpy(part.column("offset_delta").slice(0, 1).combine_chunks())[0])
 
 
@@ -246,7 +243,6 @@ def times_of(rows: pa.Table) -> list[int]:
 
 
 def expired_rows(rows: pa.Table) -> bool:
-    """Return whether any of some rows is gone."""
     return ExpiredRecord.__name__ in rows.column("record_type").to_pylist()
 
 
@@ -307,7 +303,6 @@ def _batch_ranges(
 
 
 def _bases(table: pa.Table) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return where the batch of each row begins."""
     return _as_numpy(table.column("batch_base_offset").combine_chunks())
 
 
@@ -397,7 +392,6 @@ def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | No
 
 
 def _as_numpy(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return integers without nulls as an array over the same memory."""
     size = values.type.bit_width // 8
     _, numbers = values.buffers()
     start = values.offset * size
@@ -405,7 +399,6 @@ def _as_numpy(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
 
 
 def _are_not_null(values: pa.Array) -> list[bool]:
-    """Return for each value whether it is not null."""
     bits, *_ = values.buffers()
     if bits is None:
         return [True] * len(values)
@@ -415,7 +408,6 @@ def _are_not_null(values: pa.Array) -> list[bool]:
 
 
 def _rows_of(table: pa.Table) -> list[Row]:
-    """Return a table's rows, `time` as µs since 1970 UTC, left-out columns null."""
     return rows_of(_columns_of(table), table.num_rows)
 
 
@@ -471,7 +463,6 @@ def _numbered(table: pa.Table, first: int) -> pa.Table:
 
 
 def _expired(table: pa.Table) -> pa.Table:
-    """Return rows without what their records say."""
     places = table.select(["offset_delta", "batch_base_offset", "time"])
     return places.append_column("record_type", pa.repeat(ExpiredRecord.__name__, table.num_rows))
 
@@ -488,7 +479,6 @@ SNAPSHOTS_KEPT: Final = 3
 
 
 def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
-    """Return where the snapshots at a root end, by their names; none of them is read."""
     found = map(end_in_name, files.names(f"{metadata_root}/snapshots"))
     return [each for each in found if each is not None]
 

@@ -141,7 +141,6 @@ class DeltaMetadataLog(QuorumLog):
         return any(has_decided(self.tables.load(key)) for key in self.tables.voters.keys)
 
     def has_begun(self) -> bool:
-        """Return whether a voter's table has a batch."""
         return any(self.tables.load(key).log.batches for key in self.tables.voters.keys)
 
     def begin(self) -> None:
@@ -345,7 +344,6 @@ def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:
 
 
 def key_of(identity: MetadataIdentity) -> VoterKey:
-    """Return which voter a root is, or was."""
     return VoterKey(identity.node_id, identity.directory_id)
 
 

@@ -64,7 +64,6 @@ class MetadataIdentity:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The table's configuration, since version 0."""
         return {
             "kos.cluster.id": self.cluster_id,
             "kos.node.id": str(self.node_id),
@@ -76,13 +75,11 @@ class MetadataIdentity:
         return f"{metadata_root}/{TABLE_PREFIX}{self.directory_id}"
 
     def encode(self) -> bytes:
-        """Return the file's bytes."""
         content = encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
         return content + (REMOVED + b"\n" if self.is_removed else b"")
 
 
 def new_identity(cluster_id: str, node_id: NodeId = NODE_ID) -> MetadataIdentity:
-    """Return the identity of a new metadata root."""
     return MetadataIdentity(cluster_id, node_id, DirectoryId(uuid4().hex))
 
 
@@ -236,7 +233,6 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
 
 
 def table_gone(uri: str) -> CorruptLogError:
-    """Return the error of a metadata root that has lost its table."""
     return CorruptLogError(
         f"the metadata table {uri} is gone from its root: restore it from a copy if it is the only"
         f" one, or empty the root to create another cluster; {_NEVER_RESTORED}"

@@ -90,11 +90,9 @@ class CommitClock:
         return None if root_ms is None else too_old_by_ms(own_ms, root_ms, now_ms)
 
     def monotonic_ms(self) -> int:
-        """Return the process's monotonic clock."""
         return self._clock.monotonic_ms()
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Wait."""
         self._clock.sleep_ms(duration_ms)
 
     def _root_ms(self, own_ms: int, ahead_max_ms: int) -> int | None:

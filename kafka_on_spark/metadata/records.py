@@ -248,8 +248,6 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTopicRecord:
-    """A topic is gone, with its partitions and settings."""
-
     topic_id: TopicId
     cause: str | None = None
 
@@ -515,5 +513,4 @@ class MetadataBatch:
 
     @property
     def end_offset(self) -> Offset:
-        """Offset after its last record."""
         return Offset(self.base_offset + len(self.records))

@@ -65,7 +65,6 @@ class ReplicaReport:
     is_bad_twice: bool = False
 
     def counts_in(self, leader_epoch: LeaderEpoch) -> bool:
-        """Return whether its log end counts for the log of `leader_epoch`."""
         return self.error_code == NO_ERROR and self.fence == leader_epoch and self.is_matched
 
 
@@ -110,7 +109,6 @@ class PartitionReport:
         return any(border == committed for border in self.borders)
 
     def replica(self, broker_id: BrokerId) -> ReplicaReport | None:
-        """Return the report of the replica on `broker_id`, or None."""
         if broker_id == self.leader.broker_id:
             return self.leader
         return next((each for each in self.followers if each.broker_id == broker_id), None)

@@ -86,7 +86,6 @@ def clean_broker_root(
 
 
 def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootCleaned:
-    """Remove what killed processes left on a metadata root."""
     cleaning = _Cleaning(root, options)
     cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
     if is_local(root):
@@ -141,7 +140,6 @@ class _Cleaning:
         return [f"{folder}/{name}" for name in found if names.fullmatch(name)]
 
     def remove_files(self, folder: str, names: re.Pattern[str]) -> None:
-        """Remove old files of such names from a folder."""
         before = self.count
         for path in self._named(folder, names):
             with self._telling():
@@ -172,6 +170,5 @@ class _Cleaning:
                     self.count += 1
 
     def is_empty(self, table: str) -> bool:
-        """Return whether a table was created and never written to."""
         names = self._files.names
         return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED

@@ -112,7 +112,6 @@ def _key_of(text: str) -> VoterKey:
 
 
 def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
-    """Return the counters that a commit sets which leads to the table `after`."""
     counters: dict[str, int] = {LOG_END_OFFSET: after.log.end_offset}
     if change.quorum_epoch is not None:
         counters[QUORUM_EPOCH] = change.quorum_epoch
@@ -127,7 +126,6 @@ _FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
 
 
 def is_file_name(path: str) -> bool:
-    """Return whether `path` is the plain name of a file of the metadata log."""
     return _FILE_NAME.fullmatch(path) is not None
 
 
@@ -160,7 +158,6 @@ class LogFile:
         return self.base_offset + self.size
 
     def rows_between(self, start: int, end: int) -> range:
-        """Return which rows of it lie between two offsets."""
         return range(max(start - self.base_offset, 0), max(end - self.base_offset, 0))
 
 

@@ -117,7 +117,6 @@ class EncodedBatch:
 
 
 def encoded(batch: MetadataBatch) -> EncodedBatch:
-    """Return a batch as the bytes of a file."""
     content = encode_file(batch.records, batch.stamp, batch.base_offset)
     return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
 
@@ -467,7 +466,6 @@ class VoterLog:
                 return read()
 
     def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches between two offsets, of one version of the table."""
         files = self._files_between(from_offset, to_offset, ())
         wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
         parts = []
@@ -543,7 +541,6 @@ class VoterLog:
                         offset = batch.end_offset
 
     def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
-        """Return the bytes and the path of the file that holds `offset`; None: the log ends."""
         for file in self._files_now():
             if file.end_offset > offset:
                 path = f"{self.uri}/{file.path}"
@@ -560,7 +557,6 @@ class VoterLog:
 
     @on_root
     def root_ms(self) -> int:
-        """Return the time of the root."""
         return now_ms_at(self.root, self._options)
 
     @on_root
@@ -590,7 +586,6 @@ class VoterLog:
 
     @on_root
     def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
-        """Return a snapshot, as a batch that ends at its end offset."""
         cluster_id = self._identity.cluster_id
         return read_snapshot(self._files, self.root, cluster_id, end)
 
@@ -654,12 +649,10 @@ class VoterLog:
 
     @on_root
     def merge(self) -> bool:
-        """Merge small files, if there are many; return whether that was done."""
         return self._upkeep.merge()
 
     @on_root
     def clean(self, now_ms: int) -> int:
-        """Delete what no reader needs; return how many files, old commits apart."""
         count = self._upkeep.clean(now_ms)
         clean_log(self._files, self.uri)
         return count

@@ -348,7 +348,6 @@ class VoterUpkeep:
         self._is_merge_due = False
 
     def committed(self, version: int) -> None:
-        """Note a commit of this process."""
         self._is_merge_due |= version % MERGE_INTERVAL == 0
 
     def maintain(self) -> bool:

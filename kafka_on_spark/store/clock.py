@@ -26,7 +26,6 @@ class SystemClock:
         return time.monotonic_ns() / 1_000_000
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Wait."""
         time.sleep(duration_ms / 1000)
 
 
@@ -40,14 +39,12 @@ class WakingClock(SystemClock):
     process that slept with it learns that others may have gone on."""
 
     def monotonic_ms(self) -> int:
-        """Return the time since the machine was started."""
         if _BOOT_TIME is None:
             return super().monotonic_ms()
         return time.clock_gettime_ns(_BOOT_TIME) // 1_000_000
 
 
 def new_uuid() -> str:
-    """Return a new id: 32 hexadecimal digits."""
     return uuid4().hex
 
 

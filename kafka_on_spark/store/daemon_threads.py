@@ -49,7 +49,6 @@ def check_not_forked() -> None:
 
 
 def is_forked() -> bool:
-    """Return whether this process was forked from one that had used a cluster."""
     return _process.is_forked
 
 
@@ -250,7 +249,6 @@ class DaemonThreads(Executor):
 
 
 def no_thread_error() -> KafkaStorageError:
-    """Return the error of a process that can't start another thread."""
     return KafkaStorageError(
         "this process can't start another thread: raise its limit (ulimit -u, or the container's"
         " pids) or have it do less at once"
@@ -258,7 +256,6 @@ def no_thread_error() -> KafkaStorageError:
 
 
 def current_job() -> Job[Any] | None:
-    """Return the job that this thread does."""
     return _current.job
 
 

@@ -94,12 +94,10 @@ class Call(Job[T]):
             self.extend(self._seconds)
 
     def extend(self, seconds: float) -> None:
-        """Move the deadline to `seconds` from now."""
         self.until = time.monotonic() + seconds
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it is beyond its deadline."""
         until = self.until  # read once: the call's own thread may move it meanwhile
         return until is not None and time.monotonic() >= until
 

@@ -74,12 +74,10 @@ def link(source: str, target: str) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Give a file another name; a file of that name is replaced."""
     os.rename(source, target)
 
 
 def delete_file(path: str) -> None:
-    """Delete one file."""
     os.unlink(path)
 
 
@@ -113,7 +111,6 @@ def _empty(folder: int) -> None:
 
 
 def delete_empty_folder(path: str) -> None:
-    """Delete a folder, if nothing is in it."""
     os.rmdir(path)
 
 

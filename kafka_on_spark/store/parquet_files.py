@@ -138,5 +138,4 @@ def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = Non
 
 
 def uncompressed_bytes(footer: pq.FileMetaData) -> int:
-    """Return how many bytes a file's pages have once uncompressed."""
     return sum(footer.row_group(each).total_byte_size for each in range(footer.num_row_groups))

@@ -36,7 +36,6 @@ def operating(operation: str) -> Iterator[None]:
 
 
 def current_operation() -> str:
-    """Return the operation of this thread."""
     return _operation.get()
 
 
@@ -48,7 +47,6 @@ def count_request(kind: RequestKind, path: str, count: int = 1) -> None:
 
 
 def count_sent(kind: RequestKind) -> None:
-    """Count a request that S3's client sends."""
     with _lock:
         _sent[_operation.get(), kind] += 1
 

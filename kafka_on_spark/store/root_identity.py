@@ -67,7 +67,6 @@ class RootIdentity:
     metadata_roots: tuple[str, ...] = field(default=(), compare=False)
 
     def encode(self) -> bytes:
-        """Return the file's bytes."""
         owner = f"broker.id={self.broker_id}"
         content = encode_properties(self.cluster_id, owner, self.directory_id)
         if self.metadata_roots:

@@ -160,5 +160,4 @@ def _check_meant_as_list(given: str) -> None:
 
 
 def roots_in(url: str) -> tuple[str, ...]:
-    """Return the metadata roots that a cluster's URL names."""
     return tuple(url.split(BETWEEN))

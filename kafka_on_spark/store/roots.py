@@ -167,7 +167,6 @@ def _whole(
 
 
 def write_object(store: Any, path: str, pieces: Iterable[bytes]) -> None:
-    """Put an object that consists of `pieces`."""
     content = b"".join(pieces)
     extend_deadline(long_call_seconds(path) + len(content) / PUT_BYTES_A_SECOND)
     store.pipe_file(path, content)
@@ -479,7 +478,6 @@ class RootFiles:
             )
 
     def write_refusal(self, path: str) -> str | None:
-        """Return why this process can't write to a local folder; None if it can."""
         if not is_local(path):
             return None
         return within(self.url, lambda: local_write_refusal(path), short_call_seconds(path))

@@ -128,7 +128,6 @@ def told_ms(bucket: str) -> int | None:
 
 
 def _note_time(response_dict: Any, event_name: str, **others: Any) -> None:
-    """Note the time of an answer."""
     date = response_dict and response_dict["headers"].get("date")
     if date:
         _told[_bucket.get()] = date, time.monotonic_ns()

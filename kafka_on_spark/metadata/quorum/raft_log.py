@@ -102,7 +102,6 @@ class RaftLog:
 
     @property
     def end_offset(self) -> Offset:
-        """Offset after its last record."""
         return self.end.offset
 
     @property
@@ -113,7 +112,6 @@ class RaftLog:
 
     @property
     def voters_batch(self) -> RaftBatch | None:
-        """The batch of the newest set of voters; None: none names any."""
         if not self._voters_batch:
             found = (each for each in reversed(self.batches) if each.voters is not None)
             self._voters_batch.append(next(found, None))
@@ -141,36 +139,30 @@ class RaftLog:
         return Offset(0)
 
     def epoch_start(self, epoch: QuorumEpoch) -> Offset | None:
-        """Return where the batches of `epoch` begin; None: there is none."""
         place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
         if place == len(self.batches) or self.batches[place].epoch != epoch:
             return None
         return self.batches[place].base_offset
 
     def first_epoch_from(self, epoch: QuorumEpoch) -> QuorumEpoch | None:
-        """Return the first epoch from `epoch` on that has batches; None: there is none."""
         place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
         return self.batches[place].epoch if place < len(self.batches) else None
 
     def epoch_before(self, offset: Offset) -> QuorumEpoch:
-        """Return the epoch of the record before `offset`."""
         if offset <= 0:
             return LOG_BEGINNING.epoch
         place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
         return self.batches[place].epoch if place < len(self.batches) else self.end.epoch
 
     def has_border(self, offset: Offset) -> bool:
-        """Return whether a batch ends at `offset`, or the log begins there."""
         return offset == 0 or self.batch_before(offset) is not None
 
     def batch_before(self, offset: Offset) -> RaftBatch | None:
-        """Return the batch that ends at `offset`, or None."""
         place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
         found = self.batches[place : place + 1]
         return found[0] if found and found[0].end_offset == offset else None
 
     def run_at(self, offset: Offset) -> RaftBatch | None:
-        """Return the run that holds the record at `offset`, or None."""
         place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
         found = self.batches[place : place + 1]
         is_run = bool(found) and found[0].kind is BatchKind.RUN
@@ -185,7 +177,6 @@ class RaftLog:
         return found if run is None else (replace(run, base_offset=offset), *found[1:])
 
     def appended(self, batch: RaftBatch) -> "RaftLog":
-        """Return the log with one batch more."""
         ensure(batch.base_offset == self.end_offset, (batch, self.end))
         return replace(self, batches=(*self.batches, batch))
 

@@ -105,7 +105,6 @@ def outcome_of(log: RaftLog, committed_end: Offset, write: RaftBatch) -> Outcome
 
 
 def follows(voter: VoterTable, leader: VoterTable) -> bool:
-    """Return whether `voter` is in the leader's epoch and has marked it."""
     return voter.quorum_epoch == leader.quorum_epoch and voter.leader == leader.key
 
 
@@ -239,17 +238,14 @@ class LeaderView:
 
     @property
     def key(self) -> VoterKey:
-        """The leader."""
         return self.table.key
 
     @property
     def epoch(self) -> QuorumEpoch:
-        """The epoch that it leads."""
         return self.table.quorum_epoch
 
     @property
     def log(self) -> RaftLog:
-        """Its log."""
         return self.table.log
 
     @property
@@ -290,7 +286,6 @@ class LeaderView:
         return replace(self, held=MappingProxyType({**self.held, voter.key: Offset(end)}))
 
     def led_further(self, leader: VoterTable) -> "LeaderView":
-        """Return the view after another look at the leader's table."""
         if leader.log.end_offset < self.log.end_offset:
             return self
         held = {**self.held, self.key: leader.log.end_offset}

@@ -150,7 +150,6 @@ class VoterChanges:
             raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
 
     def _written_to(self, leader: VoterTable, key: VoterKey) -> VoterTable:
-        """Return a follower's table after a commit that changes nothing."""
         with _without_consequence(key):
             follower = self._tables.look(key)
             return self._tables.commit(follower, write_once(follower, leader))
@@ -265,7 +264,6 @@ class VoterChanges:
 
 
 def voters_record(voters: VoterSet, cause: str) -> VotersRecord:
-    """Return the record that puts `voters` into force."""
     return VotersRecord(voters=tuple(map(str, voters.voters)), cause=f"{cause} by request")
 
 

@@ -41,8 +41,6 @@ class VoterKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A voter and the metadata root that it is, a URL."""
-
     key: VoterKey
     root: str = ""
 
@@ -72,21 +70,17 @@ class VoterSet:
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> "VoterSet":
-        """Return the set of `voters`, given in any order."""
         return cls(tuple(sorted(voters, key=lambda each: each.key.node_id)))
 
     @property
     def keys(self) -> tuple[VoterKey, ...]:
-        """The voters' keys, in ascending order."""
         return tuple(each.key for each in self.voters)
 
     @property
     def majority(self) -> int:
-        """How many voters are more than half of them."""
         return majority_of(len(self.voters))
 
     def voter_of(self, node_id: NodeId) -> Voter | None:
-        """Return the voter of this id, or None."""
         return next((each for each in self.voters if each.key.node_id == node_id), None)
 
     def named(self, name: int | str) -> Voter:
@@ -115,7 +109,6 @@ class VoterSet:
         return found is not None and found.key.stands_for(key)
 
     def is_majority(self, keys: Iterable[VoterKey]) -> bool:
-        """Return whether the voters among `keys` are a majority."""
         return len({each.node_id for each in keys if self.is_voter(each)}) >= self.majority
 
     def with_voter(self, voter: Voter) -> "VoterSet":
@@ -158,5 +151,4 @@ class VoterSet:
 
 
 def majority_of(count: int) -> int:
-    """Return how many of `count` voters are more than half of them."""
     return count // 2 + 1

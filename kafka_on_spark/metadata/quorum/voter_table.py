@@ -97,7 +97,6 @@ class VoterTable:
 
     @property
     def vote(self) -> VoterKey | None:
-        """Whom it voted for in its epoch."""
         return _of_epoch(self.votes, self.quorum_epoch)
 
     @property
@@ -146,7 +145,6 @@ def _of_epoch(marks: tuple[Mark, ...], epoch: QuorumEpoch) -> VoterKey | None:
 
 
 def _marked(marks: tuple[Mark, ...], key: VoterKey | None, epoch: QuorumEpoch) -> tuple[Mark, ...]:
-    """Return the counters with that of `key` raised to `epoch`."""
     if key is None:
         return marks
     ensure(_of_epoch(marks, epoch) in (None, key), (marks, key, epoch))

@@ -55,8 +55,6 @@ OpenVoterLog = Callable[[Voter], VoterLog]
 
 @dataclass(frozen=True, slots=True)
 class VoterCall(Generic[T]):
-    """A call on a voter."""
-
     key: VoterKey
     work: Callable[[], T]
 
@@ -100,7 +98,6 @@ class SideBySide:
                 return
 
     def close(self) -> None:
-        """Take no more calls."""
         self._is_closed = True
 
 
@@ -188,11 +185,9 @@ class VoterTables:
         return found
 
     def newest(self, key: VoterKey) -> VoterTable | None:
-        """Return a voter's newest table, as this process has seen it."""
         return self._newest.get(key)
 
     def newest_of_all(self) -> dict[VoterKey, VoterTable]:
-        """Return the newest table of each voter that this process has seen."""
         with self._lock:
             return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
 
@@ -423,7 +418,6 @@ class VoterTables:
 
 
 def hanging(key: VoterKey) -> KafkaStorageError:
-    """Return the error of a voter that is not asked, since calls on it hang."""
     return KafkaStorageError(
         f"voter {key} does not answer: calls to it hang, and no more begin until one of them"
         " returns"
@@ -432,8 +426,6 @@ def hanging(key: VoterKey) -> KafkaStorageError:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome(Generic[T]):
-    """What became of a call on a voter."""
-
     found: T | None = None
     error: Exception | None = None
 
@@ -453,7 +445,6 @@ class _Outcome(Generic[T]):
         return self.found
 
     def result(self) -> T:
-        """Return what the call returned, or raise what it raised."""
         if self.error is not None:
             raise self.error
         return cast(T, self.found)

@@ -97,7 +97,6 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
 
 
 def _is_of(content: bytes, path: str, state: TableState) -> bool:
-    """Return whether a checkpoint names the files and counters of a state."""
     try:
         table = read_parquet(content, path, columns=["add.path", "txn"])
     except CorruptLogError:
@@ -112,7 +111,6 @@ def _is_of(content: bytes, path: str, state: TableState) -> bool:
 
 
 def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
-    """Return what the checkpoint of a version says, or that it can't be read."""
     path = checkpoint_path(uri, version)
     try:
         content = files.read(path, CHECKPOINT_BYTES_MAX)
@@ -123,7 +121,6 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 
 
 def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
-    """Give a checkpoint another name if its bytes are no Parquet."""
     path = checkpoint_path(uri, version)
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):

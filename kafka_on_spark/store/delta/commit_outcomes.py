@@ -56,8 +56,6 @@ class NotPutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommitFile:
-    """A commit file as it was read: its bytes, and which file it was."""
-
     content: bytes
     stamp: FileStamp
 
@@ -134,7 +132,6 @@ class CommitFiles:
         return [None if each is None else each.content for each in found]
 
     def stamp(self, version: int) -> FileStamp | None:
-        """Return which file stands at `version`, None if there is none."""
         return self.stamps((version,))[0]
 
     def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
@@ -192,7 +189,6 @@ T = TypeVar("T")
 
 
 def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
-    """Return what `ask` finds; None if it finds nothing for `seconds`."""
     # In the function: tenacity imports asyncio, which would add a twentieth to the start of each of
     # Spark's Python processes, and only an unknown outcome needs it. It can move up once tenacity
     # does without asyncio.

@@ -91,7 +91,6 @@ def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[
 def new_settings(
     schema: pa.Schema, partition_by: Sequence[str], configuration: Mapping[str, str]
 ) -> TableSettings:
-    """Return the settings of a new table, with ours of all tables."""
     return TableSettings(
         table_id=str(uuid4()),
         schema=_delta_schema(schema),
@@ -102,7 +101,6 @@ def new_settings(
 
 @lru_cache(maxsize=8)
 def _delta_schema(schema: pa.Schema) -> str:
-    """Return an Arrow schema as the JSON of Delta's."""
     # In the function: a query waits for the process that plans it, which creates no table.
     from deltalake import Schema
 
@@ -162,7 +160,6 @@ class VoidCommits:
         self._known: set[int] = set()
 
     def knows(self, version: int) -> bool:
-        """Return whether a commit was found void."""
         return version in self._known
 
     def check(self, versions: Sequence[int]) -> None:
@@ -415,7 +412,6 @@ class DeltaLog:
         return self._content().configuration
 
     def counters(self) -> Mapping[str, int]:
-        """Return all `txn` counters."""
         return self._content().counters
 
     def counters_of(self, *names: str) -> list[int | None]:
@@ -504,7 +500,6 @@ class DeltaLog:
             raise
 
     def _open(self) -> None:
-        """Open the table anew."""
         self._state = None
         opened = open_table(self._commits, self._void)
         has_lost_newest = self._void.knows(self.version) and not self._newest_is_void

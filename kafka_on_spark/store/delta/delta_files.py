@@ -51,7 +51,6 @@ class AddFile:
     changes_data: bool = True
 
     def action(self, now_ms: int) -> dict[str, Any]:
-        """Return the action as a value of JSON."""
         return {
             "add": {
                 "path": self.path,
@@ -74,7 +73,6 @@ class RemoveFile:
     changes_data: bool = True
 
     def action(self, now_ms: int) -> dict[str, Any]:
-        """Return the action as a value of JSON; the file is removed at `now_ms`."""
         return {
             "remove": {
                 "path": self.path,
@@ -104,7 +102,6 @@ class TableSettings:
     configuration: Mapping[str, str] = field(default_factory=dict)
 
     def actions(self, now_ms: int) -> list[dict[str, Any]]:
-        """Return the actions as values of JSON."""
         reader, writer = PROTOCOL
         return [
             {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}},
@@ -154,22 +151,18 @@ _VERSION_END: Final = 2**63
 
 
 def log_folder(uri: str) -> str:
-    """Return the folder of the log of the table at `uri`."""
     return f"{uri}/_delta_log"
 
 
 def commit_path(uri: str, version: int) -> str:
-    """Return the path of the commit file of `version`."""
     return f"{log_folder(uri)}/{version:020d}.json"
 
 
 def checkpoint_path(uri: str, version: int) -> str:
-    """Return the path of the checkpoint of `version`."""
     return f"{log_folder(uri)}/{version:020d}{CHECKPOINT}"
 
 
 def hint_path(uri: str) -> str:
-    """Return the path of the log's hint at its newest checkpoint."""
     return f"{log_folder(uri)}/_last_checkpoint"
 
 
@@ -179,17 +172,14 @@ def checkpoint_version(path: str) -> int | None:
 
 
 def commit_version(path: str) -> int | None:
-    """Return the version that a file of the log is the commit of, or None if it is none."""
     return _version(_COMMIT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
 
 
 def commits_in(names: Iterable[str]) -> set[int]:
-    """Return the versions of the commits among the names in a log's folder."""
     return {each for each in map(commit_version, names) if each is not None}
 
 
 def checkpoints_in(names: Iterable[str]) -> set[int]:
-    """Return the versions of the checkpoints among the names in a log's folder."""
     return {each for each in map(checkpoint_version, names) if each is not None}
 
 

@@ -113,7 +113,6 @@ class TableState:
 
     @classmethod
     def of(cls, checkpoint: TableCheckpoint) -> "TableState":
-        """Return what a checkpoint says."""
         return cls(
             version=checkpoint.version,
             files={file.path: file for file in checkpoint.files},
