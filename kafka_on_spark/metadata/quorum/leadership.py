@@ -116,10 +116,45 @@ class Trouble:
         self.unwritable = set()
 
 
-class Leadership:
-    """The leader as this process sees it. Threads may share it.
+TRIES_MAX: Final = 1000
+"""How often the same decision is put; the time that a call has is over long before."""
 
-    `random` gives [0, 1): jitter between elections, nothing else.
+
+@dataclass(slots=True)
+class _Write:
+    """A decision on its way: the commit, the table that it is put after, and the records.
+
+    Attributes:
+        may_stand: It was put, perhaps.
+        failure: Why it is not known to stand on the leader; None: it does.
+    """
+
+    table: VoterTable
+    change: TableChange
+    batch: MetadataBatch
+    may_stand: bool = False
+    failure: CommitOutcomeUnknownError | ProtocolError | None = None
+
+    @property
+    def header(self) -> RaftBatch:
+        return self.change.appended[0]
+
+    def outcome(self, led: LeaderView) -> Outcome:
+        """Return what became of it, by a leader that is confirmed."""
+        log = led.log
+        passed = led.table.key == self.table.key and led.table.version > self.table.version
+        outcome = outcome_of(log, led.committed_end, self.header)
+        is_there = find_write(log, self.header.write_id, self.header.base_offset) is not None
+        if outcome is Outcome.UNKNOWN and passed and not is_there:
+            return Outcome.LOST  # another commit stands where it was put
+        return outcome
+
+
+class Leadership:
+    """The leader as this process sees it and appends to it. Threads may share it.
+
+    `random` gives [0, 1): jitter between elections, nothing else. `new_id` returns an id that
+    nobody else makes.
 
     Attributes:
         led: The leader as it was last confirmed, for a decision on it; None: look first.
@@ -132,6 +167,7 @@ class Leadership:
         elections: Elections,
         clock: Clock,
         random: Callable[[], float],
+        new_id: Callable[[], str],
         settings: AskSettings,
     ) -> None:
         self.led: LeaderView | None = None
@@ -140,6 +176,7 @@ class Leadership:
         self._elections = elections
         self._clock = clock
         self._random = random
+        self._new_id = new_id
         self._settings = settings
         self._reading = Trouble()
         self._committing = Trouble()
@@ -270,6 +307,133 @@ class Leadership:
         known = self.confirmed
         if known is None or led.log.end_offset >= known.log.end_offset:
             self.confirmed = led
+
+    # Appending.
+
+    def append(
+        self,
+        records: Sequence[Record],
+        stamp: Stamp,
+        expected_offset: Offset,
+        voters: VoterSet | None = None,
+    ) -> MetadataBatch:
+        """Append a batch if the log is committed up to `expected_offset` and ends there; return it
+        once a majority holds it: of `voters`, if it puts these into force.
+
+        Raises:
+            CommitConflictError: The log has gone on. The batch is not in it, and never will be.
+            CommitOutcomeUnknownError: It may be in the log, or may still come to be.
+            QuorumUnavailableError: There is no leader. Nothing was put.
+            KafkaStorageError: So of the only voter. Nothing was put.
+            RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
+            InconsistentClusterError: One log contradicts another.
+        """
+        until_ms = self.deadline_ms(len(records))
+        led = self.led
+        if led is None or led.table.log.end_offset != expected_offset:
+            led = self.confirm()
+        self.led = None  # for the case that this call is broken off
+        change = append(
+            led.table,
+            led.epoch,
+            led.committed_end,
+            base_offset=expected_offset,
+            record_count=len(records),
+            write_id=self._new_id(),
+            voters=voters,
+        )
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        write = _Write(led.table, change, batch)
+        began_ms = self.now_ms()
+        try:
+            if not self._is_put_and_followed(write):
+                self._resolve(write, began_ms, until_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as failure:
+            if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
+                raise
+            raise CommitOutcomeUnknownError(
+                f"a decision may be in the metadata log, or come to be: {failure.message}"
+            ) from failure
+        return write.batch
+
+    def _is_put_and_followed(self, write: _Write) -> bool:
+        """Return whether a write was put on the leader's table, and followed by a majority; if not,
+        what became of it is open.
+
+        It is not put while a call on that table hangs: a put would wait behind it, and be one more.
+        What hangs may be this very write: then a look shows it, once it has landed.
+
+        Raises:
+            CommitConflictError: Another commit stands at its version. Was it put before, that may
+                be its own.
+            InconsistentClusterError: One log contradicts another.
+        """
+        if self._tables.hangs(write.table.key):
+            write.failure = hanging(write.table.key)
+            return False
+        put = partial(self._tables.append, write.table, write.change, write.batch)
+        timeout_ms = self.commit_timeout_ms(len(write.batch.records))
+        try:
+            leader = self._tables.in_time(write.table.key, put, timeout_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as error:
+            write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
+            write.failure = error
+            return False
+        write.may_stand, write.failure = True, None
+        self.committed()
+        led = self.replicate(leader)
+        if led.is_confirmed:
+            self.keep(led)
+        return led.is_confirmed
+
+    def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
+        """Return once a write is committed of which that is open; its first put began at
+        `began_ms`. As long as the leader's table is as it was, the same is put again at the same
+        version; a leader that takes no commits is replaced.
+
+        Raises: as `append`.
+        """
+        is_alone = not self.can_elect
+        if write.failure is not None and not is_alone:
+            self.commit_failed(write.table.key, write.header.epoch, began_ms)
+        for _ in range(TRIES_MAX):
+            if self._is_committed(write):
+                self.committed()
+                return
+            try:
+                if self._is_put_and_followed(write):
+                    return
+            except CommitConflictError:
+                continue  # what stands there, the next look shows
+            if write.failure is not None:
+                if is_alone:
+                    raise write.failure
+                self.wait_for_commits(write.table.key, began_ms, until_ms)
+            began_ms = self.now_ms()
+        raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
+
+    def _is_committed(self, write: _Write) -> bool:
+        """Return whether a write is committed; False: the leader's table is as it was.
+
+        Raises:
+            CommitConflictError: It is not, and never will be.
+            CommitOutcomeUnknownError: Nobody can tell any more.
+            RootAccessDeniedError: The leader's root takes commits of others, and none of this
+                process.
+            And what Leadership.confirm raises.
+        """
+        led = self.confirm()
+        outcome = write.outcome(led)
+        if outcome is Outcome.LOST:
+            denial = self._tables.denied.get(led.key)
+            if denial is not None and led.key == write.table.key:
+                raise denial
+            raise CommitConflictError("another decision was committed first")
+        if outcome is Outcome.UNTOLD:
+            raise CommitOutcomeUnknownError(
+                "a decision may be in the metadata log: what stands at its place was merged"
+            )
+        return outcome is Outcome.COMMITTED
 
     # Where the leader fails.
 
@@ -492,173 +656,3 @@ def _check_continues(led: LeaderView, known: LeaderView | None) -> None:
             " remove it; or the quorum was forced to go on without that, then begin anew",
             epoch=led.epoch,
         )
-
-
-TRIES_MAX: Final = 1000
-"""How often the same decision is put; the time that a call has is over long before."""
-
-
-@dataclass(slots=True)
-class _Write:
-    """A decision on its way: the commit, the table that it is put after, and the records.
-
-    Attributes:
-        may_stand: It was put, perhaps.
-        failure: Why it is not known to stand on the leader; None: it does.
-    """
-
-    table: VoterTable
-    change: TableChange
-    batch: MetadataBatch
-    may_stand: bool = False
-    failure: CommitOutcomeUnknownError | ProtocolError | None = None
-
-    @property
-    def header(self) -> RaftBatch:
-        return self.change.appended[0]
-
-    def outcome(self, led: LeaderView) -> Outcome:
-        """Return what became of it, by a leader that is confirmed."""
-        log = led.log
-        passed = led.table.key == self.table.key and led.table.version > self.table.version
-        outcome = outcome_of(log, led.committed_end, self.header)
-        is_there = find_write(log, self.header.write_id, self.header.base_offset) is not None
-        if outcome is Outcome.UNKNOWN and passed and not is_there:
-            return Outcome.LOST  # another commit stands where it was put
-        return outcome
-
-
-class Writer:
-    """Appends decisions. `new_id` returns an id that nobody else makes."""
-
-    def __init__(
-        self, tables: VoterTables, leadership: Leadership, new_id: Callable[[], str]
-    ) -> None:
-        self._tables = tables
-        self._leadership = leadership
-        self._new_id = new_id
-
-    def append(
-        self,
-        records: Sequence[Record],
-        stamp: Stamp,
-        expected_offset: Offset,
-        voters: VoterSet | None = None,
-    ) -> MetadataBatch:
-        """Append a batch if the log is committed up to `expected_offset` and ends there; return it
-        once a majority holds it: of `voters`, if it puts these into force.
-
-        Raises:
-            CommitConflictError: The log has gone on. The batch is not in it, and never will be.
-            CommitOutcomeUnknownError: It may be in the log, or may still come to be.
-            QuorumUnavailableError: There is no leader. Nothing was put.
-            KafkaStorageError: So of the only voter. Nothing was put.
-            RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
-            InconsistentClusterError: One log contradicts another.
-        """
-        until_ms = self._leadership.deadline_ms(len(records))
-        led = self._leadership.led
-        if led is None or led.table.log.end_offset != expected_offset:
-            led = self._leadership.confirm()
-        self._leadership.led = None  # for the case that this call is broken off
-        change = append(
-            led.table,
-            led.epoch,
-            led.committed_end,
-            base_offset=expected_offset,
-            record_count=len(records),
-            write_id=self._new_id(),
-            voters=voters,
-        )
-        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
-        write = _Write(led.table, change, batch)
-        began_ms = self._leadership.now_ms()
-        try:
-            if not self._is_put_and_followed(write):
-                self._resolve(write, began_ms, until_ms)
-        except (CommitOutcomeUnknownError, ProtocolError) as failure:
-            if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
-                raise
-            raise CommitOutcomeUnknownError(
-                f"a decision may be in the metadata log, or come to be: {failure.message}"
-            ) from failure
-        return write.batch
-
-    def _is_put_and_followed(self, write: _Write) -> bool:
-        """Return whether a write was put on the leader's table, and followed by a majority; if not,
-        what became of it is open.
-
-        It is not put while a call on that table hangs: a put would wait behind it, and be one more.
-        What hangs may be this very write: then a look shows it, once it has landed.
-
-        Raises:
-            CommitConflictError: Another commit stands at its version. Was it put before, that may
-                be its own.
-            InconsistentClusterError: One log contradicts another.
-        """
-        if self._tables.hangs(write.table.key):
-            write.failure = hanging(write.table.key)
-            return False
-        put = partial(self._tables.append, write.table, write.change, write.batch)
-        timeout_ms = self._leadership.commit_timeout_ms(len(write.batch.records))
-        try:
-            leader = self._tables.in_time(write.table.key, put, timeout_ms)
-        except (CommitOutcomeUnknownError, ProtocolError) as error:
-            write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
-            write.failure = error
-            return False
-        write.may_stand, write.failure = True, None
-        self._leadership.committed()
-        led = self._leadership.replicate(leader)
-        if led.is_confirmed:
-            self._leadership.keep(led)
-        return led.is_confirmed
-
-    def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
-        """Return once a write is committed of which that is open; its first put began at
-        `began_ms`. As long as the leader's table is as it was, the same is put again at the same
-        version; a leader that takes no commits is replaced.
-
-        Raises: as `append`.
-        """
-        is_alone = not self._leadership.can_elect
-        if write.failure is not None and not is_alone:
-            self._leadership.commit_failed(write.table.key, write.header.epoch, began_ms)
-        for _ in range(TRIES_MAX):
-            if self._is_committed(write):
-                self._leadership.committed()
-                return
-            try:
-                if self._is_put_and_followed(write):
-                    return
-            except CommitConflictError:
-                continue  # what stands there, the next look shows
-            if write.failure is not None:
-                if is_alone:
-                    raise write.failure
-                self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
-            began_ms = self._leadership.now_ms()
-        raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
-
-    def _is_committed(self, write: _Write) -> bool:
-        """Return whether a write is committed; False: the leader's table is as it was.
-
-        Raises:
-            CommitConflictError: It is not, and never will be.
-            CommitOutcomeUnknownError: Nobody can tell any more.
-            RootAccessDeniedError: The leader's root takes commits of others, and none of this
-                process.
-            And what Leadership.confirm raises.
-        """
-        led = self._leadership.confirm()
-        outcome = write.outcome(led)
-        if outcome is Outcome.LOST:
-            denial = self._tables.denied.get(led.key)
-            if denial is not None and led.key == write.table.key:
-                raise denial
-            raise CommitConflictError("another decision was committed first")
-        if outcome is Outcome.UNTOLD:
-            raise CommitOutcomeUnknownError(
-                "a decision may be in the metadata log: what stands at its place was merged"
-            )
-        return outcome is Outcome.COMMITTED

@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.quorum.description import QuorumDescription, descri
 from kafka_on_spark.metadata.quorum.elections import AskSettings, QuorumSettings
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.generations import check_forced_once, check_not_given_up
-from kafka_on_spark.metadata.quorum.leadership import Leadership, Writer, as_met_alone
+from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
 from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.quorum.replication import LeaderView
 from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
@@ -97,10 +97,9 @@ class QuorumLog:
             self.tables, clock, new_id, lambda: self.settings().election_timeout_ms
         )
         self._leadership = Leadership(
-            self.tables, self.elections, clock, random, lambda: self.settings()
+            self.tables, self.elections, clock, random, new_id, lambda: self.settings()
         )
-        self._writer = Writer(self.tables, self._leadership, new_id)
-        self.changes = VoterChanges(self.tables, self._leadership, self.elections, self._writer)
+        self.changes = VoterChanges(self.tables, self._leadership, self.elections)
         self._read_end: Offset | None = None
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
@@ -228,10 +227,10 @@ class QuorumLog:
     ) -> MetadataBatch:
         """Append a batch if the log still ends at `expected_offset`; return it once committed.
 
-        Raises: as Writer.append.
+        Raises: as Leadership.append.
         """
         assert records, "an empty batch would be a version without a decision"
-        return self._writer.append(records, stamp, expected_offset)
+        return self._leadership.append(records, stamp, expected_offset)
 
     @property
     def leader(self) -> VoterKey | None:

@@ -23,7 +23,7 @@ from kafka_on_spark.base.ids import NodeId
 from kafka_on_spark.metadata.quorum.elections import Candidacy, is_stranded, next_epoch
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.generations import check_not_given_up
-from kafka_on_spark.metadata.quorum.leadership import Leadership, Writer
+from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.replication import LeaderView, write_once
 from kafka_on_spark.metadata.quorum.voter_changes import (
     add_voter,
@@ -58,13 +58,10 @@ UNAVAILABLE_MAX: Final = 3
 class VoterChanges:
     """Changes of the voters that this process makes. Threads may share it."""
 
-    def __init__(
-        self, tables: VoterTables, leadership: Leadership, elections: Elections, writer: Writer
-    ) -> None:
+    def __init__(self, tables: VoterTables, leadership: Leadership, elections: Elections) -> None:
         self._tables = tables
         self._leadership = leadership
         self._elections = elections
-        self._writer = writer
 
     def next_node_id(self) -> NodeId:
         """Return the id that a new voter is to have.
@@ -241,7 +238,7 @@ class VoterChanges:
 
     def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
         record = voters_record(voters, cause)
-        self._writer.append((record,), stamp, led.table.log.end_offset, voters)
+        self._leadership.append((record,), stamp, led.table.log.end_offset, voters)
         log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
         return voters
 

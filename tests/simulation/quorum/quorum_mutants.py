@@ -10,7 +10,7 @@ from types import MappingProxyType
 from kafka_on_spark.metadata.quorum import elections, elector, leadership, voter_tables
 from kafka_on_spark.metadata.quorum.elections import VoteDecision, decide_vote
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.leadership import Writer
+from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft_log import common_end
 from kafka_on_spark.metadata.quorum.replication import LeaderView, adopt, majority_end
@@ -84,12 +84,12 @@ def mark_and_no_op_are_two_commits(patch):
 
 def answer_comes_before_the_majority(patch):
     """A decision is answered once it stands on the leader."""
-    put = Writer._is_put_and_followed
+    put = Leadership._is_put_and_followed
 
     def answered(self, write):
         return put(self, write) or write.failure is None
 
-    patch.setattr(Writer, "_is_put_and_followed", answered)
+    patch.setattr(Leadership, "_is_put_and_followed", answered)
 
 
 def read_asks_the_leader_alone(patch):

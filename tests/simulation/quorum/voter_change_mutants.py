@@ -57,7 +57,7 @@ def next_change_comes_before_the_last_is_committed(patch):
 
     def put(self, led, voters, stamp, cause):
         end = led.table.log.end_offset
-        write_id = self._writer._new_id()
+        write_id = self._leadership._new_id()
         header = RaftBatch(end, end + 1, led.epoch, write_id, BatchKind.DECISION, voters)
         record = voter_changing.voters_record(voters, cause)
         batch = MetadataBatch(base_offset=end, stamp=stamp, records=(record,))
