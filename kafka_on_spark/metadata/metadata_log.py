@@ -196,11 +196,7 @@ class DeltaMetadataLog(QuorumLog):
 
 def _check_generations(tables: Sequence[VoterTable]) -> None:
     """See to it that the newest generation of the cluster counts, whoever answers first: the list
-    may name roots that were given up, and they may be a majority of theirs.
-
-    Raises:
-        InconsistentClusterError: The cluster was forced at two of them.
-    """
+    may name roots that were given up, and they may be a majority of theirs."""
     check_forced_once(tables)
     old = given_up(tables)
     if old:
@@ -412,9 +408,6 @@ def _check_of_a_creation(
     without a batch. A cluster that begins there is a second one of the same id, which would take
     the first one's brokers. A creation names its roots in order, by ids from the first on, and
     begins its log before a broker gets the id of the cluster (`is_elsewhere`: one has it already).
-
-    Raises:
-        InconsistentClusterIdError: They can't be.
     """
     for place, root in enumerate(sorted(roots)):
         identity = found.get(root)

@@ -448,12 +448,7 @@ def _put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> 
 
 
 def _check_room(root: str, size_bytes: int) -> None:
-    """Check that a write of that size may have room, before it takes the last of it from others.
-
-    Raises:
-        RootFullError: It has not.
-        KafkaStorageError: The root does not answer.
-    """
+    """Check that a write of that size may have room, before it takes the last of it from others."""
     try:
         found = within(root, partial(os.statvfs, root), short_call_seconds(root))
     except OSError as error:

@@ -142,11 +142,7 @@ def _each(given: object) -> Sequence[object]:
 
 def _check_meant_as_list(given: str) -> None:
     """Check that no comma belongs to the name of one root: what follows it would be a folder here,
-    which nobody meant.
-
-    Raises:
-        InvalidRootError: A mere name follows a comma, after an absolute path or a URL.
-    """
+    which nobody meant."""
     first, *others = (each.strip() for each in given.split(BETWEEN))
     name = next((each for each in others if not _IS_PLACED.match(each)), None)
     if name is not None and _IS_PLACED.match(first) and not first.startswith("."):

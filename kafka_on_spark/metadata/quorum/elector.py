@@ -134,10 +134,7 @@ class Elections:
 
     def _stood(self, candidacy: Candidacy) -> VoterTable | None:
         """Return the candidate's table as it is *after* it stood, by whomever; votes are given by
-        its log there. None: it has seen that epoch, and does not stand in it.
-
-        Raises: as VoterLog.commit.
-        """
+        its log there. None: it has seen that epoch, and does not stand in it."""
         key, epoch = candidacy.key, candidacy.epoch
         table = self._tables.look(key)
         if table.quorum_epoch >= epoch:
@@ -151,10 +148,7 @@ class Elections:
             raise
 
     def _vote(self, candidate: VoterTable, key: VoterKey) -> VoterTable | None:
-        """Return a voter's table with its vote for the candidate; None: it gives none.
-
-        Raises: as VoterLog.commit, and QuorumUnavailableError: others keep committing there.
-        """
+        """Return a voter's table with its vote for the candidate; None: it gives none."""
         voter = self._tables.look(key)
         for _ in range(VOTES_MAX):
             decision = decide_vote(voter, candidate)
@@ -167,10 +161,7 @@ class Elections:
         raise QuorumUnavailableError(f"others keep committing on the table of voter {key}")
 
     def _begun(self, candidate: VoterTable, votes: Collection[VoterKey]) -> VoterTable | None:
-        """Return the candidate's table with its mark and its no-op; None: it stands no more.
-
-        Raises: as VoterLog.append.
-        """
+        """Return the candidate's table with its mark and its no-op; None: it stands no more."""
         change = begin_leadership(candidate, votes, self._new_id())
         assert candidate.key.directory_id is not None, candidate.key
         record = LeaderChangeRecord(

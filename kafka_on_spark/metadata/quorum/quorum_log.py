@@ -128,10 +128,7 @@ class QuorumLog:
         return batches
 
     def _confirmed(self) -> LeaderView:
-        """Return the leader as a majority has just confirmed it.
-
-        Raises: as `read`.
-        """
+        """Return the leader as a majority has just confirmed it."""
         view, tables = self._leadership.confirm(), self.tables
         known = (tables.newest(key) for key in tables.known)
         seen = [each for each in known if each is not None]
@@ -168,11 +165,7 @@ class QuorumLog:
         )
 
     def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
-        """Return what the first voter that answers says; those that hang are asked last.
-
-        Raises:
-            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
-        """
+        """Return what the first voter that answers says; those that hang are asked last."""
         first: ProtocolError | None = None
         for key in sorted(keys, key=self.tables.hangs):  # one that hangs holds its table's lock
             try:
@@ -190,11 +183,7 @@ class QuorumLog:
         return [key for key in keys if key not in troubled] or list(keys)
 
     def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
-        """Return what voters say that answer; they are asked one after the other.
-
-        Raises:
-            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
-        """
+        """Return what voters say that answer; they are asked one after the other."""
         answers: list[T] = []
         errors: list[ProtocolError] = []
         for key in keys:

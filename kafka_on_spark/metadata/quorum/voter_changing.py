@@ -128,11 +128,7 @@ class VoterChanges:
         return self._decided(added)
 
     def _follow(self, leader: VoterTable, key: VoterKey) -> None:
-        """Have a root follow the leader.
-
-        Raises: as `follow`.
-            QuorumUnavailableError: It does not, as yet.
-        """
+        """Have a root follow the leader."""
         try:
             with _without_consequence(key):
                 follow(self._tables, leader, key)
@@ -220,12 +216,7 @@ class VoterChanges:
         return best_log(tables).key
 
     def _elect(self, led: LeaderView, key: VoterKey) -> None:
-        """Have another voter than the leader elected.
-
-        Raises:
-            QuorumUnavailableError: It was not, as yet.
-            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
-        """
+        """Have another voter than the leader elected."""
         self._follow(led.table, key)
         seen = [led.table, *self._tables.newest_of_all().values()]
         self._leadership.led = None
@@ -244,10 +235,7 @@ class VoterChanges:
 
     def _decided(self, decide: Callable[[LeaderView], T]) -> T:
         """Return what `decide` comes to on a confirmed leader; it is asked again where others were
-        quicker.
-
-        Raises: as `decide`.
-        """
+        quicker."""
         for tries in range(TRIES_MAX):
             led = self._leadership.confirm()
             try:
@@ -267,11 +255,7 @@ def voters_record(voters: VoterSet, cause: str) -> VotersRecord:
 @contextmanager
 def _without_consequence(key: VoterKey) -> Iterator[None]:
     """Report a commit on a follower's table that may stand or not as a root that fails: nothing is
-    decided by it.
-
-    Raises:
-        KafkaStorageError: It is unknown whether it stands.
-    """
+    decided by it."""
     try:
         yield
     except CommitOutcomeUnknownError as error:

@@ -84,9 +84,6 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
     """Return a checkpoint's bytes; None if it is not there, or not known to be all of it.
 
     A store's answer may be cut off, or be of an object that was replaced meanwhile.
-
-    Raises:
-        UnsafeFileError: It is no regular file, or larger than a checkpoint can be.
     """
     if is_local(path):
         return files.read(path, CHECKPOINT_BYTES_MAX)

@@ -100,11 +100,7 @@ def _first_version(commits: set[int], checkpoints: set[int]) -> int:
 
 
 def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
-    """Check that a listed file of the log that is gone was not deleted by a cleaner meanwhile.
-
-    Raises:
-        KafkaStorageError: It was.
-    """
+    """Check that a listed file of the log that is gone was not deleted by a cleaner meanwhile."""
     checkpoints = map(checkpoint_version, files.names(log_folder(uri)))
     if version < first_kept(each for each in checkpoints if each is not None):
         raise _cleaned_meanwhile(uri)
