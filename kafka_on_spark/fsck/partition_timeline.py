@@ -76,33 +76,6 @@ class Register:
         )
 
 
-def register_of(row: Row) -> Register:
-    """Return the registration that a PartitionRecord's row says.
-
-    Raises:
-        TypeError, ValueError: The row lacks a value.
-    """
-    return Register(
-        replicas=tuple(row["replicas"]),
-        replica_uuids=tuple(row["replica_uuids"]),
-        former_uuids=tuple(row["former_uuids"]),
-        directories=tuple(row["directories"]),
-        isr=frozenset(row["isr"]),
-        elr=frozenset(row["elr"]),
-        leader=None if row["leader"] == NO_LEADER else row["leader"],
-        leader_epoch=int(row["leader_epoch"]),
-        partition_epoch=int(row["partition_epoch"]),
-        adding_replicas=tuple(row["adding_replicas"]),
-        removing_replicas=tuple(row["removing_replicas"]),
-        high_watermark=int(row["high_watermark"]),
-        high_watermark_epoch=row["high_watermark_epoch"],
-        high_watermark_chain=str(row["high_watermark_chain"]),
-        log_start_offset=int(row["log_start_offset"]),
-        unclean_generation=int(row["unclean_generation"]),
-        **{name: int(row[name] or 0) for name in COMPACTION},
-    )
-
-
 COMPACTION: Final = ("tombstones_below", "expiring_below", "cleaned_below", "compacted_below")
 """Offsets of compaction, none of which is above the next."""
 
@@ -116,6 +89,7 @@ _LISTS: Final = (
 )
 _SETS: Final = ("isr", "elr")
 _VALUES: Final = (
+    "leader",
     "high_watermark",
     "high_watermark_epoch",
     "high_watermark_chain",
@@ -124,17 +98,38 @@ _VALUES: Final = (
 )
 
 
+def register_of(row: Row) -> Register:
+    """Return the registration that a PartitionRecord's row says.
+
+    Raises:
+        TypeError, ValueError: The row lacks a value.
+    """
+    return Register(**{name: _read(name, row[name]) for name in Register.__slots__})
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in _LISTS:
+        return tuple(value)
+    if name in _SETS:
+        return frozenset(value)
+    if name == "leader":
+        return None if value == NO_LEADER else value
+    if name == "high_watermark_epoch":
+        return value
+    if name == "high_watermark_chain":
+        return str(value)
+    return int(value or 0) if name in COMPACTION else int(value)
+
+
 def changed(register: Register, row: Row) -> Register:
     """Return `register` after a PartitionChangeRecord's row; null means unchanged.
 
     Naming a leader begins a leadership, and each change but a compaction decision raises the
     partition epoch: the epochs in the row are not read.
     """
-    values: dict[str, Any] = {name: tuple(row[name]) for name in _LISTS if row[name] is not None}
-    values |= {name: frozenset(row[name]) for name in _SETS if row[name] is not None}
-    values |= {name: row[name] for name in _VALUES if row[name] is not None}
-    if row["leader"] is not None:
-        values["leader"] = None if row["leader"] == NO_LEADER else row["leader"]
+    given = (name for name in (*_LISTS, *_SETS, *_VALUES) if row[name] is not None)
+    values = {name: _read(name, row[name]) for name in given}
+    if "leader" in values:
         values["leader_epoch"] = register.leader_epoch + 1
     is_compaction = row["compacted_below"] is not None and row["high_watermark"] is None
     values["partition_epoch"] = register.partition_epoch + (not is_compaction)

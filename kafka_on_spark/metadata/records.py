@@ -252,8 +252,21 @@ class RemoveTopicRecord:
     cause: str | None = None
 
 
+class _OfPartition:
+    """A record that is about one partition."""
+
+    __slots__ = ()
+
+    topic_id: TopicId
+    partition: int
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.topic_id, self.partition)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRecord:
+class PartitionRecord(_OfPartition):
     """A partition exists as registered (in a snapshot: with all later records folded in).
 
     `topic` repeats the topic's name, so that the table can be queried without a join.
@@ -265,14 +278,9 @@ class PartitionRecord:
     registration: PartitionRegistration
     cause: str | None = None
 
-    @property
-    def key(self) -> PartitionKey:
-        """The partition it is about."""
-        return PartitionKey(self.topic_id, self.partition)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChangeRecord:
+class PartitionChangeRecord(_OfPartition):
     """A partition's registration changes.
 
     `topic`, `leader_epoch` and `partition_epoch` repeat what `change` leads to, so that the
@@ -287,14 +295,9 @@ class PartitionChangeRecord:
     partition_epoch: PartitionEpoch
     cause: str | None = None
 
-    @property
-    def key(self) -> PartitionKey:
-        """The partition it is about."""
-        return PartitionKey(self.topic_id, self.partition)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovePartitionRecord:
+class RemovePartitionRecord(_OfPartition):
     """A topic's last partition is gone, with its records. Kafka has no such record."""
 
     topic: str
@@ -302,14 +305,9 @@ class RemovePartitionRecord:
     partition: int
     cause: str | None = None
 
-    @property
-    def key(self) -> PartitionKey:
-        """The partition it is about."""
-        return PartitionKey(self.topic_id, self.partition)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighWatermarkRecord:
+class HighWatermarkRecord(_OfPartition):
     """The high watermark moves, or (with None) only the leader's log end is recorded.
 
     Valid only if the partition's leader epoch and partition epoch are still those that its author
@@ -327,11 +325,6 @@ class HighWatermarkRecord:
     log_end_offset: Offset
     log_start_offset: Offset | None = None
     cause: str | None = None
-
-    @property
-    def key(self) -> PartitionKey:
-        """The partition it is about."""
-        return PartitionKey(self.topic_id, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

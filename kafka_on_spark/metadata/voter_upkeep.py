@@ -71,139 +71,6 @@ removal they have forgotten is read, and judged by its rows."""
 DELETED_MAX: Final = 1000
 """Files that are deleted at once after a checkpoint: ten for each commit since the last one."""
 
-
-class MetadataCleaner:
-    """Cleans one metadata root: files that merges replaced, old snapshots, what killed processes
-    left."""
-
-    def __init__(self, files: RootFiles, root: str, uri: str, options: StorageOptions) -> None:
-        self._files = files
-        self._root = root
-        self._uri = uri
-        self._options = options
-        self._sound: set[str] = set()  # merged files that were read back
-
-    def clean(
-        self,
-        read_table: Callable[[], list[LogFile]],
-        now_ms: int,
-        deleted_max: int | None = None,
-    ) -> int:
-        """Delete what nobody needs; return how many files. Of those that merges replaced at most
-        `deleted_max` go.
-
-        `read_table` returns the log's files, in the order of their rows.
-
-        Raises:
-            KafkaOnSparkError, OSError: One of the parts failed, of the first; the others are done.
-        """
-        parts: tuple[Callable[[], int], ...] = (
-            lambda: self._clean_replaced(read_table, now_ms, deleted_max),
-            lambda: clean_snapshots(self._files, self._root, raft_log_of(read_table())),
-            self._clean_unfinished,
-        )
-        errors: list[Exception] = []
-        count = 0
-        for clean in parts:
-            try:
-                count += clean()
-            except (KafkaOnSparkError, OSError) as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return count
-
-    def _clean_replaced(
-        self, read_table: Callable[[], list[LogFile]], now_ms: int, deleted_max: int | None
-    ) -> int:
-        # Listed before the table is read.
-        listed = sorted(name for name in self._files.names(self._uri) if is_file_name(name))
-        active = read_table()
-        named = {file.path for file in active}
-        self._sound.intersection_update(named)
-        removed_at_ms = read_tombstones(self._files, self._uri)
-        due = (
-            name
-            for name in listed
-            if name not in named and self._is_due(name, active, removed_at_ms, now_ms)
-        )
-        count = 0
-        for name in islice(due, deleted_max):
-            # Another cleaner may have been faster.
-            self._files.delete_file(f"{self._uri}/{name}")
-            count += 1
-        return count
-
-    def _is_due(
-        self,
-        name: str,
-        active: Sequence[LogFile],
-        removed_at_ms: Mapping[str, int],
-        now_ms: int,
-    ) -> bool:
-        """Return whether a file that the table does not name may be deleted: it was removed some
-        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
-
-        `active`: the table's files, in the order of their rows, read after the listing.
-        """
-        if name in removed_at_ms:
-            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
-        else:
-            is_out = self._is_settled(name, active)
-        return is_out and self._is_kept_elsewhere(name, active)
-
-    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
-        """Return whether no commit will name a file any more that the table neither names nor tells
-        to have removed.
-
-        A file with one batch is an append's. A merge's has several, and goes if one active file has
-        all of their rows: then what it was merged from is there no longer.
-        """
-        try:
-            extents = self._extents(name)
-        except KafkaOnSparkError as error:
-            log.info("%s/%s is not named, and stays: %s", self._uri, name, error)
-            return False
-        if not extents or not active:
-            return False
-        base_offset, end_offset = extents[0][0], extents[-1][1]
-        if len(extents) == 1:
-            return base_offset < active[-1].end_offset
-        return any(
-            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
-        )
-
-    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
-        """Return whether the active file that has the rows of a replaced one can be read."""
-        base_offset = int(name.split("-")[0])
-        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
-        if place < 0 or base_offset >= active[place].end_offset:
-            return False
-        file = active[place]
-        if file.path not in self._sound and self._is_sound(file):
-            self._sound.add(file.path)
-        return file.path in self._sound
-
-    def _is_sound(self, file: LogFile) -> bool:
-        try:
-            extents = self._extents(file.path)
-        except KafkaOnSparkError as error:
-            log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
-            return False
-        return sum(end - base for base, end in extents) == file.size
-
-    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
-        path = f"{self._uri}/{name}"
-        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-        return batch_extents(content, path)
-
-    def _clean_unfinished(self) -> int:
-        cleaned = clean_metadata_root(self._root, self._uri, self._options)
-        if cleaned.error is not None:
-            raise KafkaStorageError(cleaned.error)
-        return cleaned.count
-
-
 log = logging.getLogger(__name__)
 
 MERGE: Final = "merge"
@@ -344,7 +211,7 @@ class VoterUpkeep:
         self._options = options
         self._load = load
         self._log_files = log_files
-        self._cleaner = MetadataCleaner(files, root, delta.uri, options)
+        self._sound: set[str] = set()  # merged files that were read back
         self._is_merge_due = False
 
     def committed(self, version: int) -> None:
@@ -373,14 +240,120 @@ class VoterUpkeep:
             log.warning("files of %s stay: %s", self._uri, reason(error, self._options))
 
     def clean(self, now_ms: int, deleted_max: int | None = None) -> int:
-        """Delete what no reader needs, old commits apart, as MetadataCleaner says."""
+        """Delete what nobody needs, old commits apart: files that merges replaced, `deleted_max` of
+        them at most, old snapshots, what killed processes left. Return how many files.
 
-        def read_table() -> list[LogFile]:
-            with self._delta.lock:
-                self._load()
-                return list(self._log_files())
+        Raises:
+            KafkaOnSparkError, OSError: One of the parts failed, of the first; the others are done.
+        """
+        parts: tuple[Callable[[], int], ...] = (
+            lambda: self._clean_replaced(now_ms, deleted_max),
+            lambda: clean_snapshots(self._files, self._root, raft_log_of(self._read_table())),
+            self._clean_unfinished,
+        )
+        errors: list[Exception] = []
+        count = 0
+        for clean in parts:
+            try:
+                count += clean()
+            except (KafkaOnSparkError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return count
 
-        return self._cleaner.clean(read_table, now_ms, deleted_max)
+    def _read_table(self) -> list[LogFile]:
+        with self._delta.lock:
+            self._load()
+            return list(self._log_files())
+
+    def _clean_replaced(self, now_ms: int, deleted_max: int | None) -> int:
+        # Listed before the table is read.
+        listed = sorted(name for name in self._files.names(self._uri) if is_file_name(name))
+        active = self._read_table()
+        named = {file.path for file in active}
+        self._sound.intersection_update(named)
+        removed_at_ms = read_tombstones(self._files, self._uri)
+        due = (
+            name
+            for name in listed
+            if name not in named and self._is_due(name, active, removed_at_ms, now_ms)
+        )
+        count = 0
+        for name in islice(due, deleted_max):
+            # Another cleaner may have been faster.
+            self._files.delete_file(f"{self._uri}/{name}")
+            count += 1
+        return count
+
+    def _is_due(
+        self,
+        name: str,
+        active: Sequence[LogFile],
+        removed_at_ms: Mapping[str, int],
+        now_ms: int,
+    ) -> bool:
+        """Return whether a file that the table does not name may be deleted: it was removed some
+        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
+
+        `active`: the table's files, in the order of their rows, read after the listing.
+        """
+        if name in removed_at_ms:
+            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
+        else:
+            is_out = self._is_settled(name, active)
+        return is_out and self._is_kept_elsewhere(name, active)
+
+    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether no commit will name a file any more that the table neither names nor tells
+        to have removed.
+
+        A file with one batch is an append's. A merge's has several, and goes if one active file has
+        all of their rows: then what it was merged from is there no longer.
+        """
+        try:
+            extents = self._extents(name)
+        except KafkaOnSparkError as error:
+            log.info("%s/%s is not named, and stays: %s", self._uri, name, error)
+            return False
+        if not extents or not active:
+            return False
+        base_offset, end_offset = extents[0][0], extents[-1][1]
+        if len(extents) == 1:
+            return base_offset < active[-1].end_offset
+        return any(
+            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
+        )
+
+    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether the active file that has the rows of a replaced one can be read."""
+        base_offset = int(name.split("-")[0])
+        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
+        if place < 0 or base_offset >= active[place].end_offset:
+            return False
+        file = active[place]
+        if file.path not in self._sound and self._is_sound(file):
+            self._sound.add(file.path)
+        return file.path in self._sound
+
+    def _is_sound(self, file: LogFile) -> bool:
+        try:
+            extents = self._extents(file.path)
+        except KafkaOnSparkError as error:
+            log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
+            return False
+        return sum(end - base for base, end in extents) == file.size
+
+    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+        path = f"{self._uri}/{name}"
+        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        return batch_extents(content, path)
+
+    def _clean_unfinished(self) -> int:
+        cleaned = clean_metadata_root(self._root, self._uri, self._options)
+        if cleaned.error is not None:
+            raise KafkaStorageError(cleaned.error)
+        return cleaned.count
 
     def merge(self) -> bool:
         """Write adjacent small files as one, rows and order unchanged; return whether that

@@ -180,19 +180,9 @@ class VoidCommits:
         self._known.update(fresh)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTable:
-    """A table as it was opened.
-
-    Attributes:
-        state: What it holds.
-        checkpoint: The version of the checkpoint that was read; -1: none.
-        newest: Which file the newest commit is.
-    """
-
-    state: TableState
-    checkpoint: int
-    newest: FileStamp | None
+OpenedTable = tuple[TableState, int, FileStamp | None]
+"""What a table holds, the version of the checkpoint that was read (-1: none), and which file the
+newest commit is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +248,7 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     void.check(empty)
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
-    return OpenedTable(state, base, stamp)
+    return state, base, stamp
 
 
 def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
@@ -501,21 +491,21 @@ class DeltaLog:
 
     def _open(self) -> None:
         self._state = None
-        opened = open_table(self._commits, self._void)
+        state, checkpoint, newest = open_table(self._commits, self._void)
         has_lost_newest = self._void.knows(self.version) and not self._newest_is_void
-        if opened.state.version < self.version or has_lost_newest:
+        if state.version < self.version or has_lost_newest:
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back",
-                version=opened.state.version,
+                version=state.version,
                 seen=self.version,
             )
-        self._state = opened.state
+        self._state = state
         # Not below one that failed: that is tried again when the next one is due.
-        self._checkpoint_version = max(self._checkpoint_version, opened.checkpoint)
-        if self._needs_flush and opened.checkpoint >= 0:
-            self._flush([checkpoint_path(self.uri, opened.checkpoint)])
-        first = max(opened.checkpoint, 0)
-        self._count(range(first, opened.state.version + 1), opened.newest)
+        self._checkpoint_version = max(self._checkpoint_version, checkpoint)
+        if self._needs_flush and checkpoint >= 0:
+            self._flush([checkpoint_path(self.uri, checkpoint)])
+        first = max(checkpoint, 0)
+        self._count(range(first, state.version + 1), newest)
 
     def is_still_at(self, version: int) -> bool:
         """Return whether `version`, the newest that was seen, is there and has no successor.
