@@ -321,7 +321,9 @@ class _PartitionAudit:
         for trace in self._traces:
             self._check_against_register(trace, after)
             self._check_own_batches(trace)
-            self._check_cuts(trace)
+            for span in trace.spans:
+                if span.end_before is not None and span.end_adopted < span.end_before:
+                    self._check_cut(trace, span)
         self._check_log_matching()
         self._check_advances()
         for trace, sentence in chain_flaws(self._traces, before, after):
@@ -376,11 +378,6 @@ class _PartitionAudit:
                 version=lifetime.added_version,
                 offset=lifetime.batch.base_offset,
             )
-
-    def _check_cuts(self, trace: ReplicaTrace) -> None:
-        for span in trace.spans:
-            if span.end_before is not None and span.end_adopted < span.end_before:
-                self._check_cut(trace, span)
 
     def _check_cut(self, trace: ReplicaTrace, span: EpochSpan) -> None:
         found = [each for each in self._leaderships if each.leader_epoch == span.leader_epoch]

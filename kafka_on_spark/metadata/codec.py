@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import KEEP, Keep, PartitionKey, TopicId
+from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.partition import (
     NOT_COMPACTED,
@@ -95,11 +95,13 @@ def change_columns(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, li
             yield name, [wires[id(change)] for change in changes]
     if any(change.compaction is not KEEP for change in places.values()):
         for name in COMPACTION_FIELDS:
-            yield name, [_offset_in(change.compaction, name) for change in changes]
-
-
-def _offset_in(compaction: Compaction | Keep, name: str) -> int | None:
-    return None if compaction is KEEP else getattr(compaction, name)
+            yield (
+                name,
+                [
+                    None if change.compaction is KEEP else getattr(change.compaction, name)
+                    for change in changes
+                ],
+            )
 
 
 def _registered_offset(name: str) -> Callable[[Any], Any]:

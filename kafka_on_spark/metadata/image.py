@@ -568,7 +568,7 @@ def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
         InvalidRequestError: It is neither a pair nor a list of pairs.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
-    if _is_pair(names):
+    if isinstance(names, tuple | list) and len(names) == 2 and isinstance(names[0], str):
         return [key_of(image, names)]
     allowed = "pairs of a topic and a partition, as in ('orders', 0)"
     return [key_of(image, name) for name in listed(names, "partitions", allowed)]
@@ -593,10 +593,6 @@ def partition_key(image: MetadataImage, topic: str, partition: int) -> Partition
             f" {len(topic_image.partitions) - 1}"
         )
     return PartitionKey(topic_image.topic_id, partition)
-
-
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)
 
 
 def snapshot_records(image: MetadataImage) -> list[Record]:
@@ -674,18 +670,17 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         records.extend(rebuilding_records(name, group))
     records.extend(image.requests)
     if image.controller is not None:
-        records.append(_lease_record(image.controller))
+        lease = image.controller
+        records.append(
+            ControllerRecord(
+                controller_id=lease.controller_id or "",
+                controller_epoch=lease.controller_epoch,
+                is_resignation=lease.controller_id is None,
+            )
+        )
     return records
 
 
 def _config_records(topic_id: TopicId | None, configs: Mapping[str, str]) -> Iterable[ConfigRecord]:
     for name, value in configs.items():
         yield ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
-
-
-def _lease_record(lease: ControllerLease) -> ControllerRecord:
-    return ControllerRecord(
-        controller_id=lease.controller_id or "",
-        controller_epoch=lease.controller_epoch,
-        is_resignation=lease.controller_id is None,
-    )

@@ -139,16 +139,13 @@ class CommitFiles:
         paths = [commit_path(self.uri, each) for each in versions]
         if not is_local(self.uri):
             return [self.files.stamp(path) for path in paths]
-        look = partial(_local_stamps, paths)
         count_request("HEAD", self.uri, len(paths))
         try:
-            return within(self.uri, look, short_call_seconds(self.uri))
+            return within(
+                self.uri, lambda: list(map(_local_stamp, paths)), short_call_seconds(self.uri)
+            )
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
-
-
-def _local_stamps(paths: list[str]) -> list[FileStamp | None]:
-    return [_local_stamp(path) for path in paths]
 
 
 def _local_stamp(path: str) -> FileStamp | None:

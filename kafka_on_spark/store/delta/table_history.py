@@ -57,7 +57,8 @@ def table_steps(
     first = _first_version(commits, checkpoints)
     if 0 < from_version < first:
         raise _cleaned_meanwhile(uri)  # a checkpoint says nothing of the commits before it
-    checkpoints = {each for each in checkpoints if not _is_empty(files, uri, each)}
+    # Readers skip a checkpoint that lost its bytes to a power cut.
+    checkpoints = {each for each in checkpoints if files.size(checkpoint_path(uri, each)) != 0}
     newest = max(checkpoints, default=-1)
     needs_base = first > 0
     expected = max(first, from_version)
@@ -108,11 +109,6 @@ def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
 
 def _cleaned_meanwhile(uri: str) -> KafkaStorageError:
     return KafkaStorageError(f"old commits of {uri} were deleted while they were read: try again")
-
-
-def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
-    """Return whether a checkpoint lost its bytes to a power cut: readers skip it."""
-    return files.size(checkpoint_path(uri, checkpoint)) == 0
 
 
 def _gap(uri: str, first: int, last: int) -> TableDamage:
