@@ -10,7 +10,6 @@ from contextlib import suppress
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CorruptLogError,
-    KafkaStorageError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import QuorumEpoch
@@ -27,7 +26,7 @@ from kafka_on_spark.metadata.metadata_root import (
 from kafka_on_spark.metadata.quorum.elections import newest_voters
 from kafka_on_spark.metadata.quorum.replication import leaders_of_the_newest_epoch
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, VoterTable
 from kafka_on_spark.metadata.voter_format import (
     LEADER,
     QUORUM_EPOCH,
@@ -47,8 +46,6 @@ from kafka_on_spark.store.error_translation import as_storage_errors, parsing
 from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-
-UNREADABLE = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
 
 
 class MetadataArchive:

@@ -1,8 +1,7 @@
 """Holds an election: stands for a voter, gathers votes, and begins the leadership.
 
 Any process may, for any voter, and end one that another process began. What an election needs of
-the quorum is decided in `elections` and `candidacy`; here are its commits,
-in their order.
+the quorum is decided in `elections`; here are its commits, in their order.
 Invariants that they keep: Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the
 no-op are one commit, after a majority of votes).
 """
