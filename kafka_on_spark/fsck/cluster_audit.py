@@ -1,8 +1,7 @@
 """The audit of a whole cluster: metadata, roots, replicas in portions, metadata again (I15).
 
 This order makes the audit sound while others write: the metadata read before a table says what the
-table must have, the metadata read after it what it may have. Rules are in `audit/`; nothing is
-changed.
+table must have, the metadata read after it what it may have. Nothing is changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

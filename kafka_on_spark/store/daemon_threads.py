@@ -5,6 +5,10 @@ of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from end
 ends waits a moment for these, and then ends without them. The jobs that run are a module global,
 since the process waits for those of all pools. It can go once Python's own executor has daemon
 threads.
+
+A fork copies one thread of many. In the child of a process that had used a cluster delta-rs panics,
+and a store's client and a pool wait for threads that it lacks: it may not use one. A fork before
+the first use is fine: Spark forks its workers so.
 """
 
 import atexit

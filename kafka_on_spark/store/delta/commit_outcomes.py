@@ -1,4 +1,9 @@
-"""Puts a commit, and tells its outcome: committed, conflict or unknown.
+"""Puts a commit, and tells its outcome: committed, conflict or unknown. It is the only code that
+puts a file into a Delta log.
+
+A commit is one put-if-absent of one small file. On a local disk the file is written under another
+name and flushed, linked to its own name, and the other name is unlinked; the caller flushes the
+folder. On a store it is a conditional put.
 
 A commit carries a write id. After any error the commit file at that version is read back, because
 an error's type does not tell what happened: with our id it is committed, with another id it is a

@@ -1,6 +1,8 @@
 """A Delta table that is followed and committed to: the only code that commits to one.
 
-A commit is put at exactly the version after the one that it was decided on (`commit_outcomes`).
+A table is opened from the newest checkpoint that can be read, with all commits after it: those
+after the third newest are kept. A gap in the commits, or a commit that can't be read, is damage. A
+commit is put at exactly the version after the one that it was decided on (`commit_outcomes`).
 
 Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
 only if the file of the version before, which this process has read, is still there afterwards. If

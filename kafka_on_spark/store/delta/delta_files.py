@@ -1,4 +1,9 @@
-"""Names of the files of a Delta log, the hint at its newest checkpoint, and a commit's write id."""
+"""The files of a Delta log: their names, and what their bytes say.
+
+Commits are of reader version 1, writer version 2, and no other field is put in one: delta-rs's
+checkpoints drop what they don't know. What stands in a file is a claim: an action or a field that
+Delta's protocol does not know, a value of another kind and a counter that is set twice are damage.
+"""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The steps of a Delta table's log as plain values: what an audit replays.
+"""The steps of a Delta table's log as plain values, and the state that they lead to.
 
 Delta keeps each commit as a file, so an audit can replay a table's history version by version, back
 to the checkpoint behind which old commits were removed. A part that can't be read is a step, too.

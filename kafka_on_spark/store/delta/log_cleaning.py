@@ -1,4 +1,4 @@
-"""Deletes old commits and checkpoints, which no reader needs.
+"""What of a table may be deleted: old commits and checkpoints here, and files that it has removed.
 
 Commits go in ascending order, one after the other, and a cleaner stops at the first that it can't
 delete: as long as a version's file is there, no later one has been deleted. What is seen at a
