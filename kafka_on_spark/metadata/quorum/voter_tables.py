@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
@@ -53,13 +53,29 @@ OpenVoterLog = Callable[[Voter], VoterLog]
 """Returns a voter's log; nothing is read yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class VoterCall(Generic[T]):
+    """A call on a voter, from the moment that it is to be made.
+
+    Attributes:
+        key: The voter.
+        work: What is called, in any thread; it raises nothing.
+        began_ms: When it was to be made, by this process's own clock.
+        end: Is told of its end.
+        is_left: Nobody waits for it any more.
+    """
+
     key: VoterKey
     work: Callable[[], T]
+    began_ms: int = 0
+    end: "Callable[[VoterCall[T]], None]" = lambda call: None
+    is_left: bool = False
 
     def __call__(self) -> T:
-        return self.work()
+        try:
+            return self.work()
+        finally:
+            self.end(self)
 
 
 class SideBySide:
@@ -105,21 +121,6 @@ def _answer(done: "SimpleQueue[T]", call: VoterCall[T]) -> None:
     done.put(call())
 
 
-@dataclass(eq=False, slots=True)
-class _Call:
-    """A call on a voter, from the moment that it is to be made.
-
-    Attributes:
-        key: The voter.
-        began_ms: When it was to be made, by this process's own clock.
-        is_left: Nobody waits for it any more.
-    """
-
-    key: VoterKey
-    began_ms: int
-    is_left: bool = False
-
-
 class VoterTables:
     """The voters' logs, and what was seen of them. Threads share it.
 
@@ -149,7 +150,7 @@ class VoterTables:
         self._logs: dict[VoterKey, VoterLog] = {}
         self._newest: dict[VoterKey, VoterTable] = {}
         self._clock = clock
-        self._under_way: defaultdict[VoterKey, set[_Call]] = defaultdict(set)
+        self._under_way: defaultdict[VoterKey, set[VoterCall[Any]]] = defaultdict(set)
 
     def use(self, voters: VoterSet) -> None:
         """Ask these voters from now on. Calls to former ones may still be under way."""
@@ -276,9 +277,7 @@ class VoterTables:
         Raises:
             InconsistentClusterError: One log contradicts another.
         """
-        calls = self._begun(keys)
-        made = [self._call(each, partial(ask, each.key)) for each in calls]
-        for outcome in self._outcomes(calls, made, timeout_ms):
+        for outcome in self._outcomes(self._begun(keys, ask), timeout_ms):
             table = outcome.answer()
             if table is not None:
                 yield table
@@ -313,10 +312,10 @@ class VoterTables:
         """
         if self._is_alone:
             return ask()
-        calls = self._begun([key])
+        calls = self._begun([key], lambda _: ask())
         if not calls:
             raise hanging(key)
-        for outcome in self._outcomes(calls, [self._call(calls[0], ask)], timeout_ms):
+        for outcome in self._outcomes(calls, timeout_ms):
             return outcome.result()
         raise CommitOutcomeUnknownError(
             f"voter {key} does not answer in time: what it was asked may still be done"
@@ -355,7 +354,9 @@ class VoterTables:
     def _is_alone(self) -> bool:
         return len(self.voters.voters) == 1
 
-    def _begun(self, keys: Iterable[VoterKey]) -> list[_Call]:
+    def _begun(
+        self, keys: Iterable[VoterKey], ask: Callable[[VoterKey], T]
+    ) -> "list[VoterCall[_Outcome[T]]]":
         """Count a call on each voter, but for those on which too many hang."""
         begun = []
         with self._lock:
@@ -363,29 +364,24 @@ class VoterTables:
                 left = sum(each.is_left for each in self._under_way[key])
                 is_stuck = self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
                 if self._is_alone or not is_stuck:
-                    begun.append(_Call(key, self._clock.monotonic_ms()))
+                    work, now_ms = partial(self._made, key, ask), self._clock.monotonic_ms()
+                    begun.append(VoterCall(key, work, now_ms, self._ended))
                     self._under_way[key].add(begun[-1])
         return begun
 
-    def _ended(self, call: _Call) -> None:
+    def _ended(self, call: VoterCall[Any]) -> None:
         with self._lock:
             self._under_way[call.key].discard(call)
 
-    def _call(self, call: _Call, ask: Callable[[], T]) -> "VoterCall[_Outcome[T]]":
-        return VoterCall(call.key, partial(self._made, call, ask))
-
     def _outcomes(
-        self,
-        calls: Sequence[_Call],
-        made: Sequence["VoterCall[_Outcome[T]]"],
-        timeout_ms: int | None,
+        self, calls: "Sequence[VoterCall[_Outcome[T]]]", timeout_ms: int | None
     ) -> Iterator["_Outcome[T]"]:
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         try:
-            if self._is_alone and len(made) == 1:
-                yield made[0]()
+            if self._is_alone and len(calls) == 1:
+                yield calls[0]()
             else:
-                yield from self._side_by_side.run(made, limit_ms)
+                yield from self._side_by_side.run(calls, limit_ms)
         except KafkaOnSparkError:  # no thread makes them
             for each in calls:
                 self._ended(each)
@@ -394,11 +390,10 @@ class VoterTables:
             for each in calls:
                 each.is_left = True
 
-    def _made(self, call: _Call, ask: Callable[[], T]) -> "_Outcome[T]":
+    def _made(self, key: VoterKey, ask: Callable[[VoterKey], T]) -> "_Outcome[T]":
         """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
-        key = call.key
         try:
-            found = ask()
+            found = ask(key)
         except CommitConflictError as error:
             return _Outcome(error=error)  # it has answered
         except InconsistentClusterError as error:
@@ -411,8 +406,6 @@ class VoterTables:
         except Exception as error:
             log.exception("a call on voter %s failed", key)
             return _Outcome(error=error)
-        finally:
-            self._ended(call)
         self.failures.pop(key, None)
         return _Outcome(found)
 
