@@ -380,7 +380,7 @@ class Leadership:
             write.failure = error
             return False
         write.may_stand, write.failure = True, None
-        self.committed()
+        self._committing.end()
         led = self.replicate(leader)
         if led.is_confirmed:
             self.keep(led)
@@ -395,10 +395,10 @@ class Leadership:
         """
         is_alone = not self.can_elect
         if write.failure is not None and not is_alone:
-            self.commit_failed(write.table.key, write.header.epoch, began_ms)
+            self._commit_failed(write, began_ms)
         for _ in range(TRIES_MAX):
             if self._is_committed(write):
-                self.committed()
+                self._committing.end()
                 return
             try:
                 if self._is_put_and_followed(write):
@@ -411,6 +411,13 @@ class Leadership:
                 self.wait_for_commits(write.table.key, began_ms, until_ms)
             began_ms = self.now_ms()
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
+
+    def _commit_failed(self, write: _Write, began_ms: int) -> None:
+        """Note that the leader took no commit of a try that began at `began_ms`: the time until it
+        is replaced goes on while it is looked at; unless it was replaced by now."""
+        self._committing.unwritable.add(write.table.key)
+        if self._failed(self._committing, began_ms, self.now_ms()).epoch > write.header.epoch:
+            self._committing.end()
 
     def _is_committed(self, write: _Write) -> bool:
         """Return whether a write is committed; False: the leader's table is as it was.
@@ -436,17 +443,6 @@ class Leadership:
         return outcome is Outcome.COMMITTED
 
     # Where the leader fails.
-
-    def committed(self) -> None:
-        """Note that a commit of this process was taken."""
-        self._committing.end()
-
-    def commit_failed(self, leader: VoterKey, epoch: QuorumEpoch, began_ms: int) -> None:
-        """Note that the leader of an epoch took no commit of a try that began at `began_ms`: the
-        time until it is replaced goes on while it is looked at; unless it was replaced by now."""
-        self._committing.unwritable.add(leader)
-        if self._failed(self._committing, began_ms, self.now_ms()).epoch > epoch:
-            self._committing.end()
 
     def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
