@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from tests.metadata.quorum.grown_quorums import grown, leader_of
+from tests.metadata.quorum.changes.grown_quorums import grown, leader_of
 from tests.voter_fakes import key_of
 
 
