@@ -277,7 +277,9 @@ class VoterTables:
         Raises:
             InconsistentClusterError: One log contradicts another.
         """
-        for outcome in self._outcomes(self._begun(keys, ask), timeout_ms):
+        for outcome in self._outcomes(
+            self._begun((key, partial(ask, key)) for key in keys), timeout_ms
+        ):
             table = outcome.answer()
             if table is not None:
                 yield table
@@ -312,7 +314,7 @@ class VoterTables:
         """
         if self._is_alone:
             return ask()
-        calls = self._begun([key], lambda _: ask())
+        calls = self._begun([(key, ask)])
         if not calls:
             raise hanging(key)
         for outcome in self._outcomes(calls, timeout_ms):
@@ -355,12 +357,12 @@ class VoterTables:
         return len(self.voters.voters) == 1
 
     def _begun(
-        self, keys: Iterable[VoterKey], ask: Callable[[VoterKey], T]
+        self, asks: Iterable[tuple[VoterKey, Callable[[], T]]]
     ) -> "list[VoterCall[_Outcome[T]]]":
         """Count a call on each voter, but for those on which too many hang."""
         begun = []
         with self._lock:
-            for key in keys:
+            for key, ask in asks:
                 left = sum(each.is_left for each in self._under_way[key])
                 is_stuck = self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
                 if self._is_alone or not is_stuck:
@@ -390,10 +392,10 @@ class VoterTables:
             for each in calls:
                 each.is_left = True
 
-    def _made(self, key: VoterKey, ask: Callable[[VoterKey], T]) -> "_Outcome[T]":
+    def _made(self, key: VoterKey, ask: Callable[[], T]) -> "_Outcome[T]":
         """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
         try:
-            found = ask(key)
+            found = ask()
         except CommitConflictError as error:
             return _Outcome(error=error)  # it has answered
         except InconsistentClusterError as error:
