@@ -135,7 +135,8 @@ def fence_broker(
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            suspects = image.suspects.intersection(partition.replica_uuids)
+            # Most images have none, and a broker may have ten thousand partitions.
+            suspects = image.suspects and image.suspects.intersection(partition.replica_uuids)
             # All that `_leave_isr` reads.
             shape = (
                 suspects,
