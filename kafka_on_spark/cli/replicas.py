@@ -20,7 +20,7 @@ from kafka_on_spark.cli.output import (
     write_rows,
 )
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.metadata.partition_names import partition_key
 from kafka_on_spark.observe.replica_inspection import compare_partition, load_replicas
 from kafka_on_spark.observe.sizes import replica_sizes

@@ -1,20 +1,24 @@
 """The controller's loop: claim, probe, decide, commit, answer, renew, resign.
 
-It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
-commits them, and ends when a higher controller epoch is seen.
+It calls the decisions of `controller/` in order, and holds the failed probes. Its term commits
+them, and ends when a higher controller epoch is seen. What is not urgent comes after the decisions
+about leaders: retention, expiry, compaction, the removal of tables, and a share of upkeep. Each may
+take seconds, so between two of them the controller renews its lease, or it would count as dead.
 """
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
+    continue_draining,
     fence_broker,
     forget_refused,
     is_last_in_sync,
@@ -22,44 +26,184 @@ from kafka_on_spark.controller.broker_changes import (
     refusing_most,
     unfence_broker,
 )
-from kafka_on_spark.controller.chores import Chores
-from kafka_on_spark.controller.controller_report import ControllerReport, Tally
-from kafka_on_spark.controller.creating_replicas import renew_lost
-from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.inspecting_leaderless import RunInspections, plan_inspections
-from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.lost_replica_restore import restore
-from kafka_on_spark.controller.preferred_leaders import rebalance_leaders
+from kafka_on_spark.controller.compaction_passes import CompactionPasses
+from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
+from kafka_on_spark.controller.expiry import Expired, expire, offsets_retention_ms
+from kafka_on_spark.controller.inspections import (
+    LostReplicaInspector,
+    RunInspections,
+    plan_inspections,
+)
+from kafka_on_spark.controller.lease import LeaseWatch, Term
+from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import (
     FailedProbes,
     ProbeOrder,
     ProbeResult,
     RunProbes,
+    judgement_ms_max,
     probe_orders,
     refused_writes,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.recovery import elect_where_none, recover
-from kafka_on_spark.controller.silence import judgement_ms_max
-from kafka_on_spark.controller.term import Term
+from kafka_on_spark.controller.removing_replicas import CheckControls
+from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.groups.silent_groups import SilentGroups
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
+from kafka_on_spark.metadata.commit_clock import CommitClock
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.metadata.result import Decide, IdSource, submit_if_due
+from kafka_on_spark.metadata.result import ControllerResult, Decide, IdSource, submit_if_due
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerReport:
+    """What a controller's passes decided.
+
+    Attributes:
+        fenced: Brokers that were fenced.
+        unfenced: Brokers that came back.
+        leaders_moved: Partitions that got another leader.
+        passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
+        denied: Brokers whose roots refuse this process, so that it can't judge them.
+        records_deleted: Records that retention deleted, in all partitions.
+    """
+
+    fenced: tuple[BrokerId, ...] = ()
+    unfenced: tuple[BrokerId, ...] = ()
+    leaders_moved: int = 0
+    passes: int = 0
+    tables_removed: int = 0
+    denied: tuple[BrokerId, ...] = ()
+    records_deleted: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What passes have decided so far."""
+
+    fenced: list[BrokerId] = field(default_factory=list)
+    unfenced: list[BrokerId] = field(default_factory=list)
+    moved: set[PartitionKey] = field(default_factory=set)
+    passes: int = 0
+    removed: int = 0
+    denied: list[BrokerId] = field(default_factory=list)
+    records_deleted: int = 0
+
+    def report(self) -> ControllerReport:
+        """Return it as a report."""
+        return ControllerReport(
+            fenced=tuple(self.fenced),
+            unfenced=tuple(self.unfenced),
+            leaders_moved=len(self.moved),
+            passes=self.passes,
+            tables_removed=self.removed,
+            denied=tuple(self.denied),
+            records_deleted=self.records_deleted,
+        )
+
+
+CHECK_MS_MAX: Final = 600_000
+"""Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
+
+Clean = Callable[[CheckControls], int]
+
+Maintain = Callable[..., object]
+"""Does a share of upkeep, and calls `after_part` after each part of it."""
+
+SubmitExpired = Callable[[Callable[[MetadataImage], ControllerResult[Expired]]], Expired]
+
+
+class Expiry:
+    """Has what is due of expiry decided, by the earliest of three clocks, some times an hour."""
+
+    def __init__(self, clock: CommitClock) -> None:
+        self._clock = clock
+        self._checked_at_ms: int | None = None
+
+    def run(self, image: MetadataImage, submit: SubmitExpired) -> None:
+        """Decide what has expired, if it is time to look."""
+        if not self._is_time(image):
+            return
+        now_ms = self._clock.too_old_by_ms()
+        if now_ms is None:
+            return  # the next pass looks again
+        if expire(image, now_ms).records:
+            expired = submit(lambda newest: expire(newest, now_ms))
+            log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
+        self._checked_at_ms = self._clock.monotonic_ms()
+
+    def _is_time(self, image: MetadataImage) -> bool:
+        if self._checked_at_ms is None:
+            return True
+        settings = image.settings()
+        shortest_ms = min(
+            settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings)
+        )
+        waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
+        return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chores:
+    """The services that do each of it; None: it is not done."""
+
+    retention: Retention | None = None
+    expiry: Expiry | None = None
+    silent_groups: SilentGroups | None = None
+    compaction: CompactionPasses | None = None
+    clean: Clean | None = None
+    maintain: Maintain | None = None
+
+    def run(
+        self,
+        term: Term,
+        image: Callable[[], MetadataImage],
+        tally: Tally,
+        after_part: Callable[[], None],
+    ) -> None:
+        """Do all of it under a term, and call `after_part` after each part of it.
+
+        Raises:
+            NotControllerError: Another controller has claimed.
+        """
+        if self.retention is not None:
+            rows = self.retention.run(submit=term.submit)
+            tally.records_deleted += sum(row.count for row in rows)
+        after_part()
+        if self.expiry is not None:
+            self.expiry.run(image(), term.submit)
+        after_part()
+        if self.silent_groups is not None:
+            self.silent_groups.run(image(), term.submit)
+        after_part()
+        if self.compaction is not None:
+            self.compaction.run(submit=term.submit)
+        after_part()
+        if self.clean is not None:
+            tally.removed += self.clean(term.check)
+        after_part()
+        if self.maintain is not None:
+            self.maintain(after_part=after_part)
+
+
 PROBE_PAUSE_MS_MIN = 50.0
+
 REFUSED_MS = 1000
 """For so long a root must refuse writes until its broker is fenced: less than the two seconds that
 are promised, and long enough to hear of others whose writes it takes."""
+
 POLL_MS = 200.0
 """How often requests and a lease are looked for: one look at the log each time, or one reading
 where another process controls."""
+
 NO_CHORES = Chores()
+
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 

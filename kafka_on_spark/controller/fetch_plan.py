@@ -1,17 +1,36 @@
-"""The fetches of a partition, by the metadata: planned where there is work, or to inspect it; and
-why one was refused, when its answer has come.
+"""The fetches of a round: which are planned, which must wait, and why one was refused.
 
 A fetch runs under the image that it was planned on, and may have been refused because the metadata
-has moved on since.
+has moved on since. A back-off spares a root that does not answer, and the rounds that would wait
+for it. It belongs to one leadership: a newer one is tried at once
+(AbstractFetcherThread.delayPartitions). No decision rests on back-offs and quotas: if the process
+ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
 """
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kafka_on_spark.base.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicId
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.expiry import registered_producers
+from kafka_on_spark.controller.throttle import (
+    Demand,
+    Limit,
+    Quota,
+    accrue,
+    deal,
+    limit_rates,
+    limits_of,
+    move_rate,
+    unfilled_limits,
+    wait_ms,
+)
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult
+from kafka_on_spark.log.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -146,3 +165,206 @@ def refusal_code(image: MetadataImage, order: FetchOrder, result: FetchResult) -
     """Return the code of a fetch's first refusal, or NO_ERROR."""
     refused = refusals(result)
     return refusal_of(image, order, refused[0])[0] if refused else NO_ERROR
+
+
+class _Fetcher(NamedTuple):
+    """The follower that a fetch is for; None: the fetch inspects the leader only."""
+
+    key: PartitionKey
+    follower: BrokerId | None
+    replica_uuid: ReplicaUuid | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """Why a fetch is left out for a while.
+
+    Attributes:
+        leader_epoch: The leadership that the refused fetch was planned under.
+        until_ms: The end of the back-off, on the process's monotonic clock.
+        is_fenced: No time helps a fetch, only a newer leadership; an inspection, which copies
+            nothing, may ask whether that is still so.
+    """
+
+    leader_epoch: LeaderEpoch
+    until_ms: int
+    is_fenced: bool
+
+
+class FetchPace:
+    """Back-offs and quotas of a process's rounds. Threads may share it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._delays: dict[_Fetcher, _Delay] = {}
+        self._quotas: dict[Limit, Quota] = {}
+        self._served_in: dict[_Fetcher, int] = {}
+        self._rounds = 0
+
+    def plan(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        *,
+        is_sweep: bool,
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Return which of `orders` are run now, each with the bytes that it may copy, and how long
+        until more can be done than now: a back-off ends, or a throttle lets bytes through. None:
+        nothing waits for time.
+
+        `overrides`: settings of this call, which win over the topic's and the cluster's.
+        `is_sweep`: all partitions are asked for, so no fetch waits for a back-off; throttles hold.
+        """
+        now_ms = self._clock.monotonic_ms()
+        kept, waits = [], []
+        with self._lock:
+            self._forget_ended(image)
+            for order in orders:
+                remaining_ms = 0 if is_sweep else self._remaining_ms(order, now_ms)
+                if remaining_ms == 0:
+                    kept.append(order)
+                else:
+                    waits.append(remaining_ms)
+            dealt, throttle_ms = self._throttle(image, kept, overrides, now_ms)
+        times = [each for each in (*waits, throttle_ms) if each is not None]
+        return dealt, min(times, default=None)
+
+    def record_results(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        results: Sequence[FetchResult],
+        overrides: Mapping[str, str],
+    ) -> None:
+        """Record what the fetches did; `image` is the metadata when they had answered."""
+        now_ms = self._clock.monotonic_ms()
+        backoff_ms = image.settings().over(overrides).integer("replica.fetch.backoff.ms")
+        with self._lock:
+            for order, result in zip(orders, results, strict=True):
+                self._record_result(image, order, result, now_ms + backoff_ms)
+                if order.copy_bytes_max is not None:
+                    used = result.copied_bytes - order.copy_bytes_max
+                    self._charge(_limits_of(image, order, overrides), used)
+
+    def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
+        """Return how long a fetch still waits: 0 not at all, None for a newer leadership."""
+        delay = self._delays.get(_fetcher(order))
+        if delay is None or delay.leader_epoch != order.partition.leader_epoch:
+            return 0
+        if delay.is_fenced and order.copy_bytes_max != 0:
+            return None
+        return max(0, delay.until_ms - now_ms)
+
+    def _record_result(
+        self, image: MetadataImage, order: FetchOrder, result: FetchResult, until_ms: int
+    ) -> None:
+        """Record a refusal under a leadership that is still the newest: a newer one is tried at
+        once, whatever the older one's answer was."""
+        self._delays.pop(_fetcher(order), None)
+        partition, asked_epoch = image.partition(order.key), order.partition.leader_epoch
+        code = refusal_code(image, order, result)
+        if code != NO_ERROR and partition is not None and partition.leader_epoch == asked_epoch:
+            action = after_refusal(code, asked_epoch=asked_epoch, current_epoch=asked_epoch)
+            is_fenced = action is FetchAction.WAIT_FOR_METADATA
+            self._delays[_fetcher(order)] = _Delay(asked_epoch, until_ms, is_fenced)
+
+    def _forget_ended(self, image: MetadataImage) -> None:
+        """Forget deleted partitions, and back-offs that the metadata ends: by a newer leadership,
+        or as a follower's broker is fenced, so that it is fetched for at once when it is back."""
+        for name, delay in list(self._delays.items()):
+            partition, follower = image.partition(name.key), name.follower
+            is_over = partition is None or partition.leader_epoch != delay.leader_epoch
+            if is_over or (follower is not None and not image.brokers[follower].is_online):
+                del self._delays[name]
+        for name in [each for each in self._served_in if image.partition(each.key) is None]:
+            del self._served_in[name]
+
+    def _throttle(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        now_ms: int,
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Share the quotas out; return the orders, and the wait of those that got no bytes."""
+        settings = image.settings().over(overrides)
+        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, _move_rates(orders))}
+        self._quotas = {
+            limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
+            for limit, rate in rates.items()
+        }
+        if not self._quotas:
+            return list(orders), None
+        self._rounds += 1
+        places = {limit: place for place, limit in enumerate(self._quotas)}
+        limits = [_limits_of(image, order, overrides) for order in orders]
+        demands = [
+            Demand(
+                tuple(places[limit] for limit in drawn_on),
+                is_in_sync=_is_in_sync(order),
+                served_in=self._served_in.get(_fetcher(order), 0),
+            )
+            for order, drawn_on in zip(orders, limits, strict=True)
+        ]
+        dealt = deal(
+            demands,
+            [quota.credit_bytes for quota in self._quotas.values()],
+            share_bytes_min=settings.integer("replica.fetch.max.bytes"),
+        )
+        for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
+            if granted:
+                self._charge(drawn_on, granted)
+                self._served_in[_fetcher(order)] = self._rounds
+        paced = [
+            order if granted is None else replace(order, copy_bytes_max=granted)
+            for order, granted in zip(orders, dealt, strict=True)
+        ]
+        if 0 not in dealt:
+            return paced, None
+        waits = [
+            max(wait_ms(self._quotas[limit], bytes_per_s=rates[limit]) for limit in drawn_on)
+            for drawn_on, granted in zip(limits, dealt, strict=True)
+            if granted == 0
+        ]
+        return paced, min(waits)
+
+    def _charge(self, limits: Sequence[Limit], size_bytes: int) -> None:
+        for limit in limits:
+            if limit in self._quotas:
+                self._quotas[limit] = self._quotas[limit].less(size_bytes)
+
+
+def _fetcher(order: FetchOrder) -> _Fetcher:
+    if order.follower is None:
+        return _Fetcher(order.key, None, None)
+    return _Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
+
+
+def _is_in_sync(order: FetchOrder) -> bool:
+    return order.follower is not None and order.follower.broker_id in order.partition.isr
+
+
+def _move_rates(orders: Sequence[FetchOrder]) -> list[int]:
+    """Return the rates of the moves that `orders` are part of."""
+    rates = (
+        move_rate(order.partition, None if order.follower is None else order.follower.broker_id)
+        for order in orders
+    )
+    return [rate for rate in rates if rate is not None]
+
+
+def _limits_of(
+    image: MetadataImage, order: FetchOrder, overrides: Mapping[str, str]
+) -> tuple[Limit, ...]:
+    """Return which quotas a fetch draws on; none if it copies nothing."""
+    if order.follower is None or order.copy_bytes_max == 0:
+        return ()
+    return limits_of(
+        image.settings(order.key.topic_id).over(overrides),
+        order.key.partition,
+        order.partition,
+        leader=order.leader.broker_id,
+        follower=order.follower.broker_id,
+    )

@@ -8,18 +8,12 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.controller.compaction import CompactionReport
-from kafka_on_spark.controller.inspecting_lost import (
-    InspectLostOrder,
-    inspect_lost,
-)
-from kafka_on_spark.controller.leader_looks import LookOrder, run_look
+from kafka_on_spark.controller.compaction_passes import CompactionLookOrder, run_compaction_look
+from kafka_on_spark.controller.inspections import InspectLostOrder, inspect_lost
 from kafka_on_spark.controller.log_start import LeaderLook
-from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.controller.replica_looks import (
-    CompactionLookOrder,
-    run_compaction_look,
-)
+from kafka_on_spark.controller.retention import LookOrder, run_look
 from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.fsck.archive import ReplicaArchive
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_replica

@@ -22,16 +22,14 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.commands import CommandOrder
-from kafka_on_spark.controller.lease import alone, is_held
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.requests import (
+from kafka_on_spark.controller.commands import (
+    CommandOrder,
     Request,
     request_record,
     response_of,
     withdraw,
 )
-from kafka_on_spark.controller.term import Term
+from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.metadata_service import MetadataService

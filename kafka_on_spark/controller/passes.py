@@ -1,28 +1,60 @@
-"""Passes over partitions for decisions on them: a bounded number of looks, and one commit.
+"""Passes over partitions for decisions on them: a bounded number of inspections, and one commit.
 
-Retention and compaction are two kinds. What a process remembers of its looks is its own and costs
-looks if it is lost; nothing rests on it. Threads may share a kind, without waiting for each other.
+Retention and compaction are two kinds. What a process remembers of its inspections is its own and
+costs inspections if it is lost; nothing rests on it. Threads may share a kind, without waiting for
+each other.
 """
 
 import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.looks import Look, LookTimes
 from kafka_on_spark.controller.sweep_progress import Scope, scope_of
 from kafka_on_spark.controller.upkeep_report import UpkeepRow, UpkeepTotals
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.result import ControllerResult
 
+ReportT = TypeVar("ReportT")
+
 log = logging.getLogger(__name__)
+
+
+RootNow = Callable[[ReplicaAddress], int]
+"""Returns the time of a replica's root, ms: the modification time of a file that it writes there.
+Raises KafkaStorageError if the root does not answer."""
+
+
+class LookTimes(NamedTuple):
+    """When looks are planned, by the clock of the process and by that of what it commits, and
+    whether they change nothing."""
+
+    now_ms: int
+    commit_ms: int
+    is_dry_run: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look(Generic[ReportT]):
+    """What was seen; None: it could not be, for `error`."""
+
+    report: ReportT | None = None
+    error: str | None = None
+
+    @classmethod
+    def failed(cls, error: KafkaOnSparkError) -> "Look[ReportT]":
+        """Return a look that an error has ended."""
+        return cls(error=error.message)
+
 
 LOOKS_AT_ONCE: Final = 32
 """Partitions that are looked at together, and at least in a pass."""
@@ -36,6 +68,7 @@ about none for so long. Without this, an idle controller of ten thousand partiti
 percent of a core for it."""
 
 Decide = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, Any]]]
+
 Submit = Callable[[Decide], dict[PartitionKey, Any]]
 """Commits a decision; returns what was decided, by partition."""
 
@@ -50,7 +83,6 @@ class LookOrder(Protocol):
 
 
 OrderT = TypeVar("OrderT", bound=LookOrder)
-ReportT = TypeVar("ReportT")
 
 
 class Passes(ABC, Generic[OrderT, ReportT]):

@@ -18,8 +18,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
-from kafka_on_spark.controller.election import Election, elect_leader
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.partition_change import Election, change_record, elect_leader
 from kafka_on_spark.controller.topics import NewUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration

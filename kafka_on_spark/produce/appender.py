@@ -32,6 +32,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
@@ -498,7 +499,8 @@ class Appender:
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and which replicas leave the ISR, at once."""
-        self._metadata.conclude(
+        conclude_reports(
+            self._metadata,
             reports,
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )

@@ -1,6 +1,6 @@
 """Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs.
 
-What a process remembers of its own runs is here; controller/producer_runs.py decides.
+What a process remembers of its own runs is here; produce/producer_runs.py decides.
 """
 
 import threading

@@ -16,9 +16,11 @@ from kafka_on_spark.controller.commands import (
     COMMANDS,
     DELETE_TOPIC,
     Command,
+    Request,
+    request_record,
+    withdraw,
 )
 from kafka_on_spark.controller.one_shot_commands import CommandRunner
-from kafka_on_spark.controller.requests import Request, request_record, withdraw
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.controller.controlled import create, pending, run

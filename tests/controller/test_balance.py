@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidReplicationFactorError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.balance import balance
+from kafka_on_spark.controller.reassignment_plan import balance
 from tests.builders import TOPIC_ID, brokers
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}

@@ -7,7 +7,8 @@ import pytest
 
 from kafka_on_spark.base.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
+    drain_broker,
     fence_broker,
     forget_refused,
     leave_isrs,
@@ -15,18 +16,16 @@ from kafka_on_spark.controller.broker_changes import (
     register_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.draining import drain_broker
+from kafka_on_spark.controller.election import elect_preferred, elect_where_none, leaderless
+from kafka_on_spark.controller.lost_replicas import lose_replica
 from kafka_on_spark.controller.partition_change import (
     change_record,
     lost_change,
 )
-from kafka_on_spark.controller.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.reassignment import (
     advance_reassignments,
     cancel_reassignments,
 )
-from kafka_on_spark.controller.recovery import elect_where_none, leaderless
-from kafka_on_spark.controller.unreadable_replicas import lose_replica
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
 from kafka_on_spark.metadata.result import ControllerResult

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     NotControllerError,
 )
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.removing_replicas import REMOVALS_AT_ONCE, Cleaner, ListResult
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.metadata_service import MetadataService

@@ -10,7 +10,7 @@ from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.controller import passes
 from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
-from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.log.dirt import Dirt
 from kafka_on_spark.log.progress import CompactionProgress
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition

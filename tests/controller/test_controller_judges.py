@@ -13,7 +13,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller import controller_loop
-from kafka_on_spark.controller.broker_changes import fence_broker, note_refused
+from kafka_on_spark.controller.brokers import fence_broker, note_refused
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import HighWatermarkRecord

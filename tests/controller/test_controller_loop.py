@@ -5,9 +5,8 @@ from itertools import pairwise
 import pytest
 
 from kafka_on_spark.base.errors import NotControllerError, UnknownTopicOrPartitionError
-from kafka_on_spark.controller.chores import Chores
 from kafka_on_spark.controller.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
-from kafka_on_spark.controller.controller_loop import duration_ms
+from kafka_on_spark.controller.controller_loop import Chores, duration_ms
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.ids import KEEP, LeaderEpoch
-from kafka_on_spark.controller.conclusion import conclude, raise_epoch
+from kafka_on_spark.controller.isr import conclude, raise_epoch
 from tests.builders import image_of, partition, report, seen, uuid_on
 
 

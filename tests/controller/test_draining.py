@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.errors import BrokerIdNotRegisteredError, InvalidRequestError
-from kafka_on_spark.controller.draining import (
+from kafka_on_spark.controller.brokers import (
     continue_draining,
     drain_broker,
     resume_broker,

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.partition_change import Election, elect_leader
 from tests.builders import brokers, elect_unclean, partition, subsets
 
 ONLINE, PREFERRED, UNCLEAN = Election.ONLINE, Election.PREFERRED, "unclean"

@@ -6,23 +6,15 @@ import pytest
 
 from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset
-from kafka_on_spark.controller.creating_replicas import renew_lost
-from kafka_on_spark.controller.inspecting_lost import (
-    REINSPECT_MS,
-    LostReplicaInspector,
-    inspect_lost,
-)
-from kafka_on_spark.controller.lost_replica_restore import (
+from kafka_on_spark.controller.inspections import REINSPECT_MS, LostReplicaInspector, inspect_lost
+from kafka_on_spark.controller.lost_replicas import (
     WholeReplica,
     release_former,
+    renew_lost,
     restore,
 )
 from kafka_on_spark.controller.partition_change import change_record, lost_change
-from kafka_on_spark.controller.unassigned_replicas import (
-    Incarnation,
-    is_assigned,
-    unassigned_by,
-)
+from kafka_on_spark.controller.removing_replicas import Incarnation, is_assigned, unassigned_by
 from kafka_on_spark.log import truncation
 from kafka_on_spark.log.operations import append
 from kafka_on_spark.log.producer_state import fence_producer

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.leader_looks import LookOrder, run_look
+from kafka_on_spark.controller.retention import LookOrder, run_look
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.retention import RetentionLimits
 from tests.builders import KEY, NOW_MS, address, disk, partition, staged

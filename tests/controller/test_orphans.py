@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.orphans import raise_epochs_over_orphans
+from kafka_on_spark.controller.upkeep_round import raise_epochs_over_orphans
 from tests.builders import TOPIC_ID, image_of, partition
 
 KEY = PartitionKey(TOPIC_ID, 0)

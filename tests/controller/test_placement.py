@@ -3,7 +3,7 @@
 from itertools import product
 from random import Random
 
-from kafka_on_spark.controller.placement import place_partitions
+from kafka_on_spark.controller.topics import place_partitions
 from tests.builders import cluster_of
 
 

@@ -2,7 +2,7 @@
 
 from itertools import permutations, product
 
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from tests.builders import KEY, brokers, image_of, partition, subsets
 from tests.controller.move_steps import changed, finished, only, replay, start

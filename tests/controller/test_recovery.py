@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch
-from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.controller.election import recover
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from tests.builders import KEY, digest_at, image_of, partition
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.controller.inspections import InspectionOrder, inspect_replica
 from tests.builders import address, log
 from tests.log.test_reading import replicas_of
 

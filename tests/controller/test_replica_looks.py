@@ -6,11 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.looks import LookTimes
-from kafka_on_spark.controller.replica_looks import (
-    plan_compaction_look,
-    run_compaction_look,
-)
+from kafka_on_spark.controller.compaction_passes import plan_compaction_look, run_compaction_look
+from kafka_on_spark.controller.passes import LookTimes
 from kafka_on_spark.log import operations, replacing
 from kafka_on_spark.log.progress import CompactionProgress
 from tests.builders import KEY, NOW_MS, address, image_of, merged, partition

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.isr import conclude
 from tests.builders import KEY, image_of, partition, report, seen
 from tests.committing import replay
 

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import ProtocolError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.command_json import from_json, to_json
-from kafka_on_spark.controller.commands import COMMANDS, CREATE_TOPIC
-from kafka_on_spark.controller.requests import (
+from kafka_on_spark.controller.commands import (
+    COMMANDS,
+    CREATE_TOPIC,
     Request,
+    from_json,
     refusal_text,
     request_of,
     request_record,
     response_of,
+    to_json,
 )
 from kafka_on_spark.metadata.records import AdminResultRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.controller import passes
 from kafka_on_spark.controller.log_start import LeaderLook
-from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.controller.retention import LOOK_AGAIN_MS_MAX, Retention
 from kafka_on_spark.log.retention import Retained
 from tests.builders import TOPIC_ID, image_of, partition

@@ -13,6 +13,7 @@ from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller import second_inspection
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import (
     Finding,
     is_assigned,
@@ -200,7 +201,7 @@ def test_a_process_that_may_not_write_the_metadata_drops_its_findings(rounds, mo
     def refuse(*_, **__):
         raise RootAccessDeniedError("can't write")
 
-    monkeypatch.setattr(rounds.metadata, "conclude", refuse)
+    monkeypatch.setattr(rounds.metadata, "submit_queued", refuse)
 
     assert rounds.second_inspections.finish() == 0
     assert rounds.second_inspections.wait_ms() is None
@@ -214,7 +215,7 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
         raise CommitOutcomeUnknownError("the store failed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rounds.metadata, "conclude", fail)
+        patched.setattr(rounds.metadata, "submit_queued", fail)
         with pytest.raises(CommitOutcomeUnknownError):
             rounds.second_inspections.finish()
 
@@ -345,6 +346,6 @@ def test_from_the_first_finding_on_a_replica_counts_no_more(rounds):
     seen = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
 
     reports = [each.report for each in seen]
-    rounds.metadata.conclude(reports, timeout_ms=1)
+    conclude_reports(rounds.metadata, reports, timeout_ms=1)
 
     assert registration(rounds).high_watermark < reports[0].leader.log_end_offset

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.silence import Probe, after_failure, next_probe_in_ms
+from kafka_on_spark.controller.probes import Probe, after_failure, next_probe_in_ms
 
 SESSION_MS = 900
 TIMEOUT_MS = 225

@@ -5,11 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey, TopicId
-from kafka_on_spark.controller.unassigned_replicas import (
-    Incarnation,
-    is_assigned,
-    times_unassigned,
-)
+from kafka_on_spark.controller.removing_replicas import Incarnation, is_assigned, times_unassigned
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (

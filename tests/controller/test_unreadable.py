@@ -4,7 +4,8 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import LOST, BrokerId
-from kafka_on_spark.controller.unreadable_replicas import leave_unreadable, lose_replica
+from kafka_on_spark.controller.isr import leave_unreadable
+from kafka_on_spark.controller.lost_replicas import lose_replica
 from tests.builders import KEY, brokers, image_of, partition, uuid_on
 
 

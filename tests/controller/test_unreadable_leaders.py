@@ -12,10 +12,10 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import LOST
-from kafka_on_spark.controller.broker_changes import fence_broker
-from kafka_on_spark.controller.inspecting_leaderless import inspect_replica
+from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.inspections import inspect_replica
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
+from kafka_on_spark.controller.second_inspection import UnreadableLeaders
 from tests.builders import report, seen
 from tests.controller.rounds import Rounds
 

@@ -12,8 +12,8 @@ from itertools import count
 from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.election import leaderless, recover
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.recovery import leaderless, recover
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.min_isr import min_isr

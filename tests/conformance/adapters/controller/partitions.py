@@ -2,7 +2,7 @@
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, NoReassignmentInProgressError
 from kafka_on_spark.base.ids import KEEP, BrokerId
-from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.partition_change import Election, elect_leader
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     next_step,
