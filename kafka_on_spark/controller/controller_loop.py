@@ -28,7 +28,7 @@ from kafka_on_spark.controller.brokers import (
 )
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
-from kafka_on_spark.controller.expiry import Expired, expire, offsets_retention_ms
+from kafka_on_spark.controller.expiry import Expired, expire
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
     RunInspections,
@@ -48,6 +48,7 @@ from kafka_on_spark.controller.probes import (
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.removing_replicas import CheckControls
 from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.groups.silent_groups import SilentGroups
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.commit_clock import CommitClock

@@ -8,11 +8,9 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.base.config import Settings
+from kafka_on_spark.groups.offsets import is_renewal_due, offsets_retention_ms
 from kafka_on_spark.log.batch import WRITER_PREFIX
-from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     OffsetCommitRecord,
@@ -21,9 +19,6 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-
-MINUTE_MS: Final = 60_000
-"""The unit of offsets.retention.minutes."""
 
 _UNSAVED: Final = " (offsets.retention.minutes)"
 
@@ -128,29 +123,4 @@ def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
     """Return whether a run should renew its id now: half of the time is over."""
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
     renewed_at_ms = image.producer_times.get(producer_id)
-    return renewed_at_ms is not None and _is_to_be_said_again(image, renewed_at_ms, now_ms, half_ms)
-
-
-def _is_to_be_said_again(image: MetadataImage, said_at_ms: int, now_ms: int, after_ms: int) -> bool:
-    """Return whether what a client said is older than `after_ms`, by the clock of its process or by
-    the newest commit: the log may have gone on since the process looked at its clock. What was said
-    by a clock that was far ahead is to be said again, too."""
-    return max(image.time_ms, now_ms) - said_at_ms >= after_ms or said_at_ms - now_ms >= after_ms
-
-
-def offsets_retention_ms(settings: Settings) -> int:
-    """Return how long a group's offset stays that nobody saves again."""
-    return settings.integer("offsets.retention.minutes") * MINUTE_MS
-
-
-def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
-    """Return whether half of the time is over after which a saved offset expires."""
-    half_ms = offsets_retention_ms(image.settings()) // 2
-    return known is not None and _is_to_be_said_again(image, known.saved_at_ms, now_ms, half_ms)
-
-
-def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
-    """Return which producer ids have not expired; None: none ever has."""
-    if image.expired_epoch < 0:
-        return None
-    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)
+    return renewed_at_ms is not None and is_renewal_due(image, renewed_at_ms, now_ms, half_ms)

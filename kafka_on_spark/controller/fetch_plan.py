@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kafka_on_spark.base.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.controller.throttle import (
     Demand,
     Limit,
@@ -32,6 +31,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult
 from kafka_on_spark.log.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport

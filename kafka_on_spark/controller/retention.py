@@ -14,14 +14,13 @@ from typing import Any, Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.controller.log_start import LeaderLook, cause_of, retain
 from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.log_starts import LogStartOrder, plan_log_starts, try_to_advance
-from kafka_on_spark.log.producers import RegisteredProducers
+from kafka_on_spark.log.producers import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replica_operations import check_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.retention import Retained, RetentionLimits, limits_of, retained

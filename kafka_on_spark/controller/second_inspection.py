@@ -36,7 +36,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.controller.inspections import InspectionOrder, RunInspections
 from kafka_on_spark.controller.isr import leave_unreadable
 from kafka_on_spark.controller.probes import RunProbes, probe_orders
@@ -45,6 +44,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.fetch import FetchOrder, RunFetches
 from kafka_on_spark.log.fetch_reports import is_evidence, merge_reports
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.metadata_service import MetadataService

@@ -11,7 +11,6 @@ from typing import Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.controller.sweep import Ring
 from kafka_on_spark.controller.throttle import (
     UNLIMITED,
@@ -22,6 +21,7 @@ from kafka_on_spark.controller.throttle import (
     wait_ms,
 )
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.upkeep_work import (

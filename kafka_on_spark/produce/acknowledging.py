@@ -11,7 +11,6 @@ from concurrent.futures import Executor
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, RequestTimedOutError
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.fetch import FetchOrder, fetch
@@ -20,6 +19,7 @@ from kafka_on_spark.log.fetch_reports import (
     partition_report,
     state_report,
 )
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.log.replica_operations import (
     ReadBorders,
     no_borders,
