@@ -38,11 +38,7 @@ from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 
 TOPIC = "orders"
 TOPIC_ID = TopicId("11111111111111111111111111111111")

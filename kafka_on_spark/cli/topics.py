@@ -16,15 +16,7 @@ from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, numbers, pairs
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    text_of,
-    write_json,
-    write_rows,
-)
+from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
 from kafka_on_spark.cli.session import Change, Session
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage

@@ -13,11 +13,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.base.ids import (
-    DirectoryId,
-    LeaderEpoch,
-    PartitionKey,
-)
+from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, PartitionKey
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replicas import ReplicaStore

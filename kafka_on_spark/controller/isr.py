@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import (
-    NO_ERROR,
-    KafkaStorageError,
-)
+from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.base.ids import KEEP, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.lost_replicas import release_former
 from kafka_on_spark.controller.partition_change import (

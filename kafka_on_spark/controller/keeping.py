@@ -11,11 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.config import check_settings
-from kafka_on_spark.base.counting import (
-    REPLICATION_BYTES_IN,
-    REPLICATION_MESSAGES_IN,
-    ROUND_MS,
-)
+from kafka_on_spark.base.counting import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
@@ -54,15 +50,7 @@ from kafka_on_spark.node.tasks import (
 )
 from kafka_on_spark.observe.counts import count_probes
 from kafka_on_spark.observe.dry_run import DryRunMetadata
-from kafka_on_spark.store.accounts import (
-    CLEAN,
-    COMPACT,
-    PROBE,
-    RETAIN,
-    UPKEEP,
-    accounted,
-    charged,
-)
+from kafka_on_spark.store.accounts import CLEAN, COMPACT, PROBE, RETAIN, UPKEEP, accounted, charged
 from kafka_on_spark.store.clock import SystemClock, processor_ms
 from kafka_on_spark.store.random_ids import ID_SOURCE
 from kafka_on_spark.store.requests import operating

@@ -20,11 +20,7 @@ from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.compactor import FileCompactor
-from kafka_on_spark.log.fetch import (
-    FetchResult,
-    PartitionFetches,
-    inspect_partition,
-)
+from kafka_on_spark.log.fetch import FetchResult, PartitionFetches, inspect_partition
 from kafka_on_spark.log.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.log.replica_folders import remove_table, tables_on
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
@@ -40,11 +36,7 @@ from kafka_on_spark.log.upkeep_work import (
 from kafka_on_spark.metadata.temporaries import clean_broker_root
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.node.tasks import after_fetch
-from kafka_on_spark.observe.log_descriptions import (
-    LogDescription,
-    begun_description,
-    describe_log,
-)
+from kafka_on_spark.observe.log_descriptions import LogDescription, begun_description, describe_log
 from kafka_on_spark.observe.sizes import size_of
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.deadlines import within

@@ -33,11 +33,7 @@ from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    Record,
-)
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 
 T = TypeVar("T")

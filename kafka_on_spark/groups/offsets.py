@@ -8,9 +8,7 @@ from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
-from kafka_on_spark.metadata.records import (
-    OffsetCommitRecord,
-)
+from kafka_on_spark.metadata.records import OffsetCommitRecord
 
 MINUTE_MS: Final = 60_000
 """The unit of offsets.retention.minutes."""

@@ -11,11 +11,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.config import check_acks, leaves_auto_controller
-from kafka_on_spark.base.counting import (
-    BYTES_IN,
-    FAILED_APPENDS,
-    REQUEST_MS,
-)
+from kafka_on_spark.base.counting import BYTES_IN, FAILED_APPENDS, REQUEST_MS
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     KafkaOnSparkError,
@@ -51,10 +47,7 @@ from kafka_on_spark.produce.stage_plan import (
     is_unreached,
     plan_stage,
 )
-from kafka_on_spark.produce.stages import (
-    AnsweredPart,
-    StagedPart,
-)
+from kafka_on_spark.produce.stages import AnsweredPart, StagedPart
 from kafka_on_spark.produce.timestamp_limits import retention_notice
 
 log = logging.getLogger(__name__)

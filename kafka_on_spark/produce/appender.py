@@ -48,12 +48,7 @@ from kafka_on_spark.produce.acknowledging import (
     not_acknowledged,
     report_leader,
 )
-from kafka_on_spark.produce.append_watch import (
-    METADATA_AWAY,
-    AppendWatch,
-    Wait,
-    wait_of,
-)
+from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, Wait, wait_of
 from kafka_on_spark.produce.placing import (
     LeaderFailure,
     append_placed,
@@ -70,12 +65,7 @@ from kafka_on_spark.produce.preconditions import (
     keys_of_ends,
 )
 from kafka_on_spark.produce.stage_plan import ProducerRun
-from kafka_on_spark.produce.stages import (
-    AnsweredPart,
-    AppendedPart,
-    PlacedPart,
-    StagedPart,
-)
+from kafka_on_spark.produce.stages import AnsweredPart, AppendedPart, PlacedPart, StagedPart
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0

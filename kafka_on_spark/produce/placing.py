@@ -45,9 +45,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.produce.preconditions import has_unknown_end
 from kafka_on_spark.produce.producer_runs import check_not_fenced
-from kafka_on_spark.produce.producers import (
-    check_writer_not_fenced,
-)
+from kafka_on_spark.produce.producers import check_writer_not_fenced
 from kafka_on_spark.produce.stage_plan import ProducerRun
 from kafka_on_spark.produce.stages import AppendedPart, PlacedPart, StagedPart
 

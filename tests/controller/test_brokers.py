@@ -18,14 +18,8 @@ from kafka_on_spark.controller.brokers import (
 )
 from kafka_on_spark.controller.election import elect_preferred, elect_where_none, leaderless
 from kafka_on_spark.controller.lost_replicas import lose_replica
-from kafka_on_spark.controller.partition_change import (
-    change_record,
-    lost_change,
-)
-from kafka_on_spark.controller.reassignment import (
-    advance_reassignments,
-    cancel_reassignments,
-)
+from kafka_on_spark.controller.partition_change import change_record, lost_change
+from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
 from kafka_on_spark.metadata.result import ControllerResult

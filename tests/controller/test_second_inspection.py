@@ -14,11 +14,7 @@ from kafka_on_spark.controller import second_inspection
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.controller.second_inspection import (
-    Finding,
-    is_assigned,
-    plan_second_inspection,
-)
+from kafka_on_spark.controller.second_inspection import Finding, is_assigned, plan_second_inspection
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, address, image_of, partition, segment, uuid_on
 from tests.controller.rounds import Rounds

@@ -25,11 +25,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import NOW_MS, address, cluster_of, digest_at

@@ -9,10 +9,7 @@ from kafka_on_spark.controller.probes import ProbeResult, Silence
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.produce import append_watch
 from kafka_on_spark.produce.append_watch import AppendWatch
-from tests.simulation.checks.controllers import (
-    ENOUGH_HAVE_MET,
-    LAST_MEMBER_ANSWERS,
-)
+from tests.simulation.checks.controllers import ENOUGH_HAVE_MET, LAST_MEMBER_ANSWERS
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 

@@ -22,14 +22,7 @@ from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.produce import appender
 from tests.simulation.checks import producers
-from tests.simulation.checks.compaction import (
-    CONTENT,
-    FINISHED,
-    JOINED,
-    READ,
-    RISES,
-    TOMBSTONES,
-)
+from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes

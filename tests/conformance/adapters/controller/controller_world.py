@@ -25,11 +25,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     TopicRecord,
 )
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 from tests.builders import digest_at, disk
 from tests.committing import committed
 from tests.conformance.adapters.controller.partitions import SETS, registration
