@@ -322,7 +322,6 @@ def readmitted_at_ms(
 
 
 def is_of_append(batch: MetadataBatch) -> bool:
-    """Return whether a commit is the pass of an append."""
     first = batch.records[0]
     return isinstance(first, ControllerRecord) and first.cause == OF_APPEND
 
@@ -386,7 +385,6 @@ def state_record(
     cause: str,
     refused: RefusedWrite | None = None,
 ) -> BrokerChangeRecord:
-    """Return the record that puts a broker into a state."""
     return BrokerChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,
@@ -596,7 +594,6 @@ def _drained(
     partition: PartitionRegistration,
     draining: frozenset[BrokerId],
 ) -> PartitionChange | None:
-    """Return the change by which draining followers leave the ISR; None if none is in it."""
     leaving = (partition.isr & draining) - {partition.leader}
     rest = partition.isr - leaving
     if not leaving or not rest or partition.leader is None:

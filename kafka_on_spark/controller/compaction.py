@@ -63,7 +63,6 @@ class CompactionReport:
 
 
 def is_compacted(settings: Settings) -> bool:
-    """Return whether cleanup.policy says compact."""
     words = settings.text("cleanup.policy").split(",")
     return "compact" in (word.strip() for word in words)
 

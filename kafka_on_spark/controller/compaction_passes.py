@@ -60,7 +60,6 @@ def plan_compaction_look(
     partition: PartitionRegistration,
     times: LookTimes,
 ) -> CompactionLookOrder:
-    """Return the order to look at the replicas of `partition`, which has a leader."""
     leader = partition.leader
     assert leader is not None
     others = [
@@ -128,8 +127,6 @@ def leader_dirt(
 
 
 class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
-    """Decisions of compaction as one process makes them."""
-
     kind = "compaction"
     interval = "log.cleaner.backoff.ms"
 

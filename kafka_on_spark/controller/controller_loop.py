@@ -15,7 +15,6 @@ from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
     continue_draining,
@@ -34,7 +33,7 @@ from kafka_on_spark.controller.inspections import (
     RunInspections,
     plan_inspections,
 )
-from kafka_on_spark.controller.lease import LeaseWatch, Term
+from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
 from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import (
     FailedProbes,
@@ -86,8 +85,6 @@ class ControllerReport:
 
 @dataclass(slots=True)
 class Tally:
-    """What passes have decided so far."""
-
     fenced: list[BrokerId] = field(default_factory=list)
     unfenced: list[BrokerId] = field(default_factory=list)
     moved: set[PartitionKey] = field(default_factory=set)
@@ -97,7 +94,6 @@ class Tally:
     records_deleted: int = 0
 
     def report(self) -> ControllerReport:
-        """Return it as a report."""
         return ControllerReport(
             fenced=tuple(self.fenced),
             unfenced=tuple(self.unfenced),
@@ -128,7 +124,6 @@ class Expiry:
         self._checked_at_ms: int | None = None
 
     def run(self, image: MetadataImage, submit: SubmitExpired) -> None:
-        """Decide what has expired, if it is time to look."""
         if not self._is_time(image):
             return
         now_ms = self._clock.too_old_by_ms()
@@ -268,8 +263,8 @@ class ControllerLoop:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
 
         Waits for another controller's lease to end, on its own clock, for as long as it is to
-        control, or as a command may take. Answers requests before, between and after passes. Where
-        `after_pass` is told of each pass, the report is of the last one.
+        control, or as a command may take. Answers requests before, between and after passes. With
+        `after_pass` the report is of the last pass.
 
         Raises:
             NotControllerError: Another controls the cluster, or has taken over meanwhile.
@@ -283,7 +278,7 @@ class ControllerLoop:
         try:
             self._serve_requests()
             while True:
-                self._pass_and_tell()
+                self._pass()
                 if refusing_most(self._refusing, self._metadata.image):
                     raise _is_at_fault(self._metadata.image, self._refusing)
                 self._serve_requests()
@@ -297,22 +292,12 @@ class ControllerLoop:
             self._term.resign()
         return self._tally.report()
 
-    def _pass_and_tell(self) -> None:
-        if self._after_pass is None:
-            self._pass()
-            return
-        self._tally, began_ms = Tally(), self._clock.monotonic_ms()
-        self._pass()
-        self._denied = frozenset(self._tally.denied)
-        self._after_pass(self._clock.monotonic_ms() - began_ms)
-
     @property
     def _term(self) -> Term:
         assert self._claimed is not None, "only a controller commits"
         return self._claimed
 
     def _claim(self, wait_ms_max: int) -> Term:
-        """Take the next controller epoch once the present lease is over."""
         watch = LeaseWatch(self._clock)
         started_ms = self._clock.monotonic_ms()
         while True:
@@ -330,12 +315,12 @@ class ControllerLoop:
                     return term
                 continue
             waited_ms = self._clock.monotonic_ms() - started_ms
-            if waited_ms >= lease.claim_wait_ms_max(image, wait_ms_max):
+            # Two leases at least, since the first one shows whether its holder is alive.
+            if waited_ms >= max(wait_ms_max, 2 * lease_ms(image)):
                 raise _is_controlled(image, waited_ms)
-            self._clock.sleep_ms(min(POLL_MS, lease.lease_ms(image) / 10))
+            self._clock.sleep_ms(min(POLL_MS, lease_ms(image) / 10))
 
     def _wait(self, duration_ms: float) -> None:
-        """Wait for the next pass, and serve requests meanwhile."""
         until_ms = self._clock.monotonic_ms() + duration_ms
         while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
             self._clock.sleep_ms(min(POLL_MS, left_ms))
@@ -362,12 +347,19 @@ class ControllerLoop:
 
     def _pass(self) -> None:
         """Do one pass over brokers, elections and lost replicas, then over what may wait."""
+        began_ms = self._clock.monotonic_ms()
+        if self._after_pass is not None:
+            self._tally = Tally()
         self._tally.passes += 1
-        self._control()
+        self._lead()
         self._after_part()
         self._chores.run(self._term, lambda: self._metadata.image, self._tally, self._after_part)
+        self._denied = frozenset(self._tally.denied)
+        if self._after_pass is not None:
+            self._after_pass(self._clock.monotonic_ms() - began_ms)
 
-    def _control(self) -> None:
+    def _lead(self) -> None:
+        """Decide who lives, who leads and what moves."""
         self._judge_brokers()
         self._after_part()
         self._restore()
@@ -382,7 +374,7 @@ class ControllerLoop:
         self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
-        self._balance_leaders()
+        self._tally.moved.update(self._submit_if_due(rebalance_leaders))
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
@@ -397,14 +389,12 @@ class ControllerLoop:
         for _ in range(STEPS_MAX):
             before = self._metadata.image
             moved = self._submit_if_due(decide)
+            after = self._metadata.image
             self._tally.moved.update(
-                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+                key for key in moved if _leader_of(before, key) != _leader_of(after, key)
             )
-            if self._metadata.image.offset == before.offset:
+            if after.offset == before.offset:
                 break
-
-    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
-        return _leader_of(self._metadata.image, key)
 
     def _recover(self) -> None:
         """Find leaders for partitions without one by inspecting their replicas."""
@@ -518,7 +508,6 @@ class ControllerLoop:
         return True
 
     def _take_back(self, broker_id: BrokerId, why: str) -> None:
-        """Forget that writes to a root were refused."""
         del self._suspects[broker_id]
         cause = f"broker {broker_id}: {why}"
         self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
@@ -555,11 +544,6 @@ class ControllerLoop:
         self._tally.moved.update(moved)
         log.info("%s", cause)
 
-    def _balance_leaders(self) -> None:
-        """Give preferred leaders their partitions back where too many are elsewhere."""
-        moved = self._submit_if_due(rebalance_leaders)
-        self._tally.moved.update(moved)
-
 
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
     partition = image.partition(key)
@@ -567,7 +551,6 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 
 
 def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaStorageError:
-    """Return the error of a controller whose writes most roots refuse."""
     roots = ", ".join(
         image.brokers[each].root for each in sorted(refusing) if each in image.brokers
     )
@@ -578,7 +561,6 @@ def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaS
 
 
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
-    """Return the error of a claimant that waited in vain."""
     held = image.controller
     assert held is not None, "a lease that is not over has a holder"
     return NotControllerError(

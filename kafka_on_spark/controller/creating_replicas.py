@@ -45,7 +45,6 @@ RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult
 
 
 def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
-    """Create one empty table; return an error code instead of raising."""
     try:
         replicas.create(order.address, leader_epoch=order.leader_epoch)
     except KafkaOnSparkError as error:

@@ -209,7 +209,6 @@ def _unclean(
 
 
 def is_unclean_allowed(image: MetadataImage, topic_id: TopicId) -> bool:
-    """Return whether the settings allow a topic's partitions an unclean election (KIP-106)."""
     return image.settings(topic_id).boolean("unclean.leader.election.enable")
 
 
@@ -287,7 +286,6 @@ def elect_preferred(
 def _existing(
     image: MetadataImage, keys: Iterable[PartitionKey]
 ) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    """Yield the partitions of `keys` that exist, each once."""
     for key in dict.fromkeys(keys):
         partition = image.partition(key)
         if partition is not None:

@@ -32,7 +32,6 @@ class Expired:
 
 
 def expire(image: MetadataImage, now_ms: int) -> ControllerResult[Expired]:
-    """Decide which producer ids and which groups' offsets have expired by `now_ms`."""
     settings = image.settings()
     producers = _producers(image, now_ms - settings.integer("producer.id.expiration.ms"))
     minutes = settings.integer("offsets.retention.minutes")

@@ -38,7 +38,6 @@ from kafka_on_spark.metadata.reports import ReplicaReport
 
 
 def has_work(partition: PartitionRegistration) -> bool:
-    """Return whether replication has something to do for a partition."""
     return (
         partition.high_watermark < partition.log_end_offset
         or partition.is_under_replicated
@@ -49,7 +48,6 @@ def has_work(partition: PartitionRegistration) -> bool:
 def keys_with_work(
     image: MetadataImage, topic_ids: Collection[TopicId] | None
 ) -> list[PartitionKey]:
-    """Return the partitions with work of some topics, or of all."""
     return [
         key
         for key, partition in image.partitions_needing_work()
@@ -114,7 +112,6 @@ def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
 
 
 def fetcher_of(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
-    """Return the partition and the follower of a fetch."""
     return order.key, None if order.follower is None else order.follower.broker_id
 
 
@@ -140,7 +137,6 @@ def check_order(image: MetadataImage, order: FetchOrder) -> None:
 
 
 def refusals(result: FetchResult) -> list[ReplicaReport]:
-    """Return the replicas that refused, the leader's first."""
     reports = (result.report.leader, *result.report.followers)
     return [each for each in reports if each.error_code != NO_ERROR]
 
@@ -347,7 +343,6 @@ def _is_in_sync(order: FetchOrder) -> bool:
 
 
 def _move_rates(orders: Sequence[FetchOrder]) -> list[int]:
-    """Return the rates of the moves that `orders` are part of."""
     rates = (
         move_rate(order.partition, None if order.follower is None else order.follower.broker_id)
         for order in orders

@@ -148,8 +148,6 @@ RunEach = Callable[[Ask, Sequence[_Replica]], Iterable[LeaderEpoch | None]]
 
 
 class ForcedElections:
-    """Leads partitions anew."""
-
     def __init__(
         self,
         metadata: MetadataDecider,

@@ -78,7 +78,6 @@ def plan_inspections(
 
 
 def inspections_of(image: MetadataImage, key: PartitionKey) -> list[InspectionOrder]:
-    """Return an order for each replica of a partition that was created."""
     partition = image.topics[key.topic_id].partitions[key.partition]
     return [
         InspectionOrder(

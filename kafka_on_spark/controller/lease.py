@@ -57,37 +57,18 @@ def alone(
 
 
 def next_controller_epoch(image: MetadataImage) -> ControllerEpoch:
-    """Return the epoch that a claim takes."""
     return ControllerEpoch(0 if image.controller is None else image.controller.controller_epoch + 1)
 
 
 def renew(
     image: MetadataImage, controller_id: str, epoch: ControllerEpoch
 ) -> ControllerResult[None]:
-    """Decide a sign of life. `check_controls` checks that no later controller has claimed."""
+    """Decide a sign of life; the caller checks that no later controller has claimed."""
     record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause="renewed")
     return ControllerResult([record], None)
 
 
-def is_renewal_due(image: MetadataImage, since_ms: int) -> bool:
-    """Return whether a controller that renewed its lease `since_ms` ago renews it now."""
-    return since_ms >= lease_ms(image) / RENEWALS_PER_LEASE
-
-
-def is_over(image: MetadataImage, unchanged_ms: int) -> bool:
-    """Return whether nobody holds the lease of `image`, which a process has seen unchanged for
-    `unchanged_ms` by its own clock: it was resigned, or not renewed for as long as it lasts."""
-    return not is_held(image) or unchanged_ms >= lease_ms(image)
-
-
-def claim_wait_ms_max(image: MetadataImage, wanted_ms: int) -> int:
-    """Return how long a claimant waits for a lease to end: two leases at least, since the first
-    one shows whether its holder is alive."""
-    return max(wanted_ms, 2 * lease_ms(image))
-
-
 def lease_ms(image: MetadataImage) -> int:
-    """Return how long a lease lasts without a renewal."""
     return image.settings().integer("controller.lease.ms")
 
 
@@ -131,8 +112,6 @@ def check_controls(image: MetadataImage, controller_epoch: ControllerEpoch) -> N
 
 
 class LeaseWatch:
-    """Watches the lease for signs of life, by a clock of this process."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since_ms = clock.monotonic_ms()
@@ -144,18 +123,16 @@ class LeaseWatch:
         now_ms = self._clock.monotonic_ms()
         if image.controller != self.seen:
             self.seen, self._since_ms = image.controller, now_ms
-        return is_over(image, now_ms - self._since_ms)
+        return not is_held(image) or now_ms - self._since_ms >= lease_ms(image)
 
 
 READ_MS: Final = 1000
 """How often a controller that waits for requests reads the log as everybody does. In between it
-looks for the next commit of the leader's table alone, for half as much: that does not tell of
-another leader of the quorum, nor of a log that went back."""
+asks for the next commit of the leader's table alone, for half as much: that does not show another
+leader of the quorum, nor a log that went back."""
 
 
 class Term:
-    """A controllership that was claimed."""
-
     def __init__(
         self,
         metadata: MetadataDecider,
@@ -193,13 +170,7 @@ class Term:
         if epoch is None:
             return None
         log.info("controller %s, epoch %s", controller_id, epoch)
-        return cls(
-            metadata,
-            clock,
-            controller_id=controller_id,
-            epoch=epoch,
-            timeout_ms=timeout_ms,
-        )
+        return cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         """Commit what `decide` says, under this term's epoch.
@@ -243,7 +214,7 @@ class Term:
             self._answer_all(id_source)
 
     def _read_if_needed(self) -> bool:
-        """Read the log, unless a look says that there is nothing; return whether it was read."""
+        """Read the log, unless a small question says that nothing is new; return whether it did."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._read_at_ms < READ_MS and not self._metadata.has_next():
             return False
@@ -253,7 +224,7 @@ class Term:
 
     def _renew(self, image: MetadataImage) -> None:
         now_ms = self._clock.monotonic_ms()
-        if not is_renewal_due(image, now_ms - self._renewed_at_ms):
+        if now_ms - self._renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
             return
         self.submit(partial(renew, controller_id=self._controller_id, epoch=self.epoch))
         self._renewed_at_ms = now_ms
@@ -288,7 +259,6 @@ class Term:
         return count
 
     def resign(self) -> None:
-        """Resign, unless another controller has claimed."""
         self._metadata.submit(
             lambda image: resign(image, self._controller_id, self.epoch),
             timeout_ms=self._timeout_ms,

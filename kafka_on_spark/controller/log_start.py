@@ -85,7 +85,6 @@ class LeaderLook:
 
     @property
     def deletes(self) -> bool:
-        """Whether something may be deleted."""
         return self.found.log_start_offset > self.log_start_offset
 
 
@@ -114,7 +113,6 @@ def retain(
 
 
 def is_raised_within(partition: PartitionRegistration, offset: Offset) -> bool:
-    """Return whether `offset` is above the log start, and not above the high watermark."""
     return partition.log_start_offset < offset <= partition.high_watermark
 
 

@@ -98,7 +98,6 @@ class CommandRunner:
         return ControllerResult(claimed.records, claimed.response)
 
     def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
-        """Ask the active controller for the decision."""
         request = Request(
             order=order,
             asked_by=self._controller_id,

@@ -52,7 +52,6 @@ class Look(Generic[ReportT]):
 
     @classmethod
     def failed(cls, error: KafkaOnSparkError) -> "Look[ReportT]":
-        """Return a look that an error has ended."""
         return cls(error=error.message)
 
 
@@ -74,12 +73,8 @@ Submit = Callable[[Decide], dict[PartitionKey, Any]]
 
 
 class LookOrder(Protocol):
-    """An order to look at a partition."""
-
     @property
-    def key(self) -> PartitionKey:
-        """The partition."""
-        ...
+    def key(self) -> PartitionKey: ...
 
 
 OrderT = TypeVar("OrderT", bound=LookOrder)
@@ -133,8 +128,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         key: PartitionKey,
         partition: PartitionRegistration,
         times: LookTimes,
-    ) -> OrderT:
-        """Return the order to look at a partition."""
+    ) -> OrderT: ...
 
     @abstractmethod
     def _decide(

@@ -165,7 +165,6 @@ def probe_orders(
     session_ms: int,
     sizes: Mapping[BrokerId, int] | None = None,
 ) -> list[ProbeOrder]:
-    """Return orders to probe `brokers`; `sizes`: by writes of so many bytes."""
     timeout_ms = probe_timeout_ms(session_ms)
     orders = []
     for each in brokers:
@@ -219,11 +218,9 @@ class FailedProbes:
         return failed
 
     def forget(self, broker_id: BrokerId) -> None:
-        """Forget the failures of a broker."""
         self._silences.pop(broker_id, None)
 
     def keep(self, broker_ids: frozenset[BrokerId]) -> None:
-        """Forget the failures of all other brokers."""
         for each in self._silences.keys() - broker_ids:
             self.forget(each)
 
@@ -246,6 +243,5 @@ class FailedProbes:
         }
 
     def next_in_ms(self, session_ms: int) -> float:
-        """Return how long to wait before the next probes."""
         waits = (next_probe_in_ms(each, session_ms) for each in self._silences.values())
         return min(waits, default=session_ms / PROBES_A_SESSION)

@@ -296,7 +296,6 @@ class Reassignment:
 
 
 def list_reassignments(image: MetadataImage) -> list[Reassignment]:
-    """Return the reassignments under way."""
     return [
         Reassignment(
             key=key,

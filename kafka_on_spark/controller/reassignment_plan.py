@@ -63,12 +63,10 @@ class ReassignmentPlan:
 
     @property
     def targets(self) -> dict[tuple[str, int], list[int]]:
-        """The argument for `Cluster.reassign`."""
         return {(each.name.topic, each.name.partition): list(each.target) for each in self.moves}
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes to copy in all."""
         return sum(each.bytes_moved for each in self.moves)
 
     @property

@@ -85,7 +85,6 @@ class _Uuids(NamedTuple):
 
     @property
     def all(self) -> frozenset[ReplicaUuid]:
-        """The replicas whose tables stay."""
         return frozenset(self.replicas).union(each for each in self.former if each is not None)
 
 
@@ -362,7 +361,6 @@ class Cleaner:
         log.warning("broker %s could not be listed: %s", order.broker_id, result.error)
 
     def _due(self, image: MetadataImage, tables: Iterable[FoundTable]) -> list[FoundTable]:
-        """Return the tables that have been unassigned for long enough."""
         now_ms = self._clock.now_ms()
         due = []
         for table, since_ms in self._unassigned(image, tables):

@@ -376,7 +376,6 @@ class ReplicationRound:
         return list(chain.from_iterable(self._run_inspections(inspections)))
 
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
-        """Create the replicas of `keys` that were never created, with one metadata commit."""
         return create_replicas(
             self._metadata, self._run_creations, keys, timeout_ms=self._timeout_ms
         )
@@ -449,7 +448,6 @@ def _to_judge(
 
 
 def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
-    """Return a report by which no member of the ISR lags."""
     followers = (
         replace(seen, missing_since_ms=None, missing_bytes=0)
         if seen.broker_id in order.partition.isr

@@ -53,7 +53,6 @@ class LookOrder:
 def plan_look(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, times: LookTimes
 ) -> LookOrder:
-    """Return the order to look at the leader of `partition`, which has one, and has limits."""
     limits = limits_of(image.settings(key.topic_id))
     assert partition.leader is not None
     assert limits is not None

@@ -99,7 +99,6 @@ class UnreadableLeaders:
         self._failing: dict[PartitionKey, _Failing] = {}
 
     def record(self, report: PartitionReport) -> None:
-        """Record whether a leader could be read."""
         seen = report.leader
         leadership = (seen.broker_id, seen.replica_uuid, report.leader_epoch)
         is_fence = seen.error_code == FencedLeaderEpochError.code
@@ -225,7 +224,6 @@ class Finding:
 
     @classmethod
     def of(cls, address: ReplicaAddress, segment: Segment | None) -> "Finding":
-        """Return the finding about a file of a replica, or about its log."""
         file = None if segment is None else segment.file_name
         return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
 

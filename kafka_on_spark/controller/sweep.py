@@ -50,7 +50,6 @@ class Ring:
 
     @property
     def count(self) -> int:
-        """How many partitions there are."""
         return self.starts[-1]
 
     def changed_count(self, then: "Ring | int") -> int:

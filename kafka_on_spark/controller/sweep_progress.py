@@ -54,12 +54,10 @@ class FileSweepHints:
         self._file = HintFile(roots, name)
 
     def read(self, cluster_id: str) -> SweepPosition | None:
-        """Return the hint of this cluster, or None if there is none or it can't be one."""
         found = (decode(each, cluster_id) for each in self._file.contents())
         return next((each for each in found if each is not None), None)
 
     def write(self, cluster_id: str, position: SweepPosition) -> None:
-        """Replace the hint."""
         self._file.write(encode(cluster_id, position))
 
 

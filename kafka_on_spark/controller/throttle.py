@@ -45,7 +45,6 @@ class Quota:
         return self.credit >= bytes_per_s * BURST_MS
 
     def less(self, size_bytes: int) -> "Quota":
-        """Return the quota after so many bytes were shared out or copied (or came back)."""
         return Quota(self.credit - 1000 * size_bytes, self.at_ms)
 
 
@@ -59,7 +58,6 @@ def accrue(quota: Quota | None, *, bytes_per_s: int, now_ms: int) -> Quota:
 
 
 def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
-    """Return how long until a byte may be copied."""
     if quota.credit >= 1000:
         return 0
     return -(-(1000 - quota.credit) // bytes_per_s)

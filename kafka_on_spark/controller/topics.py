@@ -508,7 +508,6 @@ class BrokerRing:
         self._offset = random_below(len(brokers)) if brokers else 0
 
     def next(self, epoch: int) -> BrokerId | None:
-        """Return the next broker of `epoch`, or None if all were given out."""
         if not self._brokers:
             return None
         if self._epoch != epoch:
@@ -521,7 +520,6 @@ class BrokerRing:
         return broker
 
     def shuffle(self) -> None:
-        """Put the brokers in another order."""
         _shuffle(self._brokers, self._random_below)
 
 
@@ -537,16 +535,13 @@ class _Rack:
         )
 
     def next_unfenced(self, epoch: int) -> BrokerId | None:
-        """Return the next active broker."""
         return self._unfenced.next(epoch)
 
     def next(self, epoch: int) -> BrokerId | None:
-        """Return the next broker, an active one as long as there is one."""
         unfenced = self._unfenced.next(epoch)
         return self._fenced.next(epoch) if unfenced is None else unfenced
 
     def shuffle(self) -> None:
-        """Put the brokers in another order."""
         self._fenced.shuffle()
         self._unfenced.shuffle()
 

@@ -178,7 +178,6 @@ class UpkeepThrottle:
         ]
 
     def charge(self, size_bytes: int) -> None:
-        """Count what was read and rewritten; a piece is finished, so there may be a debt."""
         if self._quota is not None:
             self._quota = self._quota.less(size_bytes)
 
@@ -221,7 +220,6 @@ class Visits:
     def are_due(
         self, image: MetadataImage, keys: Iterable[PartitionKey], now_ms: int
     ) -> list[PartitionKey]:
-        """Return those of `keys` that are to be visited."""
         due = []
         for key in keys:
             visit = self._visits.get(key)

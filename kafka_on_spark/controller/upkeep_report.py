@@ -155,7 +155,6 @@ class UpkeepTotals:
         self._totals: dict[str, UpkeepTotal] = {}
 
     def take(self, results: Iterable[UpkeepResult]) -> None:
-        """Record what tasks did on replicas."""
         for result in results:
             for kind, work in result.done:
                 self.count(kind, work.count, work.size_bytes, work.written_bytes, bool(work.error))
@@ -163,7 +162,6 @@ class UpkeepTotals:
     def count(
         self, kind: str, count: int, size_bytes: int, written_bytes: int = 0, failed: bool = False
     ) -> None:
-        """Add to what was done of one kind of work."""
         if not (count or failed):
             return
         with self._lock:
@@ -176,6 +174,5 @@ class UpkeepTotals:
             )
 
     def by_kind(self) -> dict[str, UpkeepTotal]:
-        """Return what was done of each kind of work."""
         with self._lock:
             return dict(self._totals)
