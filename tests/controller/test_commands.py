@@ -35,8 +35,11 @@ LOOK = ReplicaInspection(
     chain_digest="c" * 32,
     chain_at_high_watermark=None,
 )
+
 keys = st.builds(PartitionKey, st.text(max_size=4), st.integers(0, 9))
+
 atoms = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | keys | st.just(LOOK)
+
 values = st.recursive(
     atoms,
     lambda inner: (
@@ -45,6 +48,7 @@ values = st.recursive(
     ),
     max_leaves=8,
 )
+
 CODED = [each for each in ProtocolError.__subclasses__()]
 
 
