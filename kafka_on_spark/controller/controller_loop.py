@@ -37,7 +37,6 @@ from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
 from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import (
     FailedProbes,
-    ProbeOrder,
     ProbeResult,
     RunProbes,
     judgement_ms_max,
@@ -417,7 +416,10 @@ class ControllerLoop:
         pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
         while pending:
             began_ms = self._clock.monotonic_ms()
-            orders = self._orders(pending)
+            brokers = self._metadata.image.brokers
+            known = [brokers[each] for each in sorted(pending & brokers.keys())]
+            sizes = {each.broker_id: each.refused.size_bytes for each in known if each.refused}
+            orders = probe_orders(known, self._session_ms(), sizes)
             results = self._run_probes(orders)
             met = refused_writes(orders, results, self._controller_id)
             self._refusing |= met.keys()
@@ -444,14 +446,6 @@ class ControllerLoop:
             return False
         self._tried_at_ms[broker_id] = now_ms
         return True
-
-    def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
-        brokers = self._metadata.image.brokers
-        known = [brokers[each] for each in sorted(broker_ids) if each in brokers]
-        sizes = {
-            each.broker_id: each.refused.size_bytes for each in known if each.refused is not None
-        }
-        return probe_orders(known, self._session_ms(), sizes)
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")

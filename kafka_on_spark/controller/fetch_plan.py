@@ -37,6 +37,20 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport
 
 
+class Fetcher(NamedTuple):
+    """The follower that a fetch is for; None: the fetch inspects the leader only."""
+
+    key: PartitionKey
+    follower: BrokerId | None
+    replica_uuid: ReplicaUuid | None
+
+
+def fetcher_of(order: FetchOrder) -> Fetcher:
+    if order.follower is None:
+        return Fetcher(order.key, None, None)
+    return Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
+
+
 def has_work(partition: PartitionRegistration) -> bool:
     return (
         partition.high_watermark < partition.log_end_offset
@@ -111,10 +125,6 @@ def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
     return partition is not None and any(partition.directories)
 
 
-def fetcher_of(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
-    return order.key, None if order.follower is None else order.follower.broker_id
-
-
 def check_order(image: MetadataImage, order: FetchOrder) -> None:
     """Check a fetch that was planned earlier against `image`, as its leader's broker would.
 
@@ -132,7 +142,7 @@ def check_order(image: MetadataImage, order: FetchOrder) -> None:
         order.leader.broker_id,
         leader_epoch=order.partition.leader_epoch,
         only_leader=True,
-        fetched_by=None if order.follower is None else order.follower.broker_id,
+        fetched_by=fetcher_of(order).follower,
     )
 
 
@@ -157,20 +167,6 @@ def refusal_of(
     return refused.error_code, refused.error
 
 
-def refusal_code(image: MetadataImage, order: FetchOrder, result: FetchResult) -> int:
-    """Return the code of a fetch's first refusal, or NO_ERROR."""
-    refused = refusals(result)
-    return refusal_of(image, order, refused[0])[0] if refused else NO_ERROR
-
-
-class _Fetcher(NamedTuple):
-    """The follower that a fetch is for; None: the fetch inspects the leader only."""
-
-    key: PartitionKey
-    follower: BrokerId | None
-    replica_uuid: ReplicaUuid | None
-
-
 @dataclass(frozen=True, slots=True)
 class _Delay:
     """Why a fetch is left out for a while.
@@ -193,9 +189,9 @@ class FetchPace:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._delays: dict[_Fetcher, _Delay] = {}
+        self._delays: dict[Fetcher, _Delay] = {}
         self._quotas: dict[Limit, Quota] = {}
-        self._served_in: dict[_Fetcher, int] = {}
+        self._served_in: dict[Fetcher, int] = {}
         self._rounds = 0
 
     def plan(
@@ -246,7 +242,7 @@ class FetchPace:
 
     def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
         """Return how long a fetch still waits: 0 not at all, None for a newer leadership."""
-        delay = self._delays.get(_fetcher(order))
+        delay = self._delays.get(fetcher_of(order))
         if delay is None or delay.leader_epoch != order.partition.leader_epoch:
             return 0
         if delay.is_fenced and order.copy_bytes_max != 0:
@@ -258,13 +254,14 @@ class FetchPace:
     ) -> None:
         """Record a refusal under a leadership that is still the newest: a newer one is tried at
         once, whatever the older one's answer was."""
-        self._delays.pop(_fetcher(order), None)
+        self._delays.pop(fetcher_of(order), None)
         partition, asked_epoch = image.partition(order.key), order.partition.leader_epoch
-        code = refusal_code(image, order, result)
-        if code != NO_ERROR and partition is not None and partition.leader_epoch == asked_epoch:
+        refused = refusals(result)
+        if refused and partition is not None and partition.leader_epoch == asked_epoch:
+            code, _ = refusal_of(image, order, refused[0])
             action = after_refusal(code, asked_epoch=asked_epoch, current_epoch=asked_epoch)
             is_fenced = action is FetchAction.WAIT_FOR_METADATA
-            self._delays[_fetcher(order)] = _Delay(asked_epoch, until_ms, is_fenced)
+            self._delays[fetcher_of(order)] = _Delay(asked_epoch, until_ms, is_fenced)
 
     def _forget_ended(self, image: MetadataImage) -> None:
         """Forget deleted partitions, and back-offs that the metadata ends: by a newer leadership,
@@ -286,7 +283,8 @@ class FetchPace:
     ) -> tuple[list[FetchOrder], float | None]:
         """Share the quotas out; return the orders, and the wait of those that got no bytes."""
         settings = image.settings().over(overrides)
-        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, _move_rates(orders))}
+        moves = (move_rate(order.partition, fetcher_of(order).follower) for order in orders)
+        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, filter(None, moves))}
         self._quotas = {
             limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
             for limit, rate in rates.items()
@@ -299,8 +297,8 @@ class FetchPace:
         demands = [
             Demand(
                 tuple(places[limit] for limit in drawn_on),
-                is_in_sync=_is_in_sync(order),
-                served_in=self._served_in.get(_fetcher(order), 0),
+                is_in_sync=fetcher_of(order).follower in order.partition.isr,
+                served_in=self._served_in.get(fetcher_of(order), 0),
             )
             for order, drawn_on in zip(orders, limits, strict=True)
         ]
@@ -312,7 +310,7 @@ class FetchPace:
         for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
             if granted:
                 self._charge(drawn_on, granted)
-                self._served_in[_fetcher(order)] = self._rounds
+                self._served_in[fetcher_of(order)] = self._rounds
         paced = [
             order if granted is None else replace(order, copy_bytes_max=granted)
             for order, granted in zip(orders, dealt, strict=True)
@@ -330,24 +328,6 @@ class FetchPace:
         for limit in limits:
             if limit in self._quotas:
                 self._quotas[limit] = self._quotas[limit].less(size_bytes)
-
-
-def _fetcher(order: FetchOrder) -> _Fetcher:
-    if order.follower is None:
-        return _Fetcher(order.key, None, None)
-    return _Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
-
-
-def _is_in_sync(order: FetchOrder) -> bool:
-    return order.follower is not None and order.follower.broker_id in order.partition.isr
-
-
-def _move_rates(orders: Sequence[FetchOrder]) -> list[int]:
-    rates = (
-        move_rate(order.partition, None if order.follower is None else order.follower.broker_id)
-        for order in orders
-    )
-    return [rate for rate in rates if rate is not None]
 
 
 def _limits_of(

@@ -249,7 +249,13 @@ def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChang
         or not report.leader.counts_in(report.leader_epoch)
     ):
         return None
-    diverged = _diverged_members(partition, report)
+    diverged = [
+        seen
+        for seen in report.followers
+        if seen.is_diverged
+        and seen.broker_id in partition.isr | partition.elr
+        and partition.uuid_of(seen.broker_id) == seen.replica_uuid
+    ]
     if not diverged:
         return None
     change = _without_diverged(partition, diverged, min_isr(image, report.key.topic_id, partition))
@@ -260,18 +266,6 @@ def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChang
         for seen in diverged
     )
     return change_record(image, report.key, partition, change, cause)
-
-
-def _diverged_members(
-    partition: PartitionRegistration, report: PartitionReport
-) -> list[ReplicaReport]:
-    return [
-        seen
-        for seen in report.followers
-        if seen.is_diverged
-        and seen.broker_id in partition.isr | partition.elr
-        and partition.uuid_of(seen.broker_id) == seen.replica_uuid
-    ]
 
 
 def _without_diverged(

@@ -66,8 +66,10 @@ def renew_lost(
     for key, partition in image.partitions_needing_work():
         places = [
             place
-            for place, directory in enumerate(partition.directories)
-            if directory == LOST and _may_renew(image, partition, partition.replicas[place])
+            for place, broker_id in enumerate(partition.replicas)
+            if partition.directories[place] == LOST
+            and broker_id not in partition.isr
+            and image.brokers[broker_id].is_online
         ]
         if not places:
             continue
@@ -86,10 +88,6 @@ def renew_lost(
         records.append(change_record(image, key, partition, change, cause))
         renewed.append(key)
     return ControllerResult(records, renewed)
-
-
-def _may_renew(image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId) -> bool:
-    return broker_id not in partition.isr and image.brokers[broker_id].is_online
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,18 +185,11 @@ def release_former(image: MetadataImage, report: PartitionReport) -> PartitionCh
             continue
         if len(partition.isr - {seen.broker_id}) < minimum:
             continue
-        return _released(image, report.key, partition, seen.broker_id)
+        former = tuple(
+            None if each == seen.broker_id else partition.former_of(each)
+            for each in partition.replicas
+        )
+        cause = f"broker {seen.broker_id}: no room for the replica beside the one that was lost"
+        change = PartitionChange(former_uuids=former)
+        return change_record(image, report.key, partition, change, cause)
     return None
-
-
-def _released(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    broker_id: BrokerId,
-) -> PartitionChangeRecord:
-    former = tuple(
-        None if each == broker_id else partition.former_of(each) for each in partition.replicas
-    )
-    cause = f"broker {broker_id}: no room for the replica beside the one that was lost"
-    return change_record(image, key, partition, PartitionChange(former_uuids=former), cause)

@@ -256,13 +256,9 @@ class Passes(ABC, Generic[OrderT, ReportT]):
             if look.error is not None:
                 log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
             if not is_dry_run:
-                self._remember(order, look)
+                self._last[order.key] = self._clock.monotonic_ms(), self._seen_of(order, look)
                 self._totals.count(self.kind, 0, 0, failed=look.error is not None)
         return looks
-
-    def _remember(self, order: OrderT, look: Look[ReportT]) -> None:
-        looked_at_ms = self._clock.monotonic_ms()
-        self._last[order.key] = (looked_at_ms, self._seen_of(order, look))
 
     def _submit(self, decide: Decide) -> dict[PartitionKey, Any]:
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)

@@ -358,7 +358,7 @@ def check_target(
     """
     current = registered_partition(image, key).replicas
     name = image.name_of(key)
-    if not _is_broker_list(target):
+    if not isinstance(target, list | tuple) or not all(isinstance(each, int) for each in target):
         raise InvalidReplicaAssignmentError(
             f"{name} can't be on brokers {target!r}: give a list of brokers' numbers"
         )
@@ -384,10 +384,6 @@ def check_target(
             " first, or name others"
         )
     return tuple(BrokerId(each) for each in target)
-
-
-def _is_broker_list(target: object) -> bool:
-    return isinstance(target, list | tuple) and all(isinstance(each, int) for each in target)
 
 
 def registered_partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:

@@ -243,7 +243,8 @@ class Cleaner:
 
     def _clean(self, check_controls: CheckControls) -> int:
         image = self._catch_up()
-        topic_ids = self._topics_due()
+        now_ms = self._clock.now_ms()
+        topic_ids = frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
         orders = self._orders(image, topic_ids)
         if not orders:
             return 0
@@ -330,10 +331,6 @@ class Cleaner:
         over = topic_ids - self._due_ms.keys()
         for replica in [each for each in self._times if each.key.topic_id in over]:
             del self._times[replica]
-
-    def _topics_due(self) -> frozenset[TopicId]:
-        now_ms = self._clock.now_ms()
-        return frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
 
     def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
         """Return which roots to list: all of a broker that is new or back, else the due topics."""

@@ -24,6 +24,7 @@ from kafka_on_spark.controller.creating_replicas import (
     create_replicas,
 )
 from kafka_on_spark.controller.fetch_plan import (
+    Fetcher,
     FetchPace,
     covers_all,
     fetcher_of,
@@ -114,7 +115,7 @@ class _Tally:
     scope: Scope
     until_ms: float = inf
     is_last: bool = False
-    left: dict[tuple[PartitionKey, BrokerId | None], int] = field(default_factory=dict)
+    left: dict[Fetcher, int] = field(default_factory=dict)
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0
