@@ -183,12 +183,8 @@ def refusing_most(refusing: Collection[BrokerId], image: MetadataImage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GoneOn:
-    """What became of partitions that an append waits for.
-
-    Attributes:
-        moved: Those that go on without the brokers that fail.
-        kept: Why others stay as they are, in words.
-    """
+    """Which partitions that an append waits for go on without the brokers that fail; and why others
+    stay as they are, in words."""
 
     moved: tuple[PartitionKey, ...] = ()
     kept: Mapping[PartitionKey, str] = field(default_factory=dict)

@@ -137,12 +137,7 @@ class Command(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CommandOrder(Generic[T]):
-    """A command to decide.
-
-    Attributes:
-        command: The command.
-        arguments: Its arguments by name, as JSON holds them.
-    """
+    """A command to decide, with its arguments by name, as JSON holds them."""
 
     command: Command[T]
     arguments: Mapping[str, Any]
@@ -249,14 +244,8 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an AdminRequestRecord says.
-
-    Attributes:
-        order: The command and its arguments.
-        asked_by: The process that asks and waits.
-        timeout_ms: How long it waits.
-        deadline_at_ms: Until when, by its wall clock.
-    """
+    """What an AdminRequestRecord says: the command, the process that asks, and how long it waits
+    (`deadline_at_ms`: by its wall clock)."""
 
     order: CommandOrder[Any]
     asked_by: str

@@ -35,16 +35,8 @@ _NO_LAG: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionLookOrder:
-    """A partition, its replicas that were created, and the time of the process that decides.
-
-    Attributes:
-        key: The partition.
-        partition: Its registration in the image that the look was planned on.
-        addresses: Its replicas, the leader's first.
-        min_lag_ms: min.compaction.lag.ms.
-        now_ms: The process's wall clock.
-        commit_ms: The time of what it commits.
-    """
+    """A partition by the image of the plan, its replicas that were created, the leader's first, and
+    the time of the process that decides: by its wall clock, and that of what it commits."""
 
     key: PartitionKey
     partition: PartitionRegistration

@@ -70,14 +70,8 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class TimeReset:
-    """What a reset of the metadata's time found ahead of the clocks, and has begun to count anew.
-
-    Attributes:
-        newest_ms: The newest time in the metadata before.
-        now_ms: What time it is.
-        producers: Producer ids.
-        offsets: Offsets of groups without members.
-    """
+    """What a reset of the metadata's time found ahead of the clocks, and has begun to count anew:
+    the newest time before, producer ids, and offsets of groups without members."""
 
     newest_ms: int
     now_ms: int

@@ -169,13 +169,10 @@ def refusal_of(
 
 @dataclass(frozen=True, slots=True)
 class _Delay:
-    """Why a fetch is left out for a while.
+    """Why a fetch is left out for a while: it was refused under `leader_epoch`.
 
-    Attributes:
-        leader_epoch: The leadership that the refused fetch was planned under.
-        until_ms: The end of the back-off, on the process's monotonic clock.
-        is_fenced: No time helps a fetch, only a newer leadership; an inspection, which copies
-            nothing, may ask whether that is still so.
+    `is_fenced`: no time helps, only a newer leadership; an inspection, which copies nothing, may
+    ask whether that is still so.
     """
 
     leader_epoch: LeaderEpoch

@@ -27,13 +27,7 @@ from kafka_on_spark.metadata.reports import ReplicaInspection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectionOrder:
-    """Which replica to inspect, planned on an image.
-
-    Attributes:
-        address: The replica.
-        partition_epoch: Of the partition in that image.
-        high_watermark: Of the partition in that image.
-    """
+    """Which replica to inspect, with what the image of the plan says of its partition."""
 
     address: ReplicaAddress
     partition_epoch: PartitionEpoch
@@ -99,13 +93,8 @@ REINSPECT_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostOrder:
-    """Which lost replica to inspect.
-
-    Attributes:
-        address: The replica.
-        partition: The registration whose committed records it must have.
-        leader: The leader's replica; None: none was created, or this broker leads.
-    """
+    """Which lost replica to inspect, by the registration whose committed records it must have.
+    `leader`: the leader's replica; None: none was created, or this broker leads."""
 
     address: ReplicaAddress
     partition: PartitionRegistration

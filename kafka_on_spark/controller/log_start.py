@@ -63,17 +63,9 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLook:
-    """What a task saw in a leader's log that retention is decided on.
-
-    Attributes:
-        key: The partition.
-        leader_epoch: The leadership at which the table was fenced when it was read.
-        partition_epoch: That of the image by which the task was ordered.
-        log_start_offset: Where the log starts by that image.
-        limits: The limits by that image.
-        now_ms: The time by which batches are too old: the earliest of three clocks.
-        found: What may be kept.
-    """
+    """What a task saw in a leader's log that retention is decided on, with the epochs, the log
+    start and the limits of the image by which it was ordered. `now_ms`: the time by which batches
+    are too old, the earliest of three clocks."""
 
     key: PartitionKey
     leader_epoch: LeaderEpoch

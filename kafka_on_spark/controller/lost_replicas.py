@@ -92,15 +92,8 @@ def renew_lost(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeReplica:
-    """A lost replica whose table was found whole.
-
-    Attributes:
-        key: The partition.
-        broker_id: The broker whose root it is on.
-        replica_uuid: Its incarnation.
-        directory_id: The disk that it names, and that the root is.
-        partition_epoch: Of the registration that its log was proved by.
-    """
+    """A lost replica whose table was found whole, on the disk that it names and that the root is.
+    Its log was proved by the registration of `partition_epoch`."""
 
     key: PartitionKey
     broker_id: BrokerId

@@ -56,14 +56,8 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Probes of one broker that have failed in a row.
-
-    Attributes:
-        since_ms: When the first of them had failed, by a clock that never goes back.
-        last_ms: When the last of them had.
-        count: How many.
-        error: What the last of them met.
-    """
+    """Probes of one broker that have failed in a row, by a clock that never goes back: since when
+    the first and the last of them had, how many, and what the last met."""
 
     since_ms: int
     last_ms: int
@@ -117,10 +111,7 @@ WRITE_BYTES_A_SECOND: Final = 2**24
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
     """Which root to probe, which disk it must be, and for how long it may be waited for.
-
-    Attributes:
-        size_bytes: A write of that size is tried, too.
-    """
+    `size_bytes`: a write of that size is tried, too."""
 
     broker_id: BrokerId
     root: str

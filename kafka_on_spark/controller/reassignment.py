@@ -28,13 +28,8 @@ from kafka_on_spark.metadata.result import ControllerResult
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which replicas come and go, and which are registered meanwhile.
-
-    Attributes:
-        replicas: The target in its order, then those that go.
-        adding: Those that come, ascending.
-        removing: Those that go, ascending.
-    """
+    """The replicas that are registered meanwhile (the target in its order, then those that go), and
+    those that come and that go, ascending."""
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]

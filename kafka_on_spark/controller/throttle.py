@@ -65,13 +65,9 @@ def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One fetch that wants to copy.
-
-    Attributes:
-        quotas: Indexes of the quotas that it uses; none: unthrottled.
-        is_in_sync: The follower is in the ISR, which must not shrink while others catch up.
-        served_in: The last round in which it got bytes; 0: none.
-    """
+    """One fetch that wants to copy: by which quotas (indexes; none: unthrottled), and when it last
+    got bytes (round; 0: never). A follower in the ISR goes first, which must not shrink while
+    others catch up."""
 
     quotas: tuple[int, ...]
     is_in_sync: bool = False

@@ -132,14 +132,8 @@ def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepRe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepTotal:
-    """What a process has done of one kind of work since it began.
-
-    Attributes:
-        count: Pieces of work.
-        size_bytes: Bytes that they were about.
-        written_bytes: Bytes that they wrote in place of these.
-        failures: How often it failed.
-    """
+    """What a process has done of one kind of work since it began: pieces, bytes that they were
+    about and that they wrote instead, and how often it failed."""
 
     count: int = 0
     size_bytes: int = 0
