@@ -25,7 +25,7 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """What one replica's table says of compaction: where its log ends, and how far it is compacted."""
+    """What one replica's table says: where its log ends, and how far it is compacted."""
 
     replica_uuid: ReplicaUuid
     log_end_offset: Offset

@@ -8,9 +8,9 @@ ends, that costs one early fetch a back-off, and at most one second's bytes a qu
 """
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_on_spark.base.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
@@ -80,7 +80,6 @@ def plan_fetches(
     partition = image.partition(key)
     if partition is None or partition.leader is None or not partition.is_created(partition.leader):
         return []
-    leader = address_of(image, key, partition, partition.leader)
     is_behind = is_inspection or partition.high_watermark < partition.log_end_offset
     followers: list[BrokerId | None] = [
         broker_id
@@ -92,15 +91,28 @@ def plan_fetches(
     ]
     if not followers and is_behind:
         followers = [None]
+    return fetch_orders(image, key, partition, followers, is_uncached=is_inspection)
+
+
+def fetch_orders(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    followers: Iterable[BrokerId | None],
+    **fields: Any,
+) -> list[FetchOrder]:
+    """Return a fetch for each of some followers of a partition that has a leader; None: a fetch
+    that inspects the leader only. `fields`: of all orders."""
+    assert partition.leader is not None
     return [
         FetchOrder(
             key=key,
             partition=partition,
-            leader=leader,
+            leader=address_of(image, key, partition, partition.leader),
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            is_uncached=is_inspection,
             registered=registered_producers(image),
+            **fields,
         )
         for each in followers
     ]

@@ -36,21 +36,20 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.inspections import InspectionOrder, RunInspections
+from kafka_on_spark.controller.fetch_plan import fetch_orders
+from kafka_on_spark.controller.inspections import RunInspections, inspections_of
 from kafka_on_spark.controller.isr import leave_unreadable
 from kafka_on_spark.controller.probes import RunProbes, probe_orders
 from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.fetch import FetchOrder, RunFetches
 from kafka_on_spark.log.fetch_reports import is_evidence, merge_reports
-from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.quorum.epochs import Generation, check_generation
-from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +152,9 @@ class UnreadableLeaders:
         session_ms = image.settings().integer("broker.session.timeout.ms")
         if not all(each.is_answer for each in self._run_probes(probe_orders([broker], session_ms))):
             return False
-        others = self._inspect_others(image, key, partition)
+        orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
+        orders = [each for each in orders if each.address.broker_id in partition.isr]
+        others = [each for each in self._run_inspections(orders) if each is not None]
         readable = frozenset(
             each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
         )
@@ -185,21 +186,6 @@ class UnreadableLeaders:
             log.info("the generation on %s is not known: %s", root, error)
             return
         check_generation(Generation(image.generation), Generation(found))
-
-    def _inspect_others(
-        self, image: MetadataImage, key: PartitionKey, partition: PartitionRegistration
-    ) -> list[ReplicaInspection]:
-        """Return what this process can read of the other members."""
-        orders = [
-            InspectionOrder(
-                address=address_of(image, key, partition, each),
-                partition_epoch=partition.partition_epoch,
-                high_watermark=partition.high_watermark,
-            )
-            for each in sorted(partition.isr)
-            if each != partition.leader and partition.is_created(each)
-        ]
-        return [each for each in self._run_inspections(orders) if each is not None]
 
 
 POLL_MS: Final = 10.0
@@ -435,17 +421,12 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
                 for each in partition.replicas
                 if each != leader and partition.is_created(each) and image.brokers[each].is_online
             ]
-    return [
-        FetchOrder(
-            key=finding.key,
-            partition=partition,
-            leader=address_of(image, finding.key, partition, leader),
-            follower=None if each is None else address_of(image, finding.key, partition, each),
-            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            copy_bytes_max=1,
-            is_uncached=True,
-            suspect=finding.segment,
-            registered=registered_producers(image),
-        )
-        for each in followers
-    ]
+    return fetch_orders(
+        image,
+        finding.key,
+        partition,
+        followers,
+        copy_bytes_max=1,
+        is_uncached=True,
+        suspect=finding.segment,
+    )
