@@ -15,13 +15,11 @@ from typing import Any, Final
 from kafka_on_spark.base.errors import InvalidReplicaAssignmentError, InvalidReplicationFactorError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.controller.reassignment import check_throttle
-from kafka_on_spark.controller.throttle import UNLIMITED
+from kafka_on_spark.controller.throttle import THROTTLES, UNLIMITED
 from kafka_on_spark.metadata.image import MetadataImage
 
 COPY_BYTES_PER_S: Final = 100 * 2**20
 """The rate assumed where nothing limits copying: about a disk's or a network's share."""
-
-_RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +181,7 @@ def _allowed(image: MetadataImage, brokers: Iterable[int] | None) -> list[Broker
 def _rate(image: MetadataImage, throttle_bytes_per_s: int | None) -> tuple[int, bool]:
     """Return the bytes a second to estimate with, and whether a throttle or setting says so."""
     settings = image.settings()
-    limits = [settings.integer(each) for each in _RATES]
+    limits = [settings.integer(f"{each}.rate") for each in THROTTLES]
     if throttle_bytes_per_s is not None:
         limits.append(throttle_bytes_per_s)
     rate = min(limits)

@@ -182,11 +182,6 @@ def after_slice(
     )
 
 
-def slice_ms(*, elapsed_ms: int, share: float, ms_min: float = SLICE_MS_MIN) -> float:
-    """Return how long a round may inspect its slice, `elapsed_ms` after the last round."""
-    return max(float(ms_min), share * elapsed_ms)
-
-
 def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> float:
     """Return how long an inspection takes, after `count` of them took `took_ms`."""
     measured = took_ms / count

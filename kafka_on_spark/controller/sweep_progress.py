@@ -29,7 +29,6 @@ from kafka_on_spark.controller.sweep import (
     begin_round,
     learned_inspection_ms,
     next_slice,
-    slice_ms,
 )
 from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
@@ -303,9 +302,7 @@ class SweepRound:
         )
         self._ring = ring
         elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
-        self.budget_ms = slice_ms(
-            elapsed_ms=elapsed_ms, share=settings.number(pace.share), ms_min=pace.ms_min
-        )
+        self.budget_ms = max(float(pace.ms_min), settings.number(pace.share) * elapsed_ms)
         self._again = () if is_all else self.position.again[:AGAIN_MAX]
         self._is_first = True
         if is_all:

@@ -123,7 +123,13 @@ def create_topic(
         for setting, value in checked.items()
     )
     partitions = [
-        _partition_record(image, name, topic_id, number, replicas, new_uuid, cause)
+        PartitionRecord(
+            topic=name,
+            topic_id=topic_id,
+            partition=number,
+            registration=new_partition(image, replicas, new_uuid),
+            cause=cause,
+        )
         for number, replicas in enumerate(assignment)
     ]
     records += partitions
@@ -211,8 +217,12 @@ def add_partitions(
     # Each unclean election is a record of the log: no generation is as high as the log's end.
     generation = int(image.offset) if topic.was_shrunk else 0
     records: list[Record] = [
-        _partition_record(
-            image, name, topic.topic_id, number, replicas, new_uuid, cause, generation
+        PartitionRecord(
+            topic=name,
+            topic_id=topic.topic_id,
+            partition=number,
+            registration=new_partition(image, replicas, new_uuid, generation),
+            cause=cause,
         )
         for number, replicas in enumerate(assignment, count)
     ]
@@ -269,30 +279,11 @@ def _record_count(partition: PartitionRegistration) -> int:
     return end - partition.log_start_offset
 
 
-def _partition_record(
-    image: MetadataImage,
-    name: str,
-    topic_id: TopicId,
-    number: int,
-    replicas: tuple[BrokerId, ...],
-    new_uuid: NewUuid,
-    cause: str,
-    unclean_generation: int = 0,
-) -> PartitionRecord:
-    return PartitionRecord(
-        topic=name,
-        topic_id=topic_id,
-        partition=number,
-        registration=new_partition(image, replicas, new_uuid, unclean_generation),
-        cause=cause,
-    )
-
-
 def new_partition(
     image: MetadataImage,
     replicas: tuple[BrokerId, ...],
     new_uuid: NewUuid,
-    unclean_generation: int,
+    unclean_generation: int = 0,
 ) -> PartitionRegistration:
     """Return a new partition: all active replicas in sync, the first of them leading."""
     active = [each for each in replicas if image.is_eligible(each)]
