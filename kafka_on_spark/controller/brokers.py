@@ -332,7 +332,7 @@ def note_refused(
 
     A root refuses only what was not written, so there is nothing to wait for: it leaves the ISRs of
     the partitions `only`. Whether the broker is fenced is the active controller's to say, which
-    finds here what to look at.
+    finds here which roots to ask.
     """
     if refusing_most(refused, image):
         return ControllerResult([], GoneOn())

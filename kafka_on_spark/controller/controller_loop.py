@@ -194,8 +194,8 @@ REFUSED_MS = 1000
 are promised, and long enough to hear of others whose writes it takes."""
 
 POLL_MS = 200.0
-"""How often requests and a lease are looked for: one look at the log each time, or one reading
-where another process controls."""
+"""How often requests and a lease are asked for: one small question to the log each time, or one
+reading where another process controls."""
 
 NO_CHORES = Chores()
 

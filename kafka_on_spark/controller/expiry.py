@@ -80,7 +80,7 @@ class TimeReset:
 
 
 def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]:
-    """Decide that it is `now_ms`, and that clients that were heard of later were heard of now;
+    """Decide that it is `now_ms`, and that clients whose last sign of life is later gave it now;
     nothing if no time is ahead by more than clocks may differ.
 
     What records are stamped with stays as it is. Members of groups renew their offsets themselves.

@@ -176,7 +176,7 @@ def _is_its_leaders_log(
     if not leader.is_fenced_at(order.partition.leader_epoch):
         return None
     if leader.is_merged_over(state.log_end_offset):
-        return None  # its headers no longer tell
+        return None  # its headers no longer say
     return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
 
 

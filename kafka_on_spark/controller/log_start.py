@@ -85,8 +85,8 @@ def retain(
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     """Decide what retention deletes in all partitions, in one commit. Answer: the new log starts.
 
-    A look that is not of the partition as it is now leads to nothing: another leader may have
-    another log, and other settings other limits. It is looked at again.
+    A report that is not of the partition as it is now leads to nothing: another leader may have
+    another log, and other settings other limits. It is inspected again.
     """
     records: list[Record] = []
     starts = {}

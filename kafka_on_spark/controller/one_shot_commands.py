@@ -39,7 +39,7 @@ from kafka_on_spark.metadata.result import ControllerResult, IdSource
 T = TypeVar("T")
 
 UNTOLD: Final = (RequestTimedOutError, CommitError, *ROOTS_AWAY)
-"""Errors of reads and commits after which the log alone tells what came of a request."""
+"""Errors of reads and commits after which the log alone says what came of a request."""
 
 PAUSE_MS_MIN: Final = 5.0
 PAUSE_MS_MAX: Final = 250.0

@@ -56,13 +56,13 @@ class Look(Generic[ReportT]):
 
 
 LOOKS_AT_ONCE: Final = 32
-"""Partitions that are looked at together, and at least in a pass."""
+"""Partitions that are inspected together, and at least in a pass."""
 
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
 
 REST_PART: Final = 2
-"""Of the interval between two looks at a partition: once all that was due was looked at, passes ask
+"""Of the interval between two inspections: once all that was due was inspected, passes ask
 about none for so long. Without this, an idle controller of ten thousand partitions took several
 percent of a core for it."""
 
@@ -85,7 +85,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
 
     Attributes:
         kind: The kind's name in rows.
-        interval: The setting of the time between two looks at a partition.
+        interval: The setting of the time between two inspections of a partition.
     """
 
     kind: str
@@ -119,7 +119,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
 
     @abstractmethod
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
-        """Return whether a look at a partition can lead to a decision."""
+        """Return whether an inspection of a partition can lead to a decision."""
 
     @abstractmethod
     def _plan(
@@ -146,7 +146,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
     def _is_due(
         self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: Any
     ) -> bool:
-        """Return whether a partition that was looked at an interval ago or more is due again."""
+        """Return whether a partition that was inspected an interval ago or more is due again."""
         return True
 
     def run(
@@ -213,7 +213,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
     def _due(
         self, image: MetadataImage, topics: Scope, is_all: bool
     ) -> list[tuple[PartitionKey, PartitionRegistration]]:
-        """Return the partitions that are due, those first that were looked at longest ago, and
+        """Return the partitions that are due, those first that were inspected longest ago, and
         never before all others.
 
         The first pass of a process begins at a random place: processes that make one pass only come

@@ -72,7 +72,7 @@ class RootUpkeep:
         """Clean the roots that are due, for so long, but for the piece that it is at; what is left
         goes on with the next call. Return a row for each that failed.
 
-        A root is due an interval after this process first heard of it, or last began to clean it.
+        A root is due an interval after this process first knew of it, or last began to clean it.
         """
         image, began_ms = self._metadata.image, self._clock.monotonic_ms()
         rows: list[UpkeepRow] = []

@@ -375,7 +375,7 @@ class SecondInspections:
         with self._lock:  # what was found whole counts again, at once
             self._under_way = [each for each in self._under_way if each not in due or each in bad]
         changes = conclude_reports(self._metadata, reports, timeout_ms=self._timeout_ms)
-        # What was confirmed, but not decided on as the partition had changed, is looked at again.
+        # What was confirmed, but not decided on as the partition had changed, is inspected again.
         self._requeue(
             each for each in due if each in bad and is_assigned(self._metadata.image, each)
         )

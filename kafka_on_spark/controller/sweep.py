@@ -133,15 +133,15 @@ def begin_round(
 ) -> SweepPosition:
     """Return the position at the beginning of a round.
 
-    One that is missing, older than the interval or from the future tells nothing: then all is
+    One that is missing, older than the interval or from the future says nothing: then all is
     owed, from a random place on, so that rounds that can't inspect all do not begin at one place.
     """
     if position is None or not 0 <= now_ms - position.at_ms <= interval_ms:
         place = random_below(ring.count) if ring.count else 0
         begins_at = ring.key_at(place)
         return SweepPosition(at_ms=now_ms, begins_at=begins_at, owed=ring.count, ring=ring)
-    lap_ms = interval_ms - interval_ms / _SPARE_PART
-    owed = position.owed + ring.count * (now_ms - position.at_ms) / lap_ms
+    round_ms = interval_ms - interval_ms / _SPARE_PART
+    owed = position.owed + ring.count * (now_ms - position.at_ms) / round_ms
     owed += ring.changed_count(position.ring)
     return replace(
         position,

@@ -1,4 +1,4 @@
-"""Which replicas are visited for upkeep, with what allowance, and what a visit's results tell.
+"""Which replicas are visited for upkeep, with what allowance, and what a visit's results say.
 
 It holds the state of one process: what it has found done, and the debts of bytes and time that a
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
@@ -139,7 +139,7 @@ def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[st
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
     """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
 
-    None has more than a turn: one that is left after it comes again, while the round has time.
+    None has more than `TURN_MS`: one that is left after it comes again, while the round has time.
     """
     if not orders:
         return []

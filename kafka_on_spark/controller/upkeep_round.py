@@ -191,7 +191,7 @@ class ReplicaUpkeep:
         """Return what work has taken, since a mark, of the share of a core that upkeep has.
 
         Work in threads of this process takes what processors give it. On a busy machine that is a
-        part of the time in which it runs and waits for its turn and for disks: if all of that
+        part of the time in which it runs and waits for processors and disks: if all of that
         counted, upkeep would fall behind just where there is most to do. It counts half at least,
         since disks have others to serve, and a round comes to its end. Of work on executors all of
         it counts.
