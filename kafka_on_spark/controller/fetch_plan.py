@@ -137,27 +137,6 @@ def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
     return partition is not None and any(partition.directories)
 
 
-def check_order(image: MetadataImage, order: FetchOrder) -> None:
-    """Check a fetch that was planned earlier against `image`, as its leader's broker would.
-
-    Raises:
-        UnknownTopicIdError: The topic was deleted.
-        UnknownTopicOrPartitionError: The partition is gone, or the leader's replica of it.
-        FencedLeaderEpochError: A later leadership has begun.
-        UnknownLeaderEpochError: The image is behind the plan, or knows no such follower.
-        NotLeaderOrFollowerError: The leader has lost its leadership, and there is no other.
-    """
-    if order.key.topic_id not in image.topics:
-        raise UnknownTopicIdError("the topic was deleted", topic_id=order.key.topic_id)
-    check_request(
-        image.partition(order.key),
-        order.leader.broker_id,
-        leader_epoch=order.partition.leader_epoch,
-        only_leader=True,
-        fetched_by=fetcher_of(order).follower,
-    )
-
-
 def refusals(result: FetchResult) -> list[ReplicaReport]:
     reports = (result.report.leader, *result.report.followers)
     return [each for each in reports if each.error_code != NO_ERROR]
@@ -169,13 +148,23 @@ def refusal_of(
     """Return why a replica refused, as code and words.
 
     A bad replica is bad under any leadership. Otherwise, if the metadata says that the fetch asked
-    the wrong replica, that is the reason, whatever the fetch met there.
+    the wrong replica, as its leader's broker would say, that is the reason, whatever the fetch met
+    there.
     """
-    if not refused.is_bad:
-        try:
-            check_order(image, order)
-        except ProtocolError as error:
-            return error.code, str(error)
+    if refused.is_bad:
+        return refused.error_code, refused.error
+    try:
+        if order.key.topic_id not in image.topics:
+            raise UnknownTopicIdError("the topic was deleted", topic_id=order.key.topic_id)
+        check_request(
+            image.partition(order.key),
+            order.leader.broker_id,
+            leader_epoch=order.partition.leader_epoch,
+            only_leader=True,
+            fetched_by=fetcher_of(order).follower,
+        )
+    except ProtocolError as error:
+        return error.code, str(error)
     return refused.error_code, refused.error
 
 

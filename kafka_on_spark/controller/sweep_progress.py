@@ -101,11 +101,6 @@ def _position(fields: dict[str, Any]) -> SweepPosition:
 
 
 def _checked_key(value: Any) -> PartitionKey:
-    """Return a partition of a hint.
-
-    Raises:
-        ValueError, TypeError: It is none.
-    """
     topic_id, number = value
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
@@ -113,11 +108,6 @@ def _checked_key(value: Any) -> PartitionKey:
 
 
 def _checked_int(value: Any) -> int:
-    """Return a whole number of a hint.
-
-    Raises:
-        ValueError: It is none.
-    """
     if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
         raise ValueError("not a whole number of a hint")
     return value
