@@ -215,10 +215,10 @@ FULL, READ_ONLY = RootFullError.code, RootReadOnlyError.code
 
 
 @pytest.fixture
-def world():
-    world = World()
-    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
-    return world
+def judged():
+    judged = World()
+    commit(judged, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
+    return judged
 
 
 def answers(codes):
@@ -228,45 +228,45 @@ def answers(codes):
     ]
 
 
-def test_a_controller_judges_no_root_that_it_may_not_write_to(world):
-    loop = world.loop("active")
+def test_a_controller_judges_no_root_that_it_may_not_write_to(judged):
+    loop = judged.loop("active")
     loop._run_probes = answers({2: DENIED})
 
     report = loop.run(None)
 
     assert (report.denied, report.fenced) == ((2,), ())
-    assert sorted(world.image.partition(KEY).isr) == [1, 2]
+    assert sorted(judged.image.partition(KEY).isr) == [1, 2]
 
 
-def test_a_process_that_may_write_to_no_root_controls_nothing(world):
-    loop = world.loop("active")
+def test_a_process_that_may_write_to_no_root_controls_nothing(judged):
+    loop = judged.loop("active")
     loop._run_probes = answers({1: DENIED, 2: DENIED, 3: DENIED})
 
     with pytest.raises(RootAccessDeniedError, match="may write to no broker's root"):
         loop.run(None)
 
 
-def test_a_pass_goes_on_without_a_judgement_where_probes_come_too_seldom(world):
+def test_a_pass_goes_on_without_a_judgement_where_probes_come_too_seldom(judged):
     """Each lasts for a session: a frozen process knows nothing of who failed meanwhile."""
-    loop = world.loop("active")
+    loop = judged.loop("active")
 
     def late(orders):
-        world.clock.advance(SESSION_MS)
+        judged.clock.advance(SESSION_MS)
         return answers({2: KafkaStorageError.code})(orders)
 
     loop._run_probes = late
-    started_ms = world.clock.monotonic_ms()
+    started_ms = judged.clock.monotonic_ms()
 
     report = loop.run(None)
 
     assert (report.passes, report.fenced) == (1, ())
-    assert world.clock.monotonic_ms() - started_ms > 3 * SESSION_MS
+    assert judged.clock.monotonic_ms() - started_ms > 3 * SESSION_MS
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
-    found = whole(3, world.image.partition(KEY).partition_epoch)
-    loop = world.loop("active")
+def test_a_pass_takes_back_lost_replicas_that_are_whole(judged, is_whole):
+    found = whole(3, judged.image.partition(KEY).partition_epoch)
+    loop = judged.loop("active")
 
     class Found:
         inspect = staticmethod(lambda image: [found] if is_whole else [])
@@ -275,49 +275,51 @@ def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
 
     loop.run(None)
 
-    assert (world.image.partition(KEY).directories == (disk(1), disk(2), disk(3))) is is_whole
+    assert (judged.image.partition(KEY).directories == (disk(1), disk(2), disk(3))) is is_whole
 
 
-def test_a_standby_says_how_long_it_has_waited(world):
-    world.clock.advance(1_000_000)
-    active = world.controller()
-    world.clock.on_sleep = lambda: active.serve_requests(world.id_source)
-    started_ms = world.clock.monotonic_ms()
+def test_a_standby_says_how_long_it_has_waited(judged):
+    judged.clock.advance(1_000_000)
+    active = judged.controller()
+    judged.clock.on_sleep = lambda: active.serve_requests(judged.id_source)
+    started_ms = judged.clock.monotonic_ms()
 
     with pytest.raises(NotControllerError) as caught:
-        world.loop("standby").run(1_000)
+        judged.loop("standby").run(1_000)
 
-    waited_ms = world.clock.monotonic_ms() - started_ms
+    waited_ms = judged.clock.monotonic_ms() - started_ms
     assert f"waited {waited_ms / 1000:.1f} s" in str(caught.value)
     assert 20_000 <= waited_ms <= 21_000  # two leases: the first tells whether it is alive
 
 
 @pytest.mark.parametrize("waited_ms, is_decided", [(900, True), (1100, False)])
-def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, waited_ms, is_decided):
-    world.clock.advance(5000)
-    term = world.controller()
-    term.answer_requests(world.id_source)
-    pending(world, create("payments"), timeout_ms=1000)
-    world.clock.advance(waited_ms)
+def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(
+    judged, waited_ms, is_decided
+):
+    judged.clock.advance(5000)
+    term = judged.controller()
+    term.answer_requests(judged.id_source)
+    pending(judged, create("payments"), timeout_ms=1000)
+    judged.clock.advance(waited_ms)
     term._metadata.catch_up()
 
-    assert term.answer_requests(world.id_source) == 1
+    assert term.answer_requests(judged.id_source) == 1
 
-    assert ("payments" in world.image.topic_ids) is is_decided
+    assert ("payments" in judged.image.topic_ids) is is_decided
 
 
-def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(world):
-    world.clock.advance(5000)
-    term = world.controller()
-    term.answer_requests(world.id_source)
-    pending(world, create("payments"), timeout_ms=1000)
-    world.clock._started_at_ms += 3_600_000
-    world.clock.advance(900)
+def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(judged):
+    judged.clock.advance(5000)
+    term = judged.controller()
+    term.answer_requests(judged.id_source)
+    pending(judged, create("payments"), timeout_ms=1000)
+    judged.clock._started_at_ms += 3_600_000
+    judged.clock.advance(900)
     term._metadata.catch_up()
 
-    assert term.answer_requests(world.id_source) == 1
+    assert term.answer_requests(judged.id_source) == 1
 
-    assert "payments" in world.image.topic_ids
+    assert "payments" in judged.image.topic_ids
 
 
 class Roots:
@@ -340,19 +342,19 @@ class Roots:
         return max(order.size_bytes, 5) > self.rooms.get(order.broker_id, 10**9)
 
 
-def noted(world, *hosts, size_bytes=900_000):
+def noted(judged, *hosts, size_bytes=900_000):
     """Have appends of these hosts note that broker 2 refuses a write."""
     for host in hosts:
         met = {BrokerId(2): RefusedWrite(size_bytes, (host,))}
         decide = partial(note_refused, refused=met, only={}, met_by=host)
-        world.metadata().submit(decide, timeout_ms=1)
+        judged.metadata().submit(decide, timeout_ms=1)
 
 
 @pytest.fixture
-def well(world):
-    world = World()
-    commit(world, *snapshot_records(image_of(partition("1 2 3"))))
-    return world
+def well():
+    judged = World()
+    commit(judged, *snapshot_records(image_of(partition("1 2 3"))))
+    return judged
 
 
 @pytest.mark.parametrize("code, size_bytes", [(FULL, 5), (READ_ONLY, 0)])
@@ -437,15 +439,15 @@ def test_a_controller_that_asks_for_no_majority_fences_what_others_can_write_to(
 
 
 def test_the_last_member_of_an_isr_that_has_room_again_is_known_for_full_no_more():
-    world = World()
-    commit(world, *snapshot_records(image_of(partition("2 1 3", isr="2"))))
-    noted(world, "a")
-    loop = world.loop("active")
+    judged = World()
+    commit(judged, *snapshot_records(image_of(partition("2 1 3", isr="2"))))
+    noted(judged, "a")
+    loop = judged.loop("active")
     loop._run_probes = Roots()
 
     loop.run(2 * SESSION_MS)
 
-    assert world.image.brokers[2].refused is None
+    assert judged.image.brokers[2].refused is None
 
 
 def test_a_broker_that_is_fenced_for_space_is_tried_once_a_session_and_comes_back_by_that_size(
