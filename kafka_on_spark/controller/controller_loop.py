@@ -373,7 +373,8 @@ class ControllerLoop:
         self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
-        self._tally.moved.update(self._submit_if_due(rebalance_leaders))
+        moved = self._submit_if_due(rebalance_leaders)
+        self._tally.moved.update(moved)
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""

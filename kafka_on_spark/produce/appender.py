@@ -39,7 +39,7 @@ from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_outage import ROOTS_AWAY
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.produce.acknowledging import (
@@ -190,7 +190,7 @@ class Appender:
 
     def __init__(
         self,
-        metadata: MetadataDecider,
+        metadata: MetadataService,
         replicas: ReplicaStore,
         segments: SegmentStore,
         clock: Clock,

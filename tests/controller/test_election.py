@@ -109,7 +109,7 @@ def test_every_election_of_three_replicas_is_safe():
     assert checked == 3888
 
 
-UNCLEAN = {"unclean.leader.election.enable": "true"}
+ALLOWED = {"unclean.leader.election.enable": "true"}
 
 
 def inspected(
@@ -168,7 +168,7 @@ RECOVERIES = [  # inspections                                                all
 
 @pytest.mark.parametrize("inspections, allowed, leader, generation", RECOVERIES)
 def test_which_replica_leads(inspections, allowed, leader, generation):
-    image = image_of(headless(), fenced="1", configs=UNCLEAN if allowed else {})
+    image = image_of(headless(), fenced="1", configs=ALLOWED if allowed else {})
 
     found = after(image, inspections)
 
@@ -180,7 +180,7 @@ def test_which_replica_leads(inspections, allowed, leader, generation):
 
 
 def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothing():
-    image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
+    image = image_of(headless(start=5), fenced="1", configs=ALLOWED)
 
     empty, whole = after(image, [inspected(2, 4)]), after(image, [inspected(2, 5)])
 
@@ -189,7 +189,7 @@ def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothi
 
 
 def test_the_cause_says_what_is_lost():
-    image = image_of(headless(), fenced="1", configs=UNCLEAN)
+    image = image_of(headless(), fenced="1", configs=ALLOWED)
 
     (record,) = recover(image, [inspected(2, 7)]).records
 
@@ -202,7 +202,7 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
     for ends, epochs, allowed in product(
         product((1, 2, 3), repeat=2), product((3, 4), repeat=2), (False, True)
     ):
-        image = image_of(headless(hw=2), fenced="1", configs=UNCLEAN if allowed else {})
+        image = image_of(headless(hw=2), fenced="1", configs=ALLOWED if allowed else {})
         inspections = [
             inspected(2, ends[0], epochs[0], hw=2),
             inspected(3, ends[1], epochs[1], hw=2),
@@ -225,7 +225,7 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
 
 @pytest.mark.parametrize("end", [5, 9, 10, 12])
 def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
-    image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
+    image = image_of(headless(start=5), fenced="1", configs=ALLOWED)
 
     led = after(image, [inspected(2, end, 3, start=2)])
 
