@@ -1,10 +1,10 @@
-"""Which partitions get another leader: those without one, and those whose preferred leader is back.
+"""Which partitions get another leader, clean or unclean: without one, or as the preferred is back.
 
 A partition without a leader is led from its ISR or ELR, else by a replica that proves its log. The
 register's high watermark is the true one, so a replica that proves to have it has every committed
 record, and may lead without loss although it was out of sync. Kafka decides by the last replica
-standing instead. If no replica can prove it, records are lost: that needs a setting or a request,
-and the change says which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again by
+standing instead. If no replica can prove it, records are lost: that needs a setting (KIP-106) or a
+request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again by
 request, or where a broker lacks too many leaderships (auto.leader.rebalance and
 leader.imbalance.per.broker.percentage).
 """

@@ -1,4 +1,4 @@
-"""Which replicas are in sync, and all else that a round's reports lead to, decided together.
+"""Where ISRs shrink and expand, and all else that a round's reports lead to, decided together.
 
 The ISR shrinks by lag, and expands by AlterPartition's checks (KIP-497). A member also leaves if
 its broker fails or drains (`brokers`), and a leader if its replica can't be read. Lag in time needs
