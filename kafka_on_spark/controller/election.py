@@ -4,8 +4,8 @@ A partition without a leader is led from its ISR or ELR, else by a replica that 
 register's high watermark is the true one, so a replica that proves to have it has every committed
 record, and may lead without loss although it was out of sync. Kafka decides by the last replica
 standing instead. If no replica can prove it, records are lost: that needs a setting (KIP-106) or a
-request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again by
-request, or where a broker lacks too many leaderships (auto.leader.rebalance and
+request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again
+by request, or where a broker lacks too many leaderships (auto.leader.rebalance and
 leader.imbalance.per.broker.percentage).
 """
 
