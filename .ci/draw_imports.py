@@ -20,8 +20,8 @@ from xml.sax.saxutils import escape
 ROOT: Final = Path(__file__).parents[1]
 ROW: Final = 30
 TOP: Final = 30
-ARCS: Final = 760
-WIDTH: Final = 1080
+ARCS: Final = 900
+WIDTH: Final = 1160
 
 
 def layers() -> list[str]:
@@ -73,11 +73,9 @@ def picture(package: Path) -> str:
     for folder, y in places.items():
         files = files_of(package, folder)
         lines.append(_text(20, y, folder, 'font-size="15" font-weight="bold"'))
-        lines.append(_text(125, y, subject_of(package, folder), 'fill="#333333"'))
+        lines.append(_text(190, y, subject_of(package, folder), 'fill="#333333"'))
         lines.append(
-            _text(
-                ARCS - 70, y, f"{len(files)} file{'s' if len(files) > 1 else ''}", 'fill="#777777"'
-            )
+            _text(125, y, f"{len(files)} file{'s' if len(files) > 1 else ''}", 'fill="#777777"')
         )
         counts = Counter(other for file in files for other in folders_of(file))
         lines += [

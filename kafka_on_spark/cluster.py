@@ -41,7 +41,7 @@ from kafka_on_spark.consume.settings import (
     ConsumerSettings,
 )
 from kafka_on_spark.controller import commands
-from kafka_on_spark.controller.draining import check_empty
+from kafka_on_spark.controller.brokers import check_empty
 from kafka_on_spark.controller.reassignment import list_reassignments, status_of
 from kafka_on_spark.controller.reassignment_plan import partitions_of, plan_reassignment
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
@@ -82,11 +82,11 @@ if TYPE_CHECKING:
     from kafka_on_spark.consume.consumer import Consumer, OnPartitions
     from kafka_on_spark.consume.group_offsets import GroupLag, GroupMembers
     from kafka_on_spark.controller.commands import Command
-    from kafka_on_spark.controller.controller_report import ControllerReport
+    from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
     from kafka_on_spark.controller.reassignment import Reassignment, ReassignmentStatus
     from kafka_on_spark.controller.reassignment_plan import ReassignmentPlan
-    from kafka_on_spark.controller.replication_report import ReplicationReport
+    from kafka_on_spark.controller.replication_round import ReplicationReport
     from kafka_on_spark.controller.upkeep_report import UpkeepReport
     from kafka_on_spark.fsck.findings import FsckReport
     from kafka_on_spark.log.read_order import ReadOrder
@@ -1014,7 +1014,7 @@ class Cluster:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            from kafka_on_spark.controller.inspecting_leaderless import plan_inspections
+            from kafka_on_spark.controller.inspections import plan_inspections
             from kafka_on_spark.node.tasks import inspect_task
 
             suspects = self._now.suspects()  # of this process: the controller's are others
@@ -1389,7 +1389,7 @@ class Cluster:
             KafkaStorageError: The new root fails; it is no voter.
             CommitOutcomeUnknownError: It may be a voter, or come to be: describe the quorum.
         """
-        from kafka_on_spark.controller.preparing_voters import prepare_voter
+        from kafka_on_spark.controller.preparing_roots import prepare_voter
 
         metadata, options = self._now.metadata, self._now.options
         url, image, metadata_log = one_root(root), metadata.catch_up(), metadata_log_of(metadata)
@@ -1413,7 +1413,7 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or no other can lead.
             CommitOutcomeUnknownError: It may be removed, or come to be: describe the quorum.
         """
-        from kafka_on_spark.controller.preparing_voters import mark_former_voter
+        from kafka_on_spark.controller.preparing_roots import mark_former_voter
 
         metadata, options = self._now.metadata, self._now.options
         metadata.catch_up()

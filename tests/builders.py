@@ -26,8 +26,9 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.controller.election import Election, elect_leader, furthest_replica
-from kafka_on_spark.controller.lost_replica_restore import WholeReplica
+from kafka_on_spark.controller.election import furthest_replica
+from kafka_on_spark.controller.lost_replicas import WholeReplica
+from kafka_on_spark.controller.partition_change import Election, elect_leader
 from kafka_on_spark.log import replacing
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
@@ -37,11 +38,7 @@ from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 
 TOPIC = "orders"
 TOPIC_ID = TopicId("11111111111111111111111111111111")

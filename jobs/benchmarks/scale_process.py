@@ -20,10 +20,9 @@ from uuid import uuid4
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset, PartitionKey
 from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.broker_changes import fence_broker, register_broker
+from kafka_on_spark.controller.brokers import drain_broker, fence_broker, register_broker
 from kafka_on_spark.controller.controller_loop import ControllerLoop
-from kafka_on_spark.controller.draining import drain_broker
-from kafka_on_spark.controller.preferred_leaders import elect_preferred
+from kafka_on_spark.controller.election import elect_preferred
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.metadata.image import MetadataImage

@@ -9,7 +9,7 @@ from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.options import RootMode
 from kafka_on_spark.cli.output import plural, write_rows
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.observe.descriptions import describe_brokers
 from kafka_on_spark.store.root_identity import ROOT_MODE, check_reachable
 from kafka_on_spark.store.roots import normalize

@@ -15,8 +15,7 @@ from kafka_on_spark.cli.options import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
-from kafka_on_spark.controller.preparing_roots import found_at
-from kafka_on_spark.controller.preparing_voters import checked_voter
+from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.quorum.voter_changing import voters_record
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
 from kafka_on_spark.node.opening import metadata_log_of

@@ -11,7 +11,7 @@ from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import all_partitions, read_partitions
 from kafka_on_spark.cli.output import plural
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.metadata.image import partition_key
 
 

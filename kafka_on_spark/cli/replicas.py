@@ -11,16 +11,9 @@ from kafka_on_spark.base.ids import BrokerId, TopicPartition
 from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
 from kafka_on_spark.cli.options import FOUND, Include, Topics, numbers
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    write_json,
-    write_rows,
-)
+from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session
-from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.metadata.image import partition_key
 from kafka_on_spark.observe.replica_inspection import compare_partition, load_replicas
 from kafka_on_spark.observe.sizes import replica_sizes

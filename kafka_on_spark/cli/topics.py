@@ -16,24 +16,12 @@ from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, numbers, pairs
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    text_of,
-    write_json,
-    write_rows,
-)
+from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
 from kafka_on_spark.cli.session import Change, Session
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.controller.partition_states import (
-    PartitionState,
-    stalled_on,
-    states_of,
-)
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.observe.descriptions import PartitionOffsets
+from kafka_on_spark.observe.partition_states import PartitionState, stalled_on, states_of
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 LOG_COLUMNS: Final = (

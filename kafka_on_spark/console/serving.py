@@ -21,7 +21,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
-from kafka_on_spark.controller.replication_report import ReplicationReport
+from kafka_on_spark.controller.replication_round import ReplicationReport
 from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.node.services import Services, check_created
 from kafka_on_spark.observe.figures import metrics_of

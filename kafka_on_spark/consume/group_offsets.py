@@ -15,10 +15,9 @@ from kafka_on_spark.consume.settings import EARLIEST
 from kafka_on_spark.consume.standing import Standing, at
 from kafka_on_spark.consume.stream_offsets import StreamOffset
 from kafka_on_spark.consume.subscription import Partitions
-from kafka_on_spark.controller.expiry import needs_saving_again
 from kafka_on_spark.groups.checks import Membership, check_group, check_may_commit
 from kafka_on_spark.groups.groups import saved_partitions
-from kafka_on_spark.groups.offsets import is_saved, saved_offset
+from kafka_on_spark.groups.offsets import is_saved, needs_saving_again, saved_offset
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration

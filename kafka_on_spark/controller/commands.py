@@ -1,33 +1,112 @@
-"""The commands that people give: each has a name, and the decision that it stands for.
+"""The commands that people give, and the requests and results by which they go through the log.
 
-There is one registry for both ways of a command: the process that is given it decides it if nobody
-controls the cluster; else it is a request in the log, which the controller decides. So a command is
-a name and arguments, and the deciding process supplies uuids and random numbers.
+A command has a name, and the decision that it stands for. There is one table for both ways: the
+process that is given a command decides it if nobody controls the cluster; else it is an
+AdminRequestRecord, which the controller decides. So a command is a name and arguments, and the
+deciding process supplies uuids and random numbers. The decision on a request and its
+AdminResultRecord are one commit: a request with a result is never run again, and a result stands
+for what is done. A refusal travels as Kafka's code and a sentence.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import Any, Final, Generic, TypeVar
 
-from kafka_on_spark.base.ids import MemberId, PartitionKey
-from kafka_on_spark.controller import (
-    broker_changes,
-    draining,
-    preferred_leaders,
-    reassignment,
-    recovery,
-    topics,
-    unreadable_replicas,
+from kafka_on_spark.base.errors import (
+    ERROR_BY_CODE,
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    InvalidRequestError,
+    KafkaOnSparkError,
+    ProtocolError,
+    RequestTimedOutError,
 )
-from kafka_on_spark.controller.command_json import from_json, to_json
+from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
+from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.controller import brokers, election, lost_replicas, reassignment, topics
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups import groups
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 
 T = TypeVar("T")
+
+_KEY: Final = "$partition"
+
+_INSPECTION: Final = "$look"
+
+_MAP: Final = "$map"
+
+
+def to_json(value: object) -> Any:
+    """Return `value` as JSON can hold it.
+
+    Raises:
+        InvalidRequestError: A request can't carry a part of it.
+    """
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, Integral):  # numpy's as well
+        return int(value)
+    if isinstance(value, PartitionKey):
+        return {_KEY: [value.topic_id, value.partition]}
+    if isinstance(value, ReplicaInspection):
+        return {_INSPECTION: {**asdict(value), "key": to_json(value.key)}}
+    if isinstance(value, Mapping):
+        return _json_mapping(value)
+    if isinstance(value, list | tuple):
+        return [to_json(each) for each in value]
+    raise InvalidRequestError(
+        f"a command can't be given {value!r}, a {type(value).__name__}: give numbers, texts,"
+        " truth values, lists and mappings of them"
+    )
+
+
+def _json_mapping(value: Mapping[Any, Any]) -> Any:
+    if all(isinstance(name, str) and not name.startswith("$") for name in value):
+        return {name: to_json(each) for name, each in value.items()}
+    return {_MAP: [[to_json(name), to_json(each)] for name, each in value.items()]}
+
+
+def from_json(written: Any) -> Any:
+    """Return the value that `to_json` wrote, tuples as lists.
+
+    Raises:
+        ValueError, TypeError, KeyError: `to_json` did not write it.
+    """
+    if isinstance(written, list):
+        return [from_json(each) for each in written]
+    if not isinstance(written, dict):
+        return written
+    for mark, read in _MARKS.items():
+        if mark in written:
+            return read(written[mark])
+    return {name: from_json(each) for name, each in written.items()}
+
+
+def _key(written: Any) -> PartitionKey:
+    topic_id, partition = written
+    return PartitionKey(TopicId(topic_id), partition)
+
+
+def _inspection(written: Any) -> ReplicaInspection:
+    return ReplicaInspection(**{**written, "key": from_json(written["key"])})
+
+
+def _map(written: Any) -> dict[Any, Any]:
+    return {from_json(name): from_json(each) for name, each in written}
+
+
+_MARKS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    _KEY: _key,
+    _INSPECTION: _inspection,
+    _MAP: _map,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +137,7 @@ class Command(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CommandOrder(Generic[T]):
-    """A command to decide.
-
-    Attributes:
-        command: The command.
-        arguments: Its arguments by name, as JSON holds them.
-    """
+    """A command to decide, with its arguments by name, as JSON holds them."""
 
     command: Command[T]
     arguments: Mapping[str, Any]
@@ -86,7 +160,7 @@ def _elect_unclean(
 ) -> ControllerResult[list[PartitionKey]]:
     """The requesting process has inspected the replicas. `looks` is the argument's name in
     requests."""
-    return recovery.recover(image, looks, forced=frozenset(each.key for each in looks))
+    return election.recover(image, looks, forced=frozenset(each.key for each in looks))
 
 
 def _remove_group_members(
@@ -101,51 +175,213 @@ _PLACES: Final = ("new_uuid", "random_below")
 CREATE_TOPIC: Final = Command(
     "create_topic", topics.create_topic, "topic created by request", _PLACES
 )
+
 ADD_PARTITIONS: Final = Command(
     "add_partitions", topics.add_partitions, "partitions added by request", _PLACES
 )
+
 REMOVE_PARTITIONS: Final = Command(
     "remove_partitions", topics.remove_partitions, "partitions removed by request"
 )
+
 DELETE_TOPIC: Final = Command("delete_topic", topics.delete_topic, "topic deleted by request")
+
 ALTER_TOPIC_CONFIGS: Final = Command(
     "alter_topic_configs", topics.alter_configs, "altered by request"
 )
+
 ALTER_CLUSTER_CONFIGS: Final = Command(
     "alter_cluster_configs", topics.alter_cluster_configs, "altered by request"
 )
+
 REGISTER_BROKER: Final = Command(
-    "register_broker", broker_changes.register_broker, "broker {broker_id} registered by request"
+    "register_broker", brokers.register_broker, "broker {broker_id} registered by request"
 )
+
 DRAIN_BROKER: Final = Command(
-    "drain_broker", draining.drain_broker, "broker {broker_id} drained by request"
+    "drain_broker", brokers.drain_broker, "broker {broker_id} drained by request"
 )
-CONTINUE_DRAINING: Final = Command("continue_draining", draining.continue_draining)
+
+CONTINUE_DRAINING: Final = Command("continue_draining", brokers.continue_draining)
+
 RESUME_BROKER: Final = Command(
-    "resume_broker", draining.resume_broker, "broker {broker_id} resumed by request"
+    "resume_broker", brokers.resume_broker, "broker {broker_id} resumed by request"
 )
+
 UNREGISTER_BROKER: Final = Command(
-    "unregister_broker", draining.unregister_broker, "broker {broker_id} unregistered by request"
+    "unregister_broker", brokers.unregister_broker, "broker {broker_id} unregistered by request"
 )
+
 ELECT_PREFERRED: Final = Command(
-    "elect_preferred", preferred_leaders.elect_preferred, "preferred leaders by request"
+    "elect_preferred", election.elect_preferred, "preferred leaders by request"
 )
+
 ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
-LOSE_REPLICA: Final = Command(
-    "lose_replica", unreadable_replicas.lose_replica, "called lost by request"
-)
+
+LOSE_REPLICA: Final = Command("lose_replica", lost_replicas.lose_replica, "called lost by request")
+
 REASSIGN: Final = Command(
     "reassign", reassignment.start_reassignments, "reassigned by request", ("new_uuid",)
 )
+
 CANCEL_REASSIGNMENTS: Final = Command(
     "cancel_reassignments", reassignment.cancel_reassignments, "reassignment cancelled by request"
 )
+
 DELETE_RECORDS: Final = Command("delete_records", delete_records_of_all)
+
 ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", groups.alter_group_offsets)
+
 DELETE_GROUP: Final = Command("delete_group", groups.delete_group)
+
 REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", _remove_group_members)
 
 COMMANDS: Final[Mapping[str, Command[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Command)
 }
 """By the name that a request gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an AdminRequestRecord says: the command, the process that asks, and how long it waits
+    (`deadline_at_ms`: by its wall clock)."""
+
+    order: CommandOrder[Any]
+    asked_by: str
+    timeout_ms: int
+    deadline_at_ms: int
+
+
+def request_record(request: Request, request_id: str) -> AdminRequestRecord:
+    """Return the record that asks for `request`; `request_id` makes it unique."""
+    text = json.dumps(
+        {
+            "id": request_id,
+            "command": request.order.command.name,
+            "arguments": request.order.arguments,
+            "asked_by": request.asked_by,
+            "timeout_ms": request.timeout_ms,
+            "deadline_at_ms": request.deadline_at_ms,
+        }
+    )
+    cause = f"{request.order.command.name} asked for by {request.asked_by}"
+    return AdminRequestRecord(request=text, cause=cause)
+
+
+def request_of(record: AdminRequestRecord) -> Request:
+    """Return the request of a record.
+
+    Raises:
+        InvalidRequestError: This version does not know the request.
+    """
+    try:
+        said = parse_json(record.request)
+        command = COMMANDS[said["command"]]
+        return Request(
+            order=CommandOrder(command, dict(said["arguments"])),
+            asked_by=str(said["asked_by"]),
+            timeout_ms=int(said["timeout_ms"]),
+            deadline_at_ms=int(said["deadline_at_ms"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"a request in the metadata log is none that this version knows: {record.request[:200]}"
+        ) from error
+
+
+def is_past_deadline(request: Request, *, now_ms: int, unseen_ms: int | None) -> bool:
+    """Return whether the process that asked has stopped waiting for a request.
+
+    `unseen_ms`: how long ago the deciding process last read requests before now, by its own clock;
+    None: never. If that is less than the request's timeout, the request is not late, whatever two
+    wall clocks say; only an older one is held against its deadline.
+    """
+    if unseen_ms is not None and unseen_ms < request.timeout_ms:
+        return False
+    return now_ms > request.deadline_at_ms
+
+
+def answer(
+    image: MetadataImage,
+    record: AdminRequestRecord,
+    id_source: IdSource,
+    *,
+    now_ms: int,
+    unseen_ms: int | None,
+) -> ControllerResult[bool]:
+    """Decide a pending request: its records and its result, in one commit.
+
+    Nothing, and False, if it has a result already.
+    """
+    if record not in image.requests:
+        return ControllerResult([], False)
+    decided: list[Record] = []
+    cause = "a request that is none"
+    try:
+        request = request_of(record)
+        cause = f"{request.order.command.name} asked for by {request.asked_by}"
+        if is_past_deadline(request, now_ms=now_ms, unseen_ms=unseen_ms):
+            raise RequestTimedOutError(
+                f"nobody has decided on {request.order.command.name} in the"
+                f" {request.timeout_ms} ms given: it was not run, ask again"
+            )
+        result = request.order.decide(image, id_source)
+        decided.extend(result.records)
+        text = _result_text({"code": NO_ERROR, "response": to_json(result.response)})
+    except KafkaOnSparkError as error:
+        text = refusal_text(error)
+    # A request that can't be decided must not end one controller after the other.
+    except Exception as error:
+        decided.clear()
+        text = _result_text(
+            {"code": UNKNOWN_SERVER_ERROR, "error": f"{type(error).__name__}: {error}"}
+        )
+    answered = AdminResultRecord(request=record.request, result=text, cause=cause)
+    return ControllerResult([*decided, answered], True)
+
+
+def withdraw(
+    image: MetadataImage, record: AdminRequestRecord, *, timeout_ms: int
+) -> ControllerResult[None]:
+    """Decide that a request is not run, since the process that asked stops waiting; nothing if it
+    has a result."""
+    if record not in image.requests:
+        return ControllerResult([], None)
+    controller = None if image.controller is None else image.controller.controller_id
+    error = RequestTimedOutError(
+        f"controller {controller} has not answered in {timeout_ms} ms, and the request was"
+        " withdrawn: nothing was done, ask again"
+    )
+    withdrawn = AdminResultRecord(
+        request=record.request, result=refusal_text(error), cause="withdrawn by who asked"
+    )
+    return ControllerResult([withdrawn], None)
+
+
+def refusal_text(error: KafkaOnSparkError) -> str:
+    """Return the result that raises `error` in the process that asked."""
+    code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+    context = {name: str(value) for name, value in error.context.items()}
+    return _result_text({"code": code, "error": error.message, "context": context})
+
+
+def _result_text(result: Mapping[str, Any]) -> str:
+    return json.dumps(result)
+
+
+def response_of(result: AdminResultRecord) -> Any:
+    """Return the response that a result carries.
+
+    Raises:
+        ProtocolError: What the decider raised: the same class, sentence and context.
+        KafkaOnSparkError: It raised what has no code.
+    """
+    said = parse_json(result.result)
+    code = said["code"]
+    if code == NO_ERROR:
+        return from_json(said["response"])
+    kind = ERROR_BY_CODE.get(code)
+    if kind is None:
+        raise KafkaOnSparkError(f"the controller could not decide: {said['error']}")
+    raise kind(said["error"], **said.get("context", {}))

@@ -24,13 +24,7 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """What one replica's table says of compaction.
-
-    Attributes:
-        replica_uuid: The replica.
-        log_end_offset: Where its log ends.
-        progress: How far it is compacted.
-    """
+    """What one replica's table says: where its log ends, and how far it is compacted."""
 
     replica_uuid: ReplicaUuid
     log_end_offset: Offset
@@ -39,17 +33,12 @@ class ReplicaProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """A look at one partition's tables, for a compaction decision.
+    """What was found in one partition's tables, for a compaction decision: the leader's dirty part,
+    fenced at `leader_epoch`, and the progress of each replica that answered.
 
-    Attributes:
-        key: The partition.
-        leader_epoch: The leadership whose leader was looked at, fenced at it.
-        dirt: The leader's dirty part, by the register's offsets before the look.
-        replicas: What each replica that answered says.
-        cleaned_below: K in the image that the look was planned on.
-        now_ms: The time of the look: the earliest of three clocks, since one that is ahead must not
-            remove a tombstone.
-        latest_ms: The latest of them, since a clock that is behind must not begin the wait before.
+    `cleaned_below`: K in the image of the plan. `now_ms`: the earliest of three clocks, since one
+    that is ahead must not remove a tombstone. `latest_ms`: the latest, since a clock that is behind
+    must not begin the wait before.
     """
 
     key: PartitionKey
@@ -62,7 +51,6 @@ class CompactionReport:
 
 
 def is_compacted(settings: Settings) -> bool:
-    """Return whether cleanup.policy says compact."""
     words = settings.text("cleanup.policy").split(",")
     return "compact" in (word.strip() for word in words)
 

@@ -1,25 +1,124 @@
-"""Passes over compacted topics: looks at replicas' tables, and one commit of what is decided."""
+"""Passes over compacted topics: replicas' tables are inspected, and one commit has what is decided.
+
+Only a leader that is fenced at the leadership of the order, and that proves to have all that is
+committed, says what is dirty. Replicas that can't be read are left out of the report.
+"""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.compaction import CompactionReport, compact, is_compacted
-from kafka_on_spark.controller.looks import Look
-from kafka_on_spark.controller.passes import Passes, Submit
-from kafka_on_spark.controller.replica_looks import (
-    CompactionLookOrder,
-    plan_compaction_look,
+from kafka_on_spark.controller.compaction import (
+    CompactionReport,
+    ReplicaProgress,
+    compact,
+    is_compacted,
 )
+from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.dirt import Dirt, dirt_of
+from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.replica_operations import check_complete
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.metadata.result import ControllerResult
+
+_NO_LAG: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionLookOrder:
+    """A partition by the image of the plan, its replicas that were created, the leader's first, and
+    the time of the process that decides: by its wall clock, and that of what it commits."""
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    addresses: tuple[ReplicaAddress, ...]
+    min_lag_ms: int
+    now_ms: int
+    commit_ms: int
+
+
+def plan_compaction_look(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    times: LookTimes,
+) -> CompactionLookOrder:
+    leader = partition.leader
+    assert leader is not None
+    others = [
+        each
+        for each in partition.replicas
+        if each != leader and partition.is_created(each) and image.is_eligible(each)
+    ]
+    return CompactionLookOrder(
+        key=key,
+        partition=partition,
+        addresses=tuple(address_of(image, key, partition, each) for each in (leader, *others)),
+        min_lag_ms=image.settings(key.topic_id).integer("min.compaction.lag.ms"),
+        now_ms=times.now_ms,
+        commit_ms=times.commit_ms,
+    )
+
+
+def run_compaction_look(
+    order: CompactionLookOrder, replicas: ReplicaStore, root_now_ms: RootNow
+) -> Look[CompactionReport]:
+    """Look at a partition's tables; return a report for the decision, or why there is none."""
+    partition = order.partition
+    try:
+        leader = replicas.open(order.addresses[0]).load()
+        check_leader_epoch(leader.leader_epoch, partition.leader_epoch)
+        check_complete(leader, partition)
+        root_ms = root_now_ms(order.addresses[0])
+        now_ms = too_old_by_ms(order.now_ms, root_ms, order.commit_ms)
+    except KafkaOnSparkError as error:
+        return Look.failed(error)
+    seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
+    for address in order.addresses[1:]:
+        try:
+            seen[address.broker_id] = _progress(address, replicas.open(address).load())
+        except KafkaOnSparkError:
+            continue  # a member that is not seen holds the decision up; others do not
+    report = CompactionReport(
+        key=order.key,
+        leader_epoch=partition.leader_epoch,
+        dirt=leader_dirt(leader, partition, min_lag_ms=order.min_lag_ms, now_ms=now_ms),
+        replicas=seen,
+        cleaned_below=partition.compaction.cleaned_below,
+        now_ms=now_ms,
+        latest_ms=max(order.now_ms, root_ms, order.commit_ms),
+    )
+    return Look(report=report)
+
+
+def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
+    return ReplicaProgress(address.replica_uuid, state.log_end_offset, state.compaction)
+
+
+def leader_dirt(
+    leader: ReplicaState, partition: PartitionRegistration, *, min_lag_ms: int, now_ms: int
+) -> Dirt:
+    """Return the dirty part of a leader's log. `min_lag_ms`: min.compaction.lag.ms."""
+    return dirt_of(
+        leader.batches,
+        log_start_offset=partition.log_start_offset,
+        compacted_below=partition.compaction.compacted_below,
+        stable_below=partition.high_watermark,
+        # Without a lag no clock is asked.
+        appended_before_ms=now_ms - min_lag_ms + 1 if min_lag_ms else _NO_LAG,
+    )
 
 
 class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
-    """Decisions of compaction as one process makes them."""
-
     kind = "compaction"
     interval = "log.cleaner.backoff.ms"
 

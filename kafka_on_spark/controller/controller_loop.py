@@ -1,20 +1,23 @@
 """The controller's loop: claim, probe, decide, commit, answer, renew, resign.
 
-It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
-commits them, and ends when a higher controller epoch is seen.
+It calls the decisions of `controller/` in order, and holds the failed probes. Its term commits
+them, and ends when a higher controller epoch is seen. What is not urgent comes after the decisions
+about leaders: retention, expiry, compaction, the removal of tables, and a share of upkeep. Each may
+take seconds, so between two of them the controller renews its lease, or it would count as dead.
 """
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
+    continue_draining,
     fence_broker,
     forget_refused,
     is_last_in_sync,
@@ -22,44 +25,180 @@ from kafka_on_spark.controller.broker_changes import (
     refusing_most,
     unfence_broker,
 )
-from kafka_on_spark.controller.chores import Chores
-from kafka_on_spark.controller.controller_report import ControllerReport, Tally
-from kafka_on_spark.controller.creating_replicas import renew_lost
-from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.inspecting_leaderless import RunInspections, plan_inspections
-from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.lost_replica_restore import restore
-from kafka_on_spark.controller.preferred_leaders import rebalance_leaders
+from kafka_on_spark.controller.compaction_passes import CompactionPasses
+from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
+from kafka_on_spark.controller.expiry import Expired, expire
+from kafka_on_spark.controller.inspections import (
+    LostReplicaInspector,
+    RunInspections,
+    plan_inspections,
+)
+from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
+from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import (
     FailedProbes,
-    ProbeOrder,
     ProbeResult,
     RunProbes,
+    judgement_ms_max,
     probe_orders,
     refused_writes,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.recovery import elect_where_none, recover
-from kafka_on_spark.controller.silence import judgement_ms_max
-from kafka_on_spark.controller.term import Term
+from kafka_on_spark.controller.removing_replicas import CheckControls
+from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.groups.offsets import offsets_retention_ms
+from kafka_on_spark.groups.silent_groups import SilentGroups
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.metadata.result import Decide, IdSource, submit_if_due
+from kafka_on_spark.metadata.metadata_service import CommitClock
+from kafka_on_spark.metadata.result import ControllerResult, Decide, IdSource, submit_if_due
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerReport:
+    """What a controller's passes decided.
+
+    Attributes:
+        fenced: Brokers that were fenced.
+        unfenced: Brokers that came back.
+        leaders_moved: Partitions that got another leader.
+        passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
+        denied: Brokers whose roots refuse this process, so that it can't judge them.
+        records_deleted: Records that retention deleted, in all partitions.
+    """
+
+    fenced: tuple[BrokerId, ...] = ()
+    unfenced: tuple[BrokerId, ...] = ()
+    leaders_moved: int = 0
+    passes: int = 0
+    tables_removed: int = 0
+    denied: tuple[BrokerId, ...] = ()
+    records_deleted: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    fenced: list[BrokerId] = field(default_factory=list)
+    unfenced: list[BrokerId] = field(default_factory=list)
+    moved: set[PartitionKey] = field(default_factory=set)
+    passes: int = 0
+    removed: int = 0
+    denied: list[BrokerId] = field(default_factory=list)
+    records_deleted: int = 0
+
+    def report(self) -> ControllerReport:
+        return ControllerReport(
+            fenced=tuple(self.fenced),
+            unfenced=tuple(self.unfenced),
+            leaders_moved=len(self.moved),
+            passes=self.passes,
+            tables_removed=self.removed,
+            denied=tuple(self.denied),
+            records_deleted=self.records_deleted,
+        )
+
+
+CHECK_MS_MAX: Final = 600_000
+"""Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
+
+Clean = Callable[[CheckControls], int]
+
+Maintain = Callable[..., object]
+"""Does a share of upkeep, and calls `after_part` after each part of it."""
+
+SubmitExpired = Callable[[Callable[[MetadataImage], ControllerResult[Expired]]], Expired]
+
+
+class Expiry:
+    """Has what is due of expiry decided, by the earliest of three clocks, some times an hour."""
+
+    def __init__(self, clock: CommitClock) -> None:
+        self._clock = clock
+        self._checked_at_ms: int | None = None
+
+    def run(self, image: MetadataImage, submit: SubmitExpired) -> None:
+        if not self._is_time(image):
+            return
+        now_ms = self._clock.too_old_by_ms()
+        if now_ms is None:
+            return  # the next pass looks again
+        if expire(image, now_ms).records:
+            expired = submit(lambda newest: expire(newest, now_ms))
+            log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
+        self._checked_at_ms = self._clock.monotonic_ms()
+
+    def _is_time(self, image: MetadataImage) -> bool:
+        if self._checked_at_ms is None:
+            return True
+        settings = image.settings()
+        shortest_ms = min(
+            settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings)
+        )
+        waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
+        return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chores:
+    """The services that do each of it; None: it is not done."""
+
+    retention: Retention | None = None
+    expiry: Expiry | None = None
+    silent_groups: SilentGroups | None = None
+    compaction: CompactionPasses | None = None
+    clean: Clean | None = None
+    maintain: Maintain | None = None
+
+    def run(
+        self,
+        term: Term,
+        image: Callable[[], MetadataImage],
+        tally: Tally,
+        after_part: Callable[[], None],
+    ) -> None:
+        """Do all of it under a term, and call `after_part` after each part of it.
+
+        Raises:
+            NotControllerError: Another controller has claimed.
+        """
+        if self.retention is not None:
+            rows = self.retention.run(submit=term.submit)
+            tally.records_deleted += sum(row.count for row in rows)
+        after_part()
+        if self.expiry is not None:
+            self.expiry.run(image(), term.submit)
+        after_part()
+        if self.silent_groups is not None:
+            self.silent_groups.run(image(), term.submit)
+        after_part()
+        if self.compaction is not None:
+            self.compaction.run(submit=term.submit)
+        after_part()
+        if self.clean is not None:
+            tally.removed += self.clean(term.check)
+        after_part()
+        if self.maintain is not None:
+            self.maintain(after_part=after_part)
+
+
 PROBE_PAUSE_MS_MIN = 50.0
+
 REFUSED_MS = 1000
 """For so long a root must refuse writes until its broker is fenced: less than the two seconds that
 are promised, and long enough to hear of others whose writes it takes."""
+
 POLL_MS = 200.0
-"""How often requests and a lease are looked for: one look at the log each time, or one reading
-where another process controls."""
+"""How often requests and a lease are asked for: one small question to the log each time, or one
+reading where another process controls."""
+
 NO_CHORES = Chores()
+
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 
@@ -123,8 +262,8 @@ class ControllerLoop:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
 
         Waits for another controller's lease to end, on its own clock, for as long as it is to
-        control, or as a command may take. Answers requests before, between and after passes. Where
-        `after_pass` is told of each pass, the report is of the last one.
+        control, or as a command may take. Answers requests before, between and after passes. With
+        `after_pass` the report is of the last pass.
 
         Raises:
             NotControllerError: Another controls the cluster, or has taken over meanwhile.
@@ -138,7 +277,7 @@ class ControllerLoop:
         try:
             self._serve_requests()
             while True:
-                self._pass_and_tell()
+                self._pass()
                 if refusing_most(self._refusing, self._metadata.image):
                     raise _is_at_fault(self._metadata.image, self._refusing)
                 self._serve_requests()
@@ -152,22 +291,12 @@ class ControllerLoop:
             self._term.resign()
         return self._tally.report()
 
-    def _pass_and_tell(self) -> None:
-        if self._after_pass is None:
-            self._pass()
-            return
-        self._tally, began_ms = Tally(), self._clock.monotonic_ms()
-        self._pass()
-        self._denied = frozenset(self._tally.denied)
-        self._after_pass(self._clock.monotonic_ms() - began_ms)
-
     @property
     def _term(self) -> Term:
         assert self._claimed is not None, "only a controller commits"
         return self._claimed
 
     def _claim(self, wait_ms_max: int) -> Term:
-        """Take the next controller epoch once the present lease is over."""
         watch = LeaseWatch(self._clock)
         started_ms = self._clock.monotonic_ms()
         while True:
@@ -185,12 +314,12 @@ class ControllerLoop:
                     return term
                 continue
             waited_ms = self._clock.monotonic_ms() - started_ms
-            if waited_ms >= lease.claim_wait_ms_max(image, wait_ms_max):
+            # Two leases at least, since the first one shows whether its holder is alive.
+            if waited_ms >= max(wait_ms_max, 2 * lease_ms(image)):
                 raise _is_controlled(image, waited_ms)
-            self._clock.sleep_ms(min(POLL_MS, lease.lease_ms(image) / 10))
+            self._clock.sleep_ms(min(POLL_MS, lease_ms(image) / 10))
 
     def _wait(self, duration_ms: float) -> None:
-        """Wait for the next pass, and serve requests meanwhile."""
         until_ms = self._clock.monotonic_ms() + duration_ms
         while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
             self._clock.sleep_ms(min(POLL_MS, left_ms))
@@ -217,12 +346,19 @@ class ControllerLoop:
 
     def _pass(self) -> None:
         """Do one pass over brokers, elections and lost replicas, then over what may wait."""
+        began_ms = self._clock.monotonic_ms()
+        if self._after_pass is not None:
+            self._tally = Tally()
         self._tally.passes += 1
-        self._control()
+        self._lead()
         self._after_part()
         self._chores.run(self._term, lambda: self._metadata.image, self._tally, self._after_part)
+        self._denied = frozenset(self._tally.denied)
+        if self._after_pass is not None:
+            self._after_pass(self._clock.monotonic_ms() - began_ms)
 
-    def _control(self) -> None:
+    def _lead(self) -> None:
+        """Decide who lives, who leads and what moves."""
         self._judge_brokers()
         self._after_part()
         self._restore()
@@ -237,7 +373,8 @@ class ControllerLoop:
         self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
-        self._balance_leaders()
+        moved = self._submit_if_due(rebalance_leaders)
+        self._tally.moved.update(moved)
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
@@ -252,14 +389,12 @@ class ControllerLoop:
         for _ in range(STEPS_MAX):
             before = self._metadata.image
             moved = self._submit_if_due(decide)
+            after = self._metadata.image
             self._tally.moved.update(
-                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+                key for key in moved if _leader_of(before, key) != _leader_of(after, key)
             )
-            if self._metadata.image.offset == before.offset:
+            if after.offset == before.offset:
                 break
-
-    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
-        return _leader_of(self._metadata.image, key)
 
     def _recover(self) -> None:
         """Find leaders for partitions without one by inspecting their replicas."""
@@ -282,7 +417,10 @@ class ControllerLoop:
         pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
         while pending:
             began_ms = self._clock.monotonic_ms()
-            orders = self._orders(pending)
+            brokers = self._metadata.image.brokers
+            known = [brokers[each] for each in sorted(pending & brokers.keys())]
+            sizes = {each.broker_id: each.refused.size_bytes for each in known if each.refused}
+            orders = probe_orders(known, self._session_ms(), sizes)
             results = self._run_probes(orders)
             met = refused_writes(orders, results, self._controller_id)
             self._refusing |= met.keys()
@@ -309,14 +447,6 @@ class ControllerLoop:
             return False
         self._tried_at_ms[broker_id] = now_ms
         return True
-
-    def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
-        brokers = self._metadata.image.brokers
-        known = [brokers[each] for each in sorted(broker_ids) if each in brokers]
-        sizes = {
-            each.broker_id: each.refused.size_bytes for each in known if each.refused is not None
-        }
-        return probe_orders(known, self._session_ms(), sizes)
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
@@ -373,7 +503,6 @@ class ControllerLoop:
         return True
 
     def _take_back(self, broker_id: BrokerId, why: str) -> None:
-        """Forget that writes to a root were refused."""
         del self._suspects[broker_id]
         cause = f"broker {broker_id}: {why}"
         self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
@@ -410,11 +539,6 @@ class ControllerLoop:
         self._tally.moved.update(moved)
         log.info("%s", cause)
 
-    def _balance_leaders(self) -> None:
-        """Give preferred leaders their partitions back where too many are elsewhere."""
-        moved = self._submit_if_due(rebalance_leaders)
-        self._tally.moved.update(moved)
-
 
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
     partition = image.partition(key)
@@ -422,7 +546,6 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 
 
 def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaStorageError:
-    """Return the error of a controller whose writes most roots refuse."""
     roots = ", ".join(
         image.brokers[each].root for each in sorted(refusing) if each in image.brokers
     )
@@ -433,7 +556,6 @@ def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaS
 
 
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
-    """Return the error of a claimant that waited in vain."""
     held = image.controller
     assert held is not None, "a lease that is not over has a holder"
     return NotControllerError(

@@ -13,14 +13,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.base.ids import (
-    LOST,
-    BrokerId,
-    DirectoryId,
-    LeaderEpoch,
-    PartitionKey,
-    ReplicaUuid,
-)
+from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, PartitionKey
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replicas import ReplicaStore
@@ -52,7 +45,6 @@ RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult
 
 
 def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
-    """Create one empty table; return an error code instead of raising."""
     try:
         replicas.create(order.address, leader_epoch=order.leader_epoch)
     except KafkaOnSparkError as error:
@@ -132,42 +124,3 @@ def _directories(
         created.get((broker_id, uuid)) if directory is None else directory
         for broker_id, uuid, directory in places
     )
-
-
-def renew_lost(
-    image: MetadataImage, new_uuid: Callable[[], str]
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
-
-    The last member of an ISR keeps its uuid: its disk may come back with records that no other
-    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
-    """
-    records: list[Record] = []
-    renewed = []
-    for key, partition in image.partitions_needing_work():
-        places = [
-            place
-            for place, directory in enumerate(partition.directories)
-            if directory == LOST and _may_renew(image, partition, partition.replicas[place])
-        ]
-        if not places:
-            continue
-        uuids, directories = list(partition.replica_uuids), list(partition.directories)
-        former = list(partition.former_uuids) or [None] * len(uuids)
-        for place in places:
-            former[place] = former[place] or uuids[place]
-            uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
-        change = PartitionChange(
-            replica_uuids=tuple(uuids),
-            former_uuids=tuple(former),
-            directories=tuple(directories),
-        )
-        brokers = ", ".join(str(partition.replicas[place]) for place in places)
-        cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
-        records.append(change_record(image, key, partition, change, cause))
-        renewed.append(key)
-    return ControllerResult(records, renewed)
-
-
-def _may_renew(image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId) -> bool:
-    return broker_id not in partition.isr and image.brokers[broker_id].is_online

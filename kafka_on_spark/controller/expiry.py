@@ -8,11 +8,9 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.base.config import Settings
+from kafka_on_spark.groups.offsets import is_renewal_due, offsets_retention_ms
 from kafka_on_spark.log.batch import WRITER_PREFIX
-from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     OffsetCommitRecord,
@@ -21,9 +19,6 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-
-MINUTE_MS: Final = 60_000
-"""The unit of offsets.retention.minutes."""
 
 _UNSAVED: Final = " (offsets.retention.minutes)"
 
@@ -37,7 +32,6 @@ class Expired:
 
 
 def expire(image: MetadataImage, now_ms: int) -> ControllerResult[Expired]:
-    """Decide which producer ids and which groups' offsets have expired by `now_ms`."""
     settings = image.settings()
     producers = _producers(image, now_ms - settings.integer("producer.id.expiration.ms"))
     minutes = settings.integer("offsets.retention.minutes")
@@ -76,14 +70,8 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class TimeReset:
-    """What a reset of the metadata's time found ahead of the clocks, and has begun to count anew.
-
-    Attributes:
-        newest_ms: The newest time in the metadata before.
-        now_ms: What time it is.
-        producers: Producer ids.
-        offsets: Offsets of groups without members.
-    """
+    """What a reset of the metadata's time found ahead of the clocks, and has begun to count anew:
+    the newest time before, producer ids, and offsets of groups without members."""
 
     newest_ms: int
     now_ms: int
@@ -92,7 +80,7 @@ class TimeReset:
 
 
 def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]:
-    """Decide that it is `now_ms`, and that clients that were heard of later were heard of now;
+    """Decide that it is `now_ms`, and that clients whose last sign of life is later gave it now;
     nothing if no time is ahead by more than clocks may differ.
 
     What records are stamped with stays as it is. Members of groups renew their offsets themselves.
@@ -128,29 +116,4 @@ def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
     """Return whether a run should renew its id now: half of the time is over."""
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
     renewed_at_ms = image.producer_times.get(producer_id)
-    return renewed_at_ms is not None and _is_to_be_said_again(image, renewed_at_ms, now_ms, half_ms)
-
-
-def _is_to_be_said_again(image: MetadataImage, said_at_ms: int, now_ms: int, after_ms: int) -> bool:
-    """Return whether what a client said is older than `after_ms`, by the clock of its process or by
-    the newest commit: the log may have gone on since the process looked at its clock. What was said
-    by a clock that was far ahead is to be said again, too."""
-    return max(image.time_ms, now_ms) - said_at_ms >= after_ms or said_at_ms - now_ms >= after_ms
-
-
-def offsets_retention_ms(settings: Settings) -> int:
-    """Return how long a group's offset stays that nobody saves again."""
-    return settings.integer("offsets.retention.minutes") * MINUTE_MS
-
-
-def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
-    """Return whether half of the time is over after which a saved offset expires."""
-    half_ms = offsets_retention_ms(image.settings()) // 2
-    return known is not None and _is_to_be_said_again(image, known.saved_at_ms, now_ms, half_ms)
-
-
-def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
-    """Return which producer ids have not expired; None: none ever has."""
-    if image.expired_epoch < 0:
-        return None
-    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)
+    return renewed_at_ms is not None and is_renewal_due(image, renewed_at_ms, now_ms, half_ms)

@@ -1,25 +1,57 @@
-"""The fetches of a partition, by the metadata: planned where there is work, or to inspect it; and
-why one was refused, when its answer has come.
+"""The fetches of a round: which are planned, which must wait, and why one was refused.
 
 A fetch runs under the image that it was planned on, and may have been refused because the metadata
-has moved on since.
+has moved on since. A back-off spares a root that does not answer, and the rounds that would wait
+for it. It belongs to one leadership: a newer one is tried at once
+(AbstractFetcherThread.delayPartitions). No decision rests on back-offs and quotas: if the process
+ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
 """
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from kafka_on_spark.base.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicId
-from kafka_on_spark.controller.expiry import registered_producers
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.throttle import (
+    Demand,
+    Limit,
+    Quota,
+    accrue,
+    deal,
+    limit_rates,
+    limits_of,
+    move_rate,
+    unfilled_limits,
+    wait_ms,
+)
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult
+from kafka_on_spark.log.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport
 
 
+class Fetcher(NamedTuple):
+    """The follower that a fetch is for; None: the fetch inspects the leader only."""
+
+    key: PartitionKey
+    follower: BrokerId | None
+    replica_uuid: ReplicaUuid | None
+
+
+def fetcher_of(order: FetchOrder) -> Fetcher:
+    if order.follower is None:
+        return Fetcher(order.key, None, None)
+    return Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
+
+
 def has_work(partition: PartitionRegistration) -> bool:
-    """Return whether replication has something to do for a partition."""
     return (
         partition.high_watermark < partition.log_end_offset
         or partition.is_under_replicated
@@ -30,7 +62,6 @@ def has_work(partition: PartitionRegistration) -> bool:
 def keys_with_work(
     image: MetadataImage, topic_ids: Collection[TopicId] | None
 ) -> list[PartitionKey]:
-    """Return the partitions with work of some topics, or of all."""
     return [
         key
         for key, partition in image.partitions_needing_work()
@@ -49,7 +80,6 @@ def plan_fetches(
     partition = image.partition(key)
     if partition is None or partition.leader is None or not partition.is_created(partition.leader):
         return []
-    leader = address_of(image, key, partition, partition.leader)
     is_behind = is_inspection or partition.high_watermark < partition.log_end_offset
     followers: list[BrokerId | None] = [
         broker_id
@@ -61,15 +91,28 @@ def plan_fetches(
     ]
     if not followers and is_behind:
         followers = [None]
+    return fetch_orders(image, key, partition, followers, is_uncached=is_inspection)
+
+
+def fetch_orders(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    followers: Iterable[BrokerId | None],
+    **fields: Any,
+) -> list[FetchOrder]:
+    """Return a fetch for each of some followers of a partition that has a leader; None: a fetch
+    that inspects the leader only. `fields`: of all orders."""
+    assert partition.leader is not None
     return [
         FetchOrder(
             key=key,
             partition=partition,
-            leader=leader,
+            leader=address_of(image, key, partition, partition.leader),
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            is_uncached=is_inspection,
             registered=registered_producers(image),
+            **fields,
         )
         for each in followers
     ]
@@ -94,34 +137,7 @@ def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
     return partition is not None and any(partition.directories)
 
 
-def fetcher_of(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
-    """Return the partition and the follower of a fetch."""
-    return order.key, None if order.follower is None else order.follower.broker_id
-
-
-def check_order(image: MetadataImage, order: FetchOrder) -> None:
-    """Check a fetch that was planned earlier against `image`, as its leader's broker would.
-
-    Raises:
-        UnknownTopicIdError: The topic was deleted.
-        UnknownTopicOrPartitionError: The partition is gone, or the leader's replica of it.
-        FencedLeaderEpochError: A later leadership has begun.
-        UnknownLeaderEpochError: The image is behind the plan, or knows no such follower.
-        NotLeaderOrFollowerError: The leader has lost its leadership, and there is no other.
-    """
-    if order.key.topic_id not in image.topics:
-        raise UnknownTopicIdError("the topic was deleted", topic_id=order.key.topic_id)
-    check_request(
-        image.partition(order.key),
-        order.leader.broker_id,
-        leader_epoch=order.partition.leader_epoch,
-        only_leader=True,
-        fetched_by=None if order.follower is None else order.follower.broker_id,
-    )
-
-
 def refusals(result: FetchResult) -> list[ReplicaReport]:
-    """Return the replicas that refused, the leader's first."""
     reports = (result.report.leader, *result.report.followers)
     return [each for each in reports if each.error_code != NO_ERROR]
 
@@ -132,17 +148,196 @@ def refusal_of(
     """Return why a replica refused, as code and words.
 
     A bad replica is bad under any leadership. Otherwise, if the metadata says that the fetch asked
-    the wrong replica, that is the reason, whatever the fetch met there.
+    the wrong replica, as its leader's broker would say, that is the reason, whatever the fetch met
+    there.
     """
-    if not refused.is_bad:
-        try:
-            check_order(image, order)
-        except ProtocolError as error:
-            return error.code, str(error)
+    if refused.is_bad:
+        return refused.error_code, refused.error
+    try:
+        if order.key.topic_id not in image.topics:
+            raise UnknownTopicIdError("the topic was deleted", topic_id=order.key.topic_id)
+        check_request(
+            image.partition(order.key),
+            order.leader.broker_id,
+            leader_epoch=order.partition.leader_epoch,
+            only_leader=True,
+            fetched_by=fetcher_of(order).follower,
+        )
+    except ProtocolError as error:
+        return error.code, str(error)
     return refused.error_code, refused.error
 
 
-def refusal_code(image: MetadataImage, order: FetchOrder, result: FetchResult) -> int:
-    """Return the code of a fetch's first refusal, or NO_ERROR."""
-    refused = refusals(result)
-    return refusal_of(image, order, refused[0])[0] if refused else NO_ERROR
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """Why a fetch is left out for a while: it was refused under `leader_epoch`.
+
+    `is_fenced`: no time helps, only a newer leadership; an inspection, which copies nothing, may
+    ask whether that is still so.
+    """
+
+    leader_epoch: LeaderEpoch
+    until_ms: int
+    is_fenced: bool
+
+
+class FetchPace:
+    """Back-offs and quotas of a process's rounds. Threads may share it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._delays: dict[Fetcher, _Delay] = {}
+        self._quotas: dict[Limit, Quota] = {}
+        self._served_in: dict[Fetcher, int] = {}
+        self._rounds = 0
+
+    def plan(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        *,
+        is_sweep: bool,
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Return which of `orders` are run now, each with the bytes that it may copy, and how long
+        until more can be done than now: a back-off ends, or a throttle lets bytes through. None:
+        nothing waits for time.
+
+        `overrides`: settings of this call, which win over the topic's and the cluster's.
+        `is_sweep`: all partitions are asked for, so no fetch waits for a back-off; throttles hold.
+        """
+        now_ms = self._clock.monotonic_ms()
+        kept, waits = [], []
+        with self._lock:
+            self._forget_ended(image)
+            for order in orders:
+                remaining_ms = 0 if is_sweep else self._remaining_ms(order, now_ms)
+                if remaining_ms == 0:
+                    kept.append(order)
+                else:
+                    waits.append(remaining_ms)
+            dealt, throttle_ms = self._throttle(image, kept, overrides, now_ms)
+        times = [each for each in (*waits, throttle_ms) if each is not None]
+        return dealt, min(times, default=None)
+
+    def record_results(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        results: Sequence[FetchResult],
+        overrides: Mapping[str, str],
+    ) -> None:
+        """Record what the fetches did; `image` is the metadata when they had answered."""
+        now_ms = self._clock.monotonic_ms()
+        backoff_ms = image.settings().over(overrides).integer("replica.fetch.backoff.ms")
+        with self._lock:
+            for order, result in zip(orders, results, strict=True):
+                self._record_result(image, order, result, now_ms + backoff_ms)
+                if order.copy_bytes_max is not None:
+                    used = result.copied_bytes - order.copy_bytes_max
+                    self._charge(_limits_of(image, order, overrides), used)
+
+    def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
+        """Return how long a fetch still waits: 0 not at all, None for a newer leadership."""
+        delay = self._delays.get(fetcher_of(order))
+        if delay is None or delay.leader_epoch != order.partition.leader_epoch:
+            return 0
+        if delay.is_fenced and order.copy_bytes_max != 0:
+            return None
+        return max(0, delay.until_ms - now_ms)
+
+    def _record_result(
+        self, image: MetadataImage, order: FetchOrder, result: FetchResult, until_ms: int
+    ) -> None:
+        """Record a refusal under a leadership that is still the newest: a newer one is tried at
+        once, whatever the older one's answer was."""
+        self._delays.pop(fetcher_of(order), None)
+        partition, asked_epoch = image.partition(order.key), order.partition.leader_epoch
+        refused = refusals(result)
+        if refused and partition is not None and partition.leader_epoch == asked_epoch:
+            code, _ = refusal_of(image, order, refused[0])
+            action = after_refusal(code, asked_epoch=asked_epoch, current_epoch=asked_epoch)
+            is_fenced = action is FetchAction.WAIT_FOR_METADATA
+            self._delays[fetcher_of(order)] = _Delay(asked_epoch, until_ms, is_fenced)
+
+    def _forget_ended(self, image: MetadataImage) -> None:
+        """Forget deleted partitions, and back-offs that the metadata ends: by a newer leadership,
+        or as a follower's broker is fenced, so that it is fetched for at once when it is back."""
+        for name, delay in list(self._delays.items()):
+            partition, follower = image.partition(name.key), name.follower
+            is_over = partition is None or partition.leader_epoch != delay.leader_epoch
+            if is_over or (follower is not None and not image.brokers[follower].is_online):
+                del self._delays[name]
+        for name in [each for each in self._served_in if image.partition(each.key) is None]:
+            del self._served_in[name]
+
+    def _throttle(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        now_ms: int,
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Share the quotas out; return the orders, and the wait of those that got no bytes."""
+        settings = image.settings().over(overrides)
+        moves = (move_rate(order.partition, fetcher_of(order).follower) for order in orders)
+        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, filter(None, moves))}
+        self._quotas = {
+            limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
+            for limit, rate in rates.items()
+        }
+        if not self._quotas:
+            return list(orders), None
+        self._rounds += 1
+        places = {limit: place for place, limit in enumerate(self._quotas)}
+        limits = [_limits_of(image, order, overrides) for order in orders]
+        demands = [
+            Demand(
+                tuple(places[limit] for limit in drawn_on),
+                is_in_sync=fetcher_of(order).follower in order.partition.isr,
+                served_in=self._served_in.get(fetcher_of(order), 0),
+            )
+            for order, drawn_on in zip(orders, limits, strict=True)
+        ]
+        dealt = deal(
+            demands,
+            [quota.credit_bytes for quota in self._quotas.values()],
+            share_bytes_min=settings.integer("replica.fetch.max.bytes"),
+        )
+        for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
+            if granted:
+                self._charge(drawn_on, granted)
+                self._served_in[fetcher_of(order)] = self._rounds
+        paced = [
+            order if granted is None else replace(order, copy_bytes_max=granted)
+            for order, granted in zip(orders, dealt, strict=True)
+        ]
+        if 0 not in dealt:
+            return paced, None
+        waits = [
+            max(wait_ms(self._quotas[limit], bytes_per_s=rates[limit]) for limit in drawn_on)
+            for drawn_on, granted in zip(limits, dealt, strict=True)
+            if granted == 0
+        ]
+        return paced, min(waits)
+
+    def _charge(self, limits: Sequence[Limit], size_bytes: int) -> None:
+        for limit in limits:
+            if limit in self._quotas:
+                self._quotas[limit] = self._quotas[limit].less(size_bytes)
+
+
+def _limits_of(
+    image: MetadataImage, order: FetchOrder, overrides: Mapping[str, str]
+) -> tuple[Limit, ...]:
+    """Return which quotas a fetch draws on; none if it copies nothing."""
+    if order.follower is None or order.copy_bytes_max == 0:
+        return ()
+    return limits_of(
+        image.settings(order.key.topic_id).over(overrides),
+        order.key.partition,
+        order.partition,
+        leader=order.leader.broker_id,
+        follower=order.follower.broker_id,
+    )

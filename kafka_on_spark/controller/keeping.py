@@ -11,17 +11,12 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.config import check_settings
-from kafka_on_spark.base.counting import (
-    REPLICATION_BYTES_IN,
-    REPLICATION_MESSAGES_IN,
-    ROUND_MS,
-)
+from kafka_on_spark.base.counting import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.chores import Chores, Expiry
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
-from kafka_on_spark.controller.controller_loop import ControllerLoop
-from kafka_on_spark.controller.fetch_pace import FetchPace
-from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
+from kafka_on_spark.controller.fetch_plan import FetchPace
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.keeping_tasks import (
     compaction_look_task,
     description_task,
@@ -36,12 +31,10 @@ from kafka_on_spark.controller.keeping_tasks import (
 )
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.removing_replicas import Cleaner
-from kafka_on_spark.controller.replication_report import ReplicationReport
-from kafka_on_spark.controller.replication_round import ReplicationRound
+from kafka_on_spark.controller.replication_round import ReplicationReport, ReplicationRound
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.controller.root_upkeep import RootUpkeep
-from kafka_on_spark.controller.sweep_hint import UPKEEP_NAME, FileSweepHints
-from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.sweep_progress import UPKEEP_NAME, FileSweepHints, SweepProgress
 from kafka_on_spark.controller.upkeep_report import UpkeepReport, UpkeepTotals
 from kafka_on_spark.controller.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
@@ -57,15 +50,7 @@ from kafka_on_spark.node.tasks import (
 )
 from kafka_on_spark.observe.counts import count_probes
 from kafka_on_spark.observe.dry_run import DryRunMetadata
-from kafka_on_spark.store.accounts import (
-    CLEAN,
-    COMPACT,
-    PROBE,
-    RETAIN,
-    UPKEEP,
-    accounted,
-    charged,
-)
+from kafka_on_spark.store.accounts import CLEAN, COMPACT, PROBE, RETAIN, UPKEEP, accounted, charged
 from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, processor_ms
 from kafka_on_spark.store.requests import operating
 

@@ -8,29 +8,19 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.controller.compaction import CompactionReport
-from kafka_on_spark.controller.inspecting_lost import (
-    InspectLostOrder,
-    inspect_lost,
-)
-from kafka_on_spark.controller.leader_looks import LookOrder, run_look
+from kafka_on_spark.controller.compaction_passes import CompactionLookOrder, run_compaction_look
+from kafka_on_spark.controller.inspections import InspectLostOrder, inspect_lost
 from kafka_on_spark.controller.log_start import LeaderLook
-from kafka_on_spark.controller.looks import Look
+from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.controller.replica_looks import (
-    CompactionLookOrder,
-    run_compaction_look,
-)
+from kafka_on_spark.controller.retention import LookOrder, run_look
 from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.fsck.archive import ReplicaArchive
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.compactor import FileCompactor
-from kafka_on_spark.log.fetch import (
-    FetchResult,
-    PartitionFetches,
-    inspect_partition,
-)
+from kafka_on_spark.log.fetch import FetchResult, PartitionFetches, inspect_partition
 from kafka_on_spark.log.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.log.replica_folders import remove_table, tables_on
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
@@ -46,11 +36,7 @@ from kafka_on_spark.log.upkeep_work import (
 from kafka_on_spark.metadata.temporaries import clean_broker_root
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.node.tasks import after_fetch
-from kafka_on_spark.observe.log_descriptions import (
-    LogDescription,
-    begun_description,
-    describe_log,
-)
+from kafka_on_spark.observe.log_descriptions import LogDescription, begun_description, describe_log
 from kafka_on_spark.observe.sizes import size_of
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.deadlines import within

@@ -1,19 +1,28 @@
-"""The controller's lease: claim, renewal and resignation of the controllership.
+"""The controller's lease: claim, renewal and resignation, and the term between them.
 
-The lease is for liveness only. Safety is the conditional commit and the epoch: a controller
-that sees a higher epoch than its own stops (I7).
+The lease is for liveness only, and each process times it by its own monotonic clock. Safety is the
+conditional commit and the epoch: a term that sees a higher epoch than its own commits nothing more
+(I7).
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import NotControllerError
 from kafka_on_spark.base.ids import ControllerEpoch
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.commands import answer
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.result import ControllerResult, IdSource
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE: Final = 3
 """A renewal may be late by the time of two, and the lease still holds."""
@@ -48,37 +57,18 @@ def alone(
 
 
 def next_controller_epoch(image: MetadataImage) -> ControllerEpoch:
-    """Return the epoch that a claim takes."""
     return ControllerEpoch(0 if image.controller is None else image.controller.controller_epoch + 1)
 
 
 def renew(
     image: MetadataImage, controller_id: str, epoch: ControllerEpoch
 ) -> ControllerResult[None]:
-    """Decide a sign of life. `check_controls` checks that no later controller has claimed."""
+    """Decide a sign of life; the caller checks that no later controller has claimed."""
     record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause="renewed")
     return ControllerResult([record], None)
 
 
-def is_renewal_due(image: MetadataImage, since_ms: int) -> bool:
-    """Return whether a controller that renewed its lease `since_ms` ago renews it now."""
-    return since_ms >= lease_ms(image) / RENEWALS_PER_LEASE
-
-
-def is_over(image: MetadataImage, unchanged_ms: int) -> bool:
-    """Return whether nobody holds the lease of `image`, which a process has seen unchanged for
-    `unchanged_ms` by its own clock: it was resigned, or not renewed for as long as it lasts."""
-    return not is_held(image) or unchanged_ms >= lease_ms(image)
-
-
-def claim_wait_ms_max(image: MetadataImage, wanted_ms: int) -> int:
-    """Return how long a claimant waits for a lease to end: two leases at least, since the first
-    one shows whether its holder is alive."""
-    return max(wanted_ms, 2 * lease_ms(image))
-
-
 def lease_ms(image: MetadataImage) -> int:
-    """Return how long a lease lasts without a renewal."""
     return image.settings().integer("controller.lease.ms")
 
 
@@ -118,4 +108,158 @@ def check_controls(image: MetadataImage, controller_epoch: ControllerEpoch) -> N
         raise NotControllerError(
             f"controller epoch {controller_epoch} was taken over by"
             f" {newest.controller_id or 'another controller'} in epoch {newest.controller_epoch}"
+        )
+
+
+class LeaseWatch:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_ms = clock.monotonic_ms()
+        self.seen: ControllerLease | None = None
+
+    def is_over(self, image: MetadataImage) -> bool:
+        """Return whether nobody holds the lease of `image`: it was resigned, or `seen` unchanged
+        for as long as it lasts."""
+        now_ms = self._clock.monotonic_ms()
+        if image.controller != self.seen:
+            self.seen, self._since_ms = image.controller, now_ms
+        return not is_held(image) or now_ms - self._since_ms >= lease_ms(image)
+
+
+READ_MS: Final = 1000
+"""How often a controller that waits for requests reads the log as everybody does. In between it
+asks for the next commit of the leader's table alone, for half as much: that does not show another
+leader of the quorum, nor a log that went back."""
+
+
+class Term:
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        epoch: ControllerEpoch,
+        timeout_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._controller_id = controller_id
+        self.epoch = epoch
+        self._timeout_ms = timeout_ms
+        self._renewed_at_ms = clock.monotonic_ms()
+        self._served_at_ms: int | None = None
+        self._read_at_ms = self._renewed_at_ms
+
+    @classmethod
+    def claim(
+        cls,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        seen: ControllerLease | None,
+        timeout_ms: int,
+    ) -> "Term | None":
+        """Take the next controller epoch after the lease `seen`; None if another was faster."""
+        cause = f"{controller_id} claims the controllership"
+        epoch = metadata.submit(
+            partial(claim, controller_id=controller_id, cause=cause, seen=seen),
+            timeout_ms=timeout_ms,
+        )
+        if epoch is None:
+            return None
+        log.info("controller %s, epoch %s", controller_id, epoch)
+        return cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
+
+    def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        """Commit what `decide` says, under this term's epoch.
+
+        Raises:
+            NotControllerError: Another controller has claimed; nothing is committed.
+            And as MetadataDecider.submit.
+        """
+
+        def guarded(image: MetadataImage) -> ControllerResult[T]:
+            self.check(image)
+            return decide(image)
+
+        return self._metadata.submit(
+            guarded,
+            timeout_ms=self._timeout_ms,
+            controller=(self._controller_id, self.epoch),
+        )
+
+    def check(self, image: MetadataImage) -> None:
+        """Check that no later controller has claimed.
+
+        Raises:
+            NotControllerError: One has.
+        """
+        check_controls(image, self.epoch)
+
+    def serve_requests(self, id_source: IdSource) -> None:
+        """Renew the lease if that is due, and answer pending requests. To be called often.
+
+        Raises:
+            NotControllerError: Another controller has claimed.
+        """
+        is_read = self._read_if_needed()
+        image = self._metadata.image
+        self.check(image)
+        self._renew(image)
+        if is_read:
+            self.answer_requests(id_source)
+        elif self._metadata.image.requests:  # another thread of this process has read them
+            self._answer_all(id_source)
+
+    def _read_if_needed(self) -> bool:
+        """Read the log, unless a small question says that nothing is new; return whether it did."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._read_at_ms < READ_MS and not self._metadata.has_next():
+            return False
+        self._metadata.catch_up()
+        self._read_at_ms = now_ms
+        return True
+
+    def _renew(self, image: MetadataImage) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
+            return
+        self.submit(partial(renew, controller_id=self._controller_id, epoch=self.epoch))
+        self._renewed_at_ms = now_ms
+
+    def answer_requests(self, id_source: IdSource) -> int:
+        """Decide the requests that are pending now, in order; return how many. The caller has just
+        read the log: what the next reading finds has come since.
+
+        Raises:
+            NotControllerError: Another controller has claimed; it answers the rest.
+        """
+        served_at_ms = self._clock.monotonic_ms()
+        count = self._answer_all(id_source)
+        self._served_at_ms = served_at_ms
+        return count
+
+    def _answer_all(self, id_source: IdSource) -> int:
+        now_ms = self._clock.monotonic_ms()
+        unseen_ms = None if self._served_at_ms is None else now_ms - self._served_at_ms
+        count = 0
+        for record in self._metadata.image.requests:
+            count += self.submit(
+                partial(
+                    answer,
+                    record=record,
+                    id_source=id_source,
+                    now_ms=self._clock.now_ms(),
+                    unseen_ms=unseen_ms,
+                )
+            )
+            self._renew(self._metadata.image)
+        return count
+
+    def resign(self) -> None:
+        self._metadata.submit(
+            lambda image: resign(image, self._controller_id, self.epoch),
+            timeout_ms=self._timeout_ms,
         )

@@ -63,17 +63,9 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLook:
-    """What a task saw in a leader's log that retention is decided on.
-
-    Attributes:
-        key: The partition.
-        leader_epoch: The leadership at which the table was fenced when it was read.
-        partition_epoch: That of the image by which the task was ordered.
-        log_start_offset: Where the log starts by that image.
-        limits: The limits by that image.
-        now_ms: The time by which batches are too old: the earliest of three clocks.
-        found: What may be kept.
-    """
+    """What a task saw in a leader's log that retention is decided on, with the epochs, the log
+    start and the limits of the image by which it was ordered. `now_ms`: the time by which batches
+    are too old, the earliest of three clocks."""
 
     key: PartitionKey
     leader_epoch: LeaderEpoch
@@ -85,7 +77,6 @@ class LeaderLook:
 
     @property
     def deletes(self) -> bool:
-        """Whether something may be deleted."""
         return self.found.log_start_offset > self.log_start_offset
 
 
@@ -94,8 +85,8 @@ def retain(
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     """Decide what retention deletes in all partitions, in one commit. Answer: the new log starts.
 
-    A look that is not of the partition as it is now leads to nothing: another leader may have
-    another log, and other settings other limits. It is looked at again.
+    A report that is not of the partition as it is now leads to nothing: another leader may have
+    another log, and other settings other limits. It is inspected again.
     """
     records: list[Record] = []
     starts = {}
@@ -114,7 +105,6 @@ def retain(
 
 
 def is_raised_within(partition: PartitionRegistration, offset: Offset) -> bool:
-    """Return whether `offset` is above the log start, and not above the high watermark."""
     return partition.log_start_offset < offset <= partition.high_watermark
 
 

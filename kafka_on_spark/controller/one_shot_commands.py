@@ -22,30 +22,24 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.commands import CommandOrder
-from kafka_on_spark.controller.lease import alone, is_held
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.requests import (
+from kafka_on_spark.controller.commands import (
+    CommandOrder,
     Request,
     request_record,
     response_of,
     withdraw,
 )
-from kafka_on_spark.controller.term import Term
+from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    Record,
-)
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 
 T = TypeVar("T")
 
 UNTOLD: Final = (RequestTimedOutError, CommitError, *ROOTS_AWAY)
-"""Errors of reads and commits after which the log alone tells what came of a request."""
+"""Errors of reads and commits after which the log alone says what came of a request."""
 
 PAUSE_MS_MIN: Final = 5.0
 PAUSE_MS_MAX: Final = 250.0
@@ -104,7 +98,6 @@ class CommandRunner:
         return ControllerResult(claimed.records, claimed.response)
 
     def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
-        """Ask the active controller for the decision."""
         request = Request(
             order=order,
             asked_by=self._controller_id,

@@ -1,18 +1,74 @@
 """The change to one partition's registration that a decision leads to, and its record.
 
-Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost, and the rules for what
-that does to ISR, ELR and leader stand here. `election` elects the leader.
+Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost; the rules for what
+that does to ISR, ELR and leader stand here. So does the clean election. Its caller says which
+brokers are eligible: registered, unfenced and not shutting down. The chosen leader proves its log
+when it fences its table.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 from itertools import repeat
 
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, Keep, PartitionKey, ReplicaUuid
-from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
 from kafka_on_spark.metadata.records import PartitionChangeRecord
+
+
+def eligible_replicas(
+    partition: PartitionRegistration, isr: frozenset[BrokerId], min_isr: int
+) -> frozenset[BrokerId]:
+    """Return the eligible leader replicas of `partition` once its ISR is `isr` (KIP-966).
+
+    Below the minimum the high watermark stands still, so a replica that was in sync, or eligible,
+    still has all that is committed. At the minimum the high watermark moves on without it. Source:
+    PartitionChangeBuilder.populateTargetElr.
+    """
+    if len(isr) >= min(min_isr, len(partition.replicas)):
+        return frozenset()
+    return frozenset(
+        each
+        for each in (partition.elr | partition.isr) - isr
+        if partition.directory_of(each) != LOST
+    )
+
+
+class Election(Enum):
+    """What a clean election may do to give a partition a leader (KIP-460)."""
+
+    ONLINE = "online"  # keep the leader if it may stay, else take one from the ISR or the ELR
+    PREFERRED = "preferred"  # as ONLINE, but try the preferred leader first
+
+
+def elect_leader(
+    partition: PartitionRegistration,
+    *,
+    eligible: frozenset[BrokerId],
+    election: Election,
+    suspects: frozenset[ReplicaUuid],
+) -> BrokerId | None:
+    """Choose a leader that has every committed record; None if no replica of ISR or ELR may lead.
+
+    A replica that was lost never leads. None of `suspects`, which this process has found bad once,
+    is chosen: what it lacks is not known yet. One that leads leads on.
+    """
+    candidates = eligible.intersection(partition.replicas)
+    if LOST in partition.directories:
+        candidates = frozenset(each for each in candidates if partition.directory_of(each) != LOST)
+    trusted = candidates
+    if not suspects.isdisjoint(partition.replica_uuids):
+        trusted = frozenset(each for each in candidates if partition.uuid_of(each) not in suspects)
+    in_sync = partition.isr & trusted
+    if election is Election.PREFERRED and partition.replicas[0] in in_sync:
+        return partition.replicas[0]
+    if partition.leader in partition.isr & candidates:
+        return partition.leader
+    for pool in (in_sync, partition.elr & trusted):
+        if pool:
+            return min(pool, key=partition.replicas.index)
+    return None
 
 
 def change_record(

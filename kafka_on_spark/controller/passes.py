@@ -1,56 +1,83 @@
-"""Passes over partitions for decisions on them: a bounded number of looks, and one commit.
+"""Passes over partitions for decisions on them: a bounded number of inspections, and one commit.
 
-Retention and compaction are two kinds. What a process remembers of its looks is its own and costs
-looks if it is lost; nothing rests on it. Threads may share a kind, without waiting for each other.
+Retention and compaction are two kinds. What a process remembers of its inspections is its own and
+costs inspections if it is lost; nothing rests on it. Threads may share a kind, without waiting for
+each other.
 """
 
 import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.looks import Look, LookTimes
 from kafka_on_spark.controller.sweep_progress import Scope, scope_of
 from kafka_on_spark.controller.upkeep_report import UpkeepRow, UpkeepTotals
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.result import ControllerResult
 
+ReportT = TypeVar("ReportT")
+
 log = logging.getLogger(__name__)
 
+
+RootNow = Callable[[ReplicaAddress], int]
+"""Returns the time of a replica's root, ms: the modification time of a file that it writes there.
+Raises KafkaStorageError if the root does not answer."""
+
+
+class LookTimes(NamedTuple):
+    """When looks are planned, by the clock of the process and by that of what it commits, and
+    whether they change nothing."""
+
+    now_ms: int
+    commit_ms: int
+    is_dry_run: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look(Generic[ReportT]):
+    """What was seen; None: it could not be, for `error`."""
+
+    report: ReportT | None = None
+    error: str | None = None
+
+    @classmethod
+    def failed(cls, error: KafkaOnSparkError) -> "Look[ReportT]":
+        return cls(error=error.message)
+
+
 LOOKS_AT_ONCE: Final = 32
-"""Partitions that are looked at together, and at least in a pass."""
+"""Partitions that are inspected together, and at least in a pass."""
 
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
 
 REST_PART: Final = 2
-"""Of the interval between two looks at a partition: once all that was due was looked at, passes ask
+"""Of the interval between two inspections: once all that was due was inspected, passes ask
 about none for so long. Without this, an idle controller of ten thousand partitions took several
 percent of a core for it."""
 
 Decide = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, Any]]]
+
 Submit = Callable[[Decide], dict[PartitionKey, Any]]
 """Commits a decision; returns what was decided, by partition."""
 
 
 class LookOrder(Protocol):
-    """An order to look at a partition."""
-
     @property
-    def key(self) -> PartitionKey:
-        """The partition."""
-        ...
+    def key(self) -> PartitionKey: ...
 
 
 OrderT = TypeVar("OrderT", bound=LookOrder)
-ReportT = TypeVar("ReportT")
 
 
 class Passes(ABC, Generic[OrderT, ReportT]):
@@ -58,7 +85,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
 
     Attributes:
         kind: The kind's name in rows.
-        interval: The setting of the time between two looks at a partition.
+        interval: The setting of the time between two inspections of a partition.
     """
 
     kind: str
@@ -92,7 +119,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
 
     @abstractmethod
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
-        """Return whether a look at a partition can lead to a decision."""
+        """Return whether an inspection of a partition can lead to a decision."""
 
     @abstractmethod
     def _plan(
@@ -101,8 +128,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         key: PartitionKey,
         partition: PartitionRegistration,
         times: LookTimes,
-    ) -> OrderT:
-        """Return the order to look at a partition."""
+    ) -> OrderT: ...
 
     @abstractmethod
     def _decide(
@@ -120,7 +146,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
     def _is_due(
         self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: Any
     ) -> bool:
-        """Return whether a partition that was looked at an interval ago or more is due again."""
+        """Return whether a partition that was inspected an interval ago or more is due again."""
         return True
 
     def run(
@@ -187,7 +213,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
     def _due(
         self, image: MetadataImage, topics: Scope, is_all: bool
     ) -> list[tuple[PartitionKey, PartitionRegistration]]:
-        """Return the partitions that are due, those first that were looked at longest ago, and
+        """Return the partitions that are due, those first that were inspected longest ago, and
         never before all others.
 
         The first pass of a process begins at a random place: processes that make one pass only come
@@ -230,13 +256,9 @@ class Passes(ABC, Generic[OrderT, ReportT]):
             if look.error is not None:
                 log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
             if not is_dry_run:
-                self._remember(order, look)
+                self._last[order.key] = self._clock.monotonic_ms(), self._seen_of(order, look)
                 self._totals.count(self.kind, 0, 0, failed=look.error is not None)
         return looks
-
-    def _remember(self, order: OrderT, look: Look[ReportT]) -> None:
-        looked_at_ms = self._clock.monotonic_ms()
-        self._last[order.key] = (looked_at_ms, self._seen_of(order, look))
 
     def _submit(self, decide: Decide) -> dict[PartitionKey, Any]:
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)

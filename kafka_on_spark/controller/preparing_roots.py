@@ -1,21 +1,38 @@
-"""Prepares roots: of a new cluster before its first commit, and of a new broker."""
+"""Prepares roots: of a new cluster before its first commit, of a new broker, and of a new voter."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import (
     DuplicateBrokerRegistrationError,
+    DuplicateVoterError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaOnSparkError,
 )
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping
-from kafka_on_spark.controller.broker_changes import register_broker
-from kafka_on_spark.controller.cluster_creation import (
-    BrokerIdentity,
-    check_brokers,
-    create_cluster,
-)
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
+from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
-from kafka_on_spark.metadata.metadata_root import check_unnamed, read_identity
+from kafka_on_spark.metadata.metadata_log import (
+    DeltaMetadataLog,
+    create_metadata_log,
+    create_voter,
+    key_of,
+    there_is_a_cluster,
+)
+from kafka_on_spark.metadata.metadata_root import (
+    MetadataIdentity,
+    check_unnamed,
+    mark_removed,
+    read_identity,
+)
+from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
+from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
+from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.clock import new_uuid
 from kafka_on_spark.store.root_identity import (
@@ -29,14 +46,76 @@ from kafka_on_spark.store.root_identity import (
     create_root,
     prepare_root,
     reporting_as_invalid_root,
+    test_conditional_puts,
 )
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import StorageOptions, normalize
 from kafka_on_spark.store.roots_apart import (
+    check_metadata_root_apart,
     check_root_apart,
     check_roots_apart,
     is_one_place,
 )
+
+log = logging.getLogger(__name__)
+
+BrokerIdentity = tuple[BrokerId, str, str | None, DirectoryId]
+"""Id, root, rack and directory of a broker."""
+
+
+def create_cluster(
+    image: MetadataImage,
+    cluster_id: str,
+    brokers: Sequence[BrokerIdentity],
+    configs: Mapping[str, object],
+    metadata_root: str = "its metadata root",
+) -> ControllerResult[None]:
+    """Decide a new cluster; of two that are created at the same time, the first one stays.
+
+    Raises:
+        InvalidRequestError: There is a cluster by now.
+        InvalidConfigError, DuplicateBrokerRegistrationError.
+    """
+    if image.cluster_id is not None:
+        raise there_is_a_cluster(metadata_root)
+    cause = "the cluster is made"
+    records: list[Record] = [ClusterRecord(cluster_id=cluster_id, cause=cause)]
+    records.extend(
+        ConfigRecord(topic_id=None, config_name=name, config_value=value, cause=cause)
+        for name, value in check_settings(configs, topic_only=False).items()
+    )
+    for broker_id, root, rack, directory_id in brokers:
+        result = register_broker(
+            image, broker_id, root, rack=rack, directory_id=directory_id, cause=cause
+        )
+        records.extend(result.records)
+    return ControllerResult(records, None)
+
+
+def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) -> None:
+    """Check which brokers and racks were given, before any root is read.
+
+    Raises:
+        InvalidRequestError: There is no broker, a bad id or rack, a root given twice, or a rack of
+            an unknown broker.
+    """
+    if not roots:
+        raise InvalidRequestError("a cluster needs brokers: give at least one id and root")
+    for broker_id in roots:
+        check_whole_number(broker_id, "a broker id")
+        if broker_id < 0:
+            raise InvalidRequestError(f"broker id {broker_id} is not allowed: ids are 0 or more")
+    if len(set(roots.values())) < len(roots):
+        raise InvalidRequestError("two brokers have the same root: give each one of its own")
+    check_mapping(racks, "racks", "broker ids and racks")
+    unknown = sorted(set(racks) - set(roots), key=str)
+    if unknown:
+        raise InvalidRequestError(f"racks names broker {unknown[0]}, which is not in brokers")
+    for owner, rack in racks.items():
+        if not isinstance(rack, str):
+            raise InvalidRequestError(
+                f"the rack of broker {owner} can't be {rack!r}: give a text, or none"
+            )
 
 
 def roots_of(
@@ -181,3 +260,95 @@ def found_at(
             " link as well, or empty it to register it as another disk"
         )
     return found
+
+
+def checked_voter(
+    metadata_log: DeltaMetadataLog, image: MetadataImage, root: str, options: StorageOptions
+) -> Voter:
+    """Return the voter that a root would be: the one that it was, or began to be, or a new one of
+    the next id. Nothing is written.
+
+    Raises:
+        DuplicateVoterError: It is a voter, or was prepared under the id of one.
+        InvalidRootError: It can't be a metadata root, or is a copy of one.
+        InconsistentClusterIdError: It belongs to another cluster.
+        CorruptLogError: It has a cluster's table that no file names.
+        QuorumUnavailableError: No majority of the voters answers.
+    """
+    next_id = metadata_log.changes.next_node_id()
+    voters = metadata_log.tables.voters
+    found = _found(image, root, options)
+    key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
+    registered = metadata_log.changes.root_of(key)
+    if registered is not None and not is_one_place(root, registered):
+        raise InvalidRootError(
+            f"{root} is a copy of metadata root {key.node_id}, which the log registers at"
+            f" {registered}, or it was moved: empty it, then add it"
+        )
+    voter = Voter(key, root)
+    voters.with_voter(voter)  # before anything is copied to it
+    taken = {each.key.node_id: each.root for each in voters.voters}
+    for node_id, other in taken.items():
+        if other == root:
+            raise DuplicateVoterError(
+                f"{root} was emptied and is voter {node_id} still, by what the others know: remove"
+                " that voter, then add this root"
+            )
+    check_metadata_root_apart(taken, image.broker_roots, key.node_id, root)
+    return voter
+
+
+def _found(image: MetadataImage, root: str, options: StorageOptions) -> MetadataIdentity | None:
+    with reporting_as_invalid_root(root):
+        found = read_identity(root, options)
+        if found is None:
+            check_unnamed(root, options)
+    if found is not None and found.cluster_id != image.cluster_id:
+        raise InconsistentClusterIdError(
+            f"the root {root} belongs to cluster {found.cluster_id}, not to {image.cluster_id}:"
+            " give each cluster roots of its own"
+        )
+    return found
+
+
+def prepare_voter(
+    metadata_log: DeltaMetadataLog,
+    image: MetadataImage,
+    root: str,
+    options: StorageOptions,
+    mode: int = ROOT_MODE,
+) -> Voter:
+    """Return the voter that a root is to be; it has that one's identity, and a table, from now on.
+
+    A root that an earlier try has prepared is used as it is; so is that of a former voter.
+
+    Raises: as `checked_voter`.
+        InvalidRequestError: `mode` is no mode.
+    """
+    check_mode(mode)
+    voter = checked_voter(metadata_log, image, root, options)
+    assert image.cluster_id is not None, "an open cluster has an id"
+    create_root(root, mode)
+    found = read_identity(root, options)
+    if found is None:
+        test_conditional_puts(root, options)
+        found = create_voter(
+            root,
+            options,
+            image.cluster_id,
+            node_id=voter.key.node_id,
+        )
+    mark_removed(root, found.directory_id, options, is_removed=False)
+    return Voter(key_of(found), root)
+
+
+def mark_former_voter(voter: Voter, options: StorageOptions) -> bool:
+    """Write on a former voter's root that it is none, if that can be reached; return whether it was
+    written."""
+    assert voter.key.directory_id is not None
+    with suppress(InvalidRootError):
+        try:
+            return mark_removed(voter.root, voter.key.directory_id, options, is_removed=True)
+        except KafkaOnSparkError as error:
+            log.info("the root of the former voter %s is not marked: %s", voter, error)
+    return False

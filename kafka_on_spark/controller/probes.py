@@ -1,7 +1,12 @@
-"""Probes of brokers' roots: their orders and results, and which brokers fail since when."""
+"""Probes of brokers' roots, and when a broker counts as silent.
+
+It is silent once its probes failed often enough, over all of its session: the same rule for the
+controller's loop and for an append that waits. A process that was frozen has seen nothing
+meanwhile: if two probes are too far apart, the count starts again.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -12,15 +17,86 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.silence import (
-    PROBES_A_SESSION,
-    Probe,
-    Silence,
-    after_failure,
-    next_probe_in_ms,
-    probe_timeout_ms,
-)
 from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
+
+PROBES_MIN: Final = 3
+
+GAPS_A_SESSION: Final = 3
+"""Two probes may be this part of a session apart, and no further."""
+
+PROBES_A_SESSION: Final = 6
+"""Twice as many as there must be: a probe that is late by as much again leaves no gap."""
+
+PROBE_TIMEOUT_MS_MIN: Final = 1000
+"""However short a session is: a busy machine takes its time."""
+
+UNJUDGED_MS_MIN: Final = 10_000
+"""However short a session is: how long a pass waits for a judgement of brokers that fail."""
+
+
+def probe_timeout_ms(session_ms: int) -> int:
+    """Return after which time a probe is given up: a part of a session, so that one that hangs is
+    no gap between its neighbours."""
+    return max(session_ms // 4, PROBE_TIMEOUT_MS_MIN)
+
+
+def judgement_ms_max(session_ms: int) -> int:
+    """Return how long a pass waits until each failing broker's session is over: three sessions."""
+    return max(3 * session_ms, UNJUDGED_MS_MIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """When one probe began and ended, and after which time it is given up."""
+
+    began_ms: int
+    ended_ms: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Probes of one broker that have failed in a row, by a clock that never goes back: since when
+    the first and the last of them had, how many, and what the last met."""
+
+    since_ms: int
+    last_ms: int
+    count: int
+    error: str
+
+    def is_over(self, session_ms: int) -> bool:
+        """Return whether the broker's session is over: it counts as silent."""
+        return self.count >= PROBES_MIN and self.last_ms - self.since_ms >= session_ms
+
+    def __str__(self) -> str:
+        seconds = (self.last_ms - self.since_ms) / 1000
+        return f"probe failed {self.count} times in {seconds:.1f} s ({self.error})"
+
+
+def after_failure(
+    before: Silence | None, probe: Probe, error: str, session_ms: int
+) -> Silence | None:
+    """Return what a failed probe leads to, after those that had failed before it, if any.
+
+    None: the probing process was frozen meanwhile, and the probe does not count.
+    """
+    gap_ms = session_ms / GAPS_A_SESSION
+    if probe.ended_ms - probe.began_ms > probe.timeout_ms + gap_ms:
+        return None
+    if before is None or probe.began_ms - before.last_ms > gap_ms:
+        return Silence(probe.ended_ms, probe.ended_ms, 1, error)
+    return replace(before, last_ms=probe.ended_ms, count=before.count + 1, error=error)
+
+
+def next_probe_in_ms(silence: Silence, session_ms: int) -> float:
+    """Return how long after its last probe began a failing broker is to be probed again.
+
+    At the latest at the session's end, so that nobody waits for a broker for longer than that.
+    """
+    left_ms = session_ms - (silence.last_ms - silence.since_ms)
+    pause_ms = session_ms / PROBES_A_SESSION
+    return min(pause_ms, left_ms) if left_ms > 0 else pause_ms
+
 
 PROBE_BYTES: Final = 5
 """What a probe writes that no size is given for."""
@@ -35,10 +111,7 @@ WRITE_BYTES_A_SECOND: Final = 2**24
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
     """Which root to probe, which disk it must be, and for how long it may be waited for.
-
-    Attributes:
-        size_bytes: A write of that size is tried, too.
-    """
+    `size_bytes`: a write of that size is tried, too."""
 
     broker_id: BrokerId
     root: str
@@ -83,7 +156,6 @@ def probe_orders(
     session_ms: int,
     sizes: Mapping[BrokerId, int] | None = None,
 ) -> list[ProbeOrder]:
-    """Return orders to probe `brokers`; `sizes`: by writes of so many bytes."""
     timeout_ms = probe_timeout_ms(session_ms)
     orders = []
     for each in brokers:
@@ -137,11 +209,9 @@ class FailedProbes:
         return failed
 
     def forget(self, broker_id: BrokerId) -> None:
-        """Forget the failures of a broker."""
         self._silences.pop(broker_id, None)
 
     def keep(self, broker_ids: frozenset[BrokerId]) -> None:
-        """Forget the failures of all other brokers."""
         for each in self._silences.keys() - broker_ids:
             self.forget(each)
 
@@ -164,6 +234,5 @@ class FailedProbes:
         }
 
     def next_in_ms(self, session_ms: int) -> float:
-        """Return how long to wait before the next probes."""
         waits = (next_probe_in_ms(each, session_ms) for each in self._silences.values())
         return min(waits, default=session_ms / PROBES_A_SESSION)

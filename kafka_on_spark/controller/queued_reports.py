@@ -1,11 +1,12 @@
-"""Encodes the reports that a process queues while it waits for the commit lock, and decodes them.
+"""Reports that a process queues while it waits for the commit lock; its holder decides on them.
 
-Apart from the decision on them, `controller.conclusion`: this only checks that the bytes
-are reports. Bytes that can't be read, or of another version, hold no reports; the process that
-queued them decides on its own.
+A report is a fact, and what follows from it is decided on the image of the process that commits, so
+it makes no difference which process commits. Bytes that can't be read, or of another version, hold
+no reports: the process that queued them decides on its own.
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -15,7 +16,40 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.controller.isr import conclude, without_suspects
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata import CommitLock
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.metadata.result import ControllerResult
+
+log = logging.getLogger(__name__)
+
+
+def conclude_reports(
+    metadata: MetadataService, reports: Sequence[PartitionReport], *, timeout_ms: int
+) -> int:
+    """Commit what `reports` and the reports that waiting processes have queued lead to; return how
+    many ISRs change.
+
+    Raises: as `MetadataService.submit`.
+    """
+    mine = {report.key for report in reports}
+
+    def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
+        own = conclude(image, reports)
+        try:
+            others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
+            return conclude(image, [*reports, *others]) if others else own
+        except Exception:  # the processes that queued them decide on them, too
+            log.warning("queued reports are left to their processes", exc_info=True)
+            return own
+
+    def encoded() -> bytes:
+        suspects = metadata.suspects()  # another process's are others
+        return encode_reports([without_suspects(each, suspects) for each in reports])
+
+    return metadata.submit_queued(decide, queued=encoded, timeout_ms=timeout_ms)
 
 
 def encode_reports(reports: Sequence[PartitionReport]) -> bytes:

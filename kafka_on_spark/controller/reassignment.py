@@ -18,8 +18,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
-from kafka_on_spark.controller.election import Election, elect_leader
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.partition_change import Election, change_record, elect_leader
 from kafka_on_spark.controller.topics import NewUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -29,13 +28,8 @@ from kafka_on_spark.metadata.result import ControllerResult
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which replicas come and go, and which are registered meanwhile.
-
-    Attributes:
-        replicas: The target in its order, then those that go.
-        adding: Those that come, ascending.
-        removing: Those that go, ascending.
-    """
+    """The replicas that are registered meanwhile (the target in its order, then those that go), and
+    those that come and that go, ascending."""
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]
@@ -297,7 +291,6 @@ class Reassignment:
 
 
 def list_reassignments(image: MetadataImage) -> list[Reassignment]:
-    """Return the reassignments under way."""
     return [
         Reassignment(
             key=key,
@@ -360,7 +353,7 @@ def check_target(
     """
     current = registered_partition(image, key).replicas
     name = image.name_of(key)
-    if not _is_broker_list(target):
+    if not isinstance(target, list | tuple) or not all(isinstance(each, int) for each in target):
         raise InvalidReplicaAssignmentError(
             f"{name} can't be on brokers {target!r}: give a list of brokers' numbers"
         )
@@ -386,10 +379,6 @@ def check_target(
             " first, or name others"
         )
     return tuple(BrokerId(each) for each in target)
-
-
-def _is_broker_list(target: object) -> bool:
-    return isinstance(target, list | tuple) and all(isinstance(each, int) for each in target)
 
 
 def registered_partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:

@@ -1,11 +1,17 @@
 """Removing the tables of replicas that are assigned no more from the roots.
 
 First a root is listed, then the process catches up on the metadata, and it removes only listed
-tables whose replicas once were assigned and are not now: `unassigned_replicas` says why that is
-safe. A table whose removal is lost, or whose disk is away, is found again by a
-full listing of each broker that this process has not listed since it came back. Readers have
-file.delete.delay.ms to finish. The root of an unregistered broker is never listed: it is emptied
-before.
+tables whose replicas once were assigned and are not now. That is safe by one invariant: a replica
+uuid is created with its assignment, and once it is unassigned it is never assigned again (I18,
+I19). A replica that was lost and created again stays assigned until its new incarnation is in sync:
+until then it stands in `former_uuids`. "Was assigned, and is not any more" is therefore true for
+ever once it is true: a process that removes a table late, on an old image or as a deposed
+controller, removes nothing that is in use. A uuid that the log does not know is left alone: a later
+piece of the log may have it.
+
+A table whose removal is lost, or whose disk is away, is found again by a full listing of each
+broker that this process has not listed since it came back. Readers have file.delete.delay.ms to
+finish. The root of an unregistered broker is never listed: it is emptied before.
 """
 
 import logging
@@ -14,22 +20,146 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kafka_on_spark.base.errors import CorruptLogError, HistoryExpiredError, KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, TopicId
+from kafka_on_spark.base.ids import KEEP, BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.unassigned_replicas import (
-    Incarnation,
-    is_assigned,
-    times_unassigned,
-    unassigned_by,
-)
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataLogReader
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+)
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Incarnation(NamedTuple):
+    """One incarnation of one replica: a replica that is created again has another uuid."""
+
+    key: PartitionKey
+    replica_uuid: ReplicaUuid
+
+
+def is_assigned(image: MetadataImage, replica: Incarnation) -> bool:
+    """Return whether the replica is assigned, or may yet be taken back."""
+    partition = image.partition(replica.key)
+    if partition is None:
+        return False
+    return replica.replica_uuid in (*partition.replica_uuids, *partition.former_uuids)
+
+
+def unassigned_by(
+    before: MetadataImage,
+    batches: Iterable[MetadataBatch],
+    only: frozenset[PartitionKey] | None = None,
+) -> Iterator[tuple[Incarnation, int]]:
+    """Yield the replicas that `batches` unassign, and when (ms since 1970 UTC).
+
+    `before` is the image that the batches continue. A replica that they assign and
+    unassign again is among them. `only`: of these partitions.
+    """
+    assigned = _Assigned(before)
+    for batch in batches:
+        for record in batch.records:
+            for key, uuids in assigned.changes(record):
+                if only is not None and key not in only:
+                    continue
+                for replica_uuid in sorted(assigned.uuids(key) - uuids.all):
+                    yield Incarnation(key, replica_uuid), batch.stamp.time_ms
+                assigned.change(key, uuids)
+
+
+class _Uuids(NamedTuple):
+    """The replicas of a partition: those of now, and those that may yet be taken back."""
+
+    replicas: tuple[ReplicaUuid, ...]
+    former: tuple[ReplicaUuid | None, ...]
+
+    @property
+    def all(self) -> frozenset[ReplicaUuid]:
+        return frozenset(self.replicas).union(each for each in self.former if each is not None)
+
+
+_NONE: Final = _Uuids((), ())
+
+
+class _Assigned:
+    """Which replicas are assigned, after the records so far."""
+
+    def __init__(self, before: MetadataImage) -> None:
+        self._before = before
+        self._known: dict[PartitionKey, _Uuids] = {}
+
+    def uuids(self, key: PartitionKey) -> frozenset[ReplicaUuid]:
+        """Return the replicas of a partition; none if it does not exist."""
+        return self._of(key).all
+
+    def _of(self, key: PartitionKey) -> "_Uuids":
+        if key in self._known:
+            return self._known[key]
+        partition = self._before.partition(key)
+        if partition is None:
+            return _NONE
+        return _Uuids(partition.replica_uuids, partition.former_uuids)
+
+    def change(self, key: PartitionKey, uuids: "_Uuids") -> None:
+        """Set a partition's replicas from now on."""
+        self._known[key] = uuids
+
+    def changes(self, record: Record) -> "list[tuple[PartitionKey, _Uuids]]":
+        """Return the partitions whose replicas a record sets, and these; none: it is removed."""
+        if isinstance(record, PartitionRecord):
+            after = record.registration
+            return [(record.key, _Uuids(after.replica_uuids, after.former_uuids))]
+        if isinstance(record, PartitionChangeRecord):
+            uuids, former = record.change.replica_uuids, record.change.former_uuids
+            if uuids is KEEP and former is KEEP:
+                return []
+            before = self._of(record.key)
+            changed = _Uuids(
+                before.replicas if uuids is KEEP else uuids,
+                before.former if former is KEEP else former,
+            )
+            return [(record.key, changed)]
+        if isinstance(record, RemovePartitionRecord):
+            return [(record.key, _NONE)]
+        if isinstance(record, RemoveTopicRecord):
+            return [(key, _NONE) for key in self._keys_of(record.topic_id)]
+        return []
+
+    def _keys_of(self, topic_id: TopicId) -> set[PartitionKey]:
+        topic = self._before.topics.get(topic_id)
+        numbers = () if topic is None else topic.partitions
+        known = {PartitionKey(topic_id, number) for number in numbers}
+        return known | {key for key in self._known if key.topic_id == topic_id}
+
+
+def times_unassigned(
+    pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]], wanted: frozenset[Incarnation]
+) -> dict[Incarnation, int]:
+    """Return when (ms since 1970 UTC) each of `wanted` was unassigned, by the log's history.
+
+    `pieces` are all of the history, newest first, each with the image that it continues. No more
+    of them are read than needed, since an unassigned replica is never assigned again. A replica
+    that was never assigned, or still is, is not in the answer.
+    """
+    times: dict[Incarnation, int] = {}
+    for before, batches in pieces:
+        left = wanted - times.keys()
+        keys = frozenset(replica.key for replica in left)
+        times |= {each: at for each, at in unassigned_by(before, batches, keys) if each in left}
+        if len(times) == len(wanted):
+            break
+    return times
+
 
 REMOVALS_AT_ONCE: Final = 64
 """Tables removed before the metadata is read again."""
@@ -66,8 +196,8 @@ class RemoveOrder:
 
 
 RunLists = Callable[[Sequence[ListOrder]], list[ListResult]]
+
 RunRemoves = Callable[[Sequence[RemoveOrder]], list[str | None]]
-T = TypeVar("T")
 
 CheckControls = Callable[[MetadataImage], None]
 
@@ -113,7 +243,8 @@ class Cleaner:
 
     def _clean(self, check_controls: CheckControls) -> int:
         image = self._catch_up()
-        topic_ids = self._topics_due()
+        now_ms = self._clock.now_ms()
+        topic_ids = frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
         orders = self._orders(image, topic_ids)
         if not orders:
             return 0
@@ -201,10 +332,6 @@ class Cleaner:
         for replica in [each for each in self._times if each.key.topic_id in over]:
             del self._times[replica]
 
-    def _topics_due(self) -> frozenset[TopicId]:
-        now_ms = self._clock.now_ms()
-        return frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
-
     def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
         """Return which roots to list: all of a broker that is new or back, else the due topics."""
         online = [image.brokers[each] for each in sorted(image.brokers)]
@@ -231,7 +358,6 @@ class Cleaner:
         log.warning("broker %s could not be listed: %s", order.broker_id, result.error)
 
     def _due(self, image: MetadataImage, tables: Iterable[FoundTable]) -> list[FoundTable]:
-        """Return the tables that have been unassigned for long enough."""
         now_ms = self._clock.now_ms()
         due = []
         for table, since_ms in self._unassigned(image, tables):

@@ -17,16 +17,15 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.broker_changes import note_refused
-from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.brokers import note_refused
 from kafka_on_spark.controller.creating_replicas import (
     CreateReplicaResult,
     RunCreations,
     create_replicas,
-    renew_lost,
 )
-from kafka_on_spark.controller.fetch_pace import FetchPace
 from kafka_on_spark.controller.fetch_plan import (
+    Fetcher,
+    FetchPace,
     covers_all,
     fetcher_of,
     has_tables,
@@ -37,29 +36,13 @@ from kafka_on_spark.controller.fetch_plan import (
     refusal_of,
     refusals,
 )
-from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.controller.isr import awaiting_compaction
-from kafka_on_spark.controller.lost_replica_restore import restore
-from kafka_on_spark.controller.probes import (
-    REFUSAL_CODES,
-    RunProbes,
-    probe_orders,
-    refused_writes,
-)
-from kafka_on_spark.controller.replication_report import ReplicationReport
+from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.isr import awaiting_compaction, conclude
+from kafka_on_spark.controller.lost_replicas import renew_lost, restore
+from kafka_on_spark.controller.probes import REFUSAL_CODES, RunProbes, probe_orders, refused_writes
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import (
-    Scope,
-    SweepProgress,
-    SweepRound,
-    scope_of,
-)
-from kafka_on_spark.log.fetch import (
-    FetchOrder,
-    FetchResult,
-    PartitionFetches,
-    RunFetches,
-)
+from kafka_on_spark.controller.sweep_progress import Scope, SweepProgress, SweepRound, scope_of
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult, PartitionFetches, RunFetches
 from kafka_on_spark.log.fetch_reports import merge_reports
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
@@ -67,6 +50,40 @@ from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import Decide, submit_if_due
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationReport:
+    """What one round did.
+
+    Attributes:
+        partition_count: Partitions visited because they had work; of a sweep, all.
+        slice_count: Partitions inspected in the slice, whether or not they had work.
+        not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
+            this round or another; whose last inspection failed, or had no fetch to run; or that
+            have no leader.
+        copied_records: Records committed to followers.
+        copied_bytes: The same in bytes of segments.
+        truncated_records: Records cut from followers, all of them uncommitted.
+        isr_changes: How many ISRs changed.
+        failures: What went wrong, in words, by partition and broker.
+        is_caught_up: By the metadata after the round, no partition has a follower behind or out of
+            the ISR; and all replicas were inspected within the interval.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
+            lets bytes through; 0: its time to copy was over. None: nothing waits for time.
+    """
+
+    partition_count: int = 0
+    slice_count: int = 0
+    not_looked_at: int = 0
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: tuple[str, ...] = ()
+    is_caught_up: bool = True
+    resume_after_ms: float | None = None
+
 
 FETCH_MS_MAX: Final = 5_000
 """For how long one fetch copies in a wave."""
@@ -76,6 +93,7 @@ WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
 takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+
 CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
 """Compacts followers, for a bounded time; returns whether any of them is done."""
 
@@ -97,7 +115,7 @@ class _Tally:
     scope: Scope
     until_ms: float = inf
     is_last: bool = False
-    left: dict[tuple[PartitionKey, BrokerId | None], int] = field(default_factory=dict)
+    left: dict[Fetcher, int] = field(default_factory=dict)
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0
@@ -359,7 +377,6 @@ class ReplicationRound:
         return list(chain.from_iterable(self._run_inspections(inspections)))
 
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
-        """Create the replicas of `keys` that were never created, with one metadata commit."""
         return create_replicas(
             self._metadata, self._run_creations, keys, timeout_ms=self._timeout_ms
         )
@@ -432,7 +449,6 @@ def _to_judge(
 
 
 def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
-    """Return a report by which no member of the ISR lags."""
     followers = (
         replace(seen, missing_since_ms=None, missing_bytes=0)
         if seen.broker_id in order.partition.isr

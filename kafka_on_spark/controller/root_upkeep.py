@@ -33,13 +33,9 @@ CLEAN: Final = "clean"
 class VisitOrder:
     """Which broker's root to clean of what killed processes left. Picklable.
 
-    Attributes:
-        broker_id: The broker.
-        root: Its root.
-        directory_id: The disk that must be there.
-        begins_at: Where an earlier visit has left it; "": nowhere.
-        work_ms_max: How long the task may work; it ends the folder that it is at. None: no bound.
-        registered_voters: Of the metadata log, all that it ever had: the root must obey one.
+    `begins_at`: where an earlier visit has left it; "": nowhere. `work_ms_max`: how long the task
+    may work; it ends the folder that it is at. `registered_voters`: of the metadata log, all that
+    it ever had: the root must obey one.
     """
 
     broker_id: BrokerId
@@ -52,12 +48,8 @@ class VisitOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitResult:
-    """What became of a visit.
-
-    Attributes:
-        left_at: Where the next visit begins, since the time was over; "": all was cleaned.
-        error: Why the root, or a part of it, was not cleaned; None: it was.
-    """
+    """Where the next visit begins, since the time was over ("": all was cleaned), and why the root,
+    or a part of it, was not cleaned."""
 
     left_at: str = ""
     error: str | None = None
@@ -80,7 +72,7 @@ class RootUpkeep:
         """Clean the roots that are due, for so long, but for the piece that it is at; what is left
         goes on with the next call. Return a row for each that failed.
 
-        A root is due an interval after this process first heard of it, or last began to clean it.
+        A root is due an interval after this process first knew of it, or last began to clean it.
         """
         image, began_ms = self._metadata.image, self._clock.monotonic_ms()
         rows: list[UpkeepRow] = []

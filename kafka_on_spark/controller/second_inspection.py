@@ -1,46 +1,191 @@
-"""When a replica is bad (I22, I23): one process has found the same twice, some time apart.
+"""When a replica is bad (I22, I23), and what happens to a leader that can't be read.
 
-A finding is a replica's uuid and the file that is missing or wrong; without a file it is about the
-log. One finding changes nothing: it may have met a disk that was just going away, a stale listing
-or an old image. The same process inspects the replica again, replica.verdict.delay.ms later: on a
-newer image, with nothing cached, on the same disk before and after; a file counts only if the log
-names it before and after. If that finds the same, the replica is lost. An error of a read says that
-a replica is away, never that it is bad. No clock makes a verdict safe: the time between the two
-only lets pass what passes. Safety rests on the second reading, which proves what it says by itself.
+One process must find the same twice, some time apart. A finding is a replica's uuid and the file
+that is missing or wrong; without a file it is about the log. One finding changes nothing: it may
+have met a disk that was just going away, a stale listing or an old image. The same process inspects
+the replica again, replica.verdict.delay.ms later: on a newer image, with nothing cached, on the
+same disk before and after; a file counts only if the log names it before and after. If that finds
+the same, the replica is lost. No clock makes a verdict safe: the time between the two only lets
+pass what passes. Safety rests on the second reading, which proves what it says by itself.
 
 From the first finding on this process neither counts the replica nor proposes it as a leader. It
-remembers findings until it has inspected again; of other processes it uses none. A round leaves the
-place, without the verdict, in its sweep's hint (`again`), and the next process looks there first.
+remembers findings until it has inspected again; of other processes it uses none.
+
+An error of a read says that a replica is away, never that it is bad, however long it lasts: the
+replica is not lost, and rejoins like any follower once it can be read. A follower leaves the ISR by
+its lag; a leader would stop its partition for ever. So another member leads, and the ISR goes on
+without it, once every inspection has failed for a whole session, at least three of them, and the
+root's probe answers this process. An error that refuses the request of the caller is not counted.
 """
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
+    FencedLeaderEpochError,
+    InconsistentClusterError,
     KafkaOnSparkError,
+    KafkaStorageError,
+    ProtocolError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
-from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.controller.fetch_plan import fetch_orders
+from kafka_on_spark.controller.inspections import RunInspections, inspections_of
+from kafka_on_spark.controller.isr import leave_unreadable
+from kafka_on_spark.controller.probes import RunProbes, probe_orders
+from kafka_on_spark.controller.queued_reports import conclude_reports
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.fetch import FetchOrder, RunFetches
 from kafka_on_spark.log.fetch_reports import is_evidence, merge_reports
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.quorum.generations import Generation, check_generation
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 
 log = logging.getLogger(__name__)
+
+FAILURES_MIN: Final = 3
+"""Inspections that must have failed: fewer may all have met the same passing error."""
+
+_COUNTED: Final = frozenset({KafkaStorageError.code, FencedLeaderEpochError.code})
+
+
+@dataclass(slots=True)
+class _Failing:
+    """Inspections of a partition's leader that failed in a row, on this process's monotonic clock.
+
+    Attributes:
+        leadership: Broker, replica, and the leader epoch of the image they were planned on.
+        is_fence: The replica has seen a later leadership.
+    """
+
+    leadership: tuple[BrokerId, ReplicaUuid, LeaderEpoch]
+    is_fence: bool
+    since_ms: float
+    count: int = 0
+    error: str | None = None
+
+
+class UnreadableLeaders:
+    """The leaders that one process can't read. Threads may share it."""
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        run_probes: RunProbes,
+        run_inspections: RunInspections,
+        timeout_ms: int,
+        generation_of: Callable[[str], int] = lambda root: 0,
+    ) -> None:
+        self._generation_of = generation_of
+        self._metadata = metadata
+        self._clock = clock
+        self._run_probes = run_probes
+        self._run_inspections = run_inspections
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._failing: dict[PartitionKey, _Failing] = {}
+
+    def record(self, report: PartitionReport) -> None:
+        seen = report.leader
+        leadership = (seen.broker_id, seen.replica_uuid, report.leader_epoch)
+        is_fence = seen.error_code == FencedLeaderEpochError.code
+        with self._lock:
+            known = self._failing.pop(report.key, None)
+            if seen.error_code not in _COUNTED or seen.is_bad:
+                return
+            if known is None or (known.leadership, known.is_fence) != (leadership, is_fence):
+                known = _Failing(leadership, is_fence, self._clock.monotonic_ms())
+            known.count += 1
+            known.error = seen.error
+            self._failing[report.key] = known
+
+    def replace_lasting(self) -> int:
+        """Have others lead instead of those that could not be read for too long, whose failures
+        are counted anew; return how many ISRs changed.
+
+        Raises:
+            InconsistentClusterError: The members of an ISR that can be read have seen a later
+                leadership than the newest metadata, or the leader's root a later generation.
+            And as `MetadataDecider.submit`.
+        """
+        lasting = self._take_lasting()
+        if not lasting:
+            return 0
+        image = self._metadata.catch_up()
+        return sum(self._replace(image, key, failing) for key, failing in lasting.items())
+
+    def _take_lasting(self) -> dict[PartitionKey, _Failing]:
+        session_ms = self._metadata.image.settings().integer("broker.session.timeout.ms")
+        until_ms = self._clock.monotonic_ms() - session_ms
+        with self._lock:
+            lasting = {
+                key: each
+                for key, each in self._failing.items()
+                if each.count >= FAILURES_MIN and each.since_ms <= until_ms
+            }
+            for key in lasting:
+                del self._failing[key]
+        return lasting
+
+    def _replace(self, image: MetadataImage, key: PartitionKey, failing: _Failing) -> bool:
+        partition = image.partition(key)
+        if partition is None or partition.leader is None:
+            return False
+        leader, uuid = partition.leader, partition.uuid_of(partition.leader)
+        if (leader, uuid, partition.leader_epoch) != failing.leadership:
+            return False
+        broker = image.brokers[leader]
+        if failing.is_fence:
+            self._check_generation(image, broker.root)
+        session_ms = image.settings().integer("broker.session.timeout.ms")
+        if not all(each.is_answer for each in self._run_probes(probe_orders([broker], session_ms))):
+            return False
+        orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
+        orders = [each for each in orders if each.address.broker_id in partition.isr]
+        others = [each for each in self._run_inspections(orders) if each is not None]
+        readable = frozenset(
+            each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
+        )
+        if failing.is_fence and not readable and len(others) == len(partition.isr) - 1:
+            raise InconsistentClusterError(
+                f"the in-sync replicas of {image.name_of(key)} have seen a later leadership than"
+                f" the metadata log knows ({partition.leader_epoch}): the metadata log went back;"
+                " stop and restore it"
+            )
+        seconds = (self._clock.monotonic_ms() - failing.since_ms) / 1000
+        cause = (
+            f"broker {leader}: its root answers, and {failing.count} inspections of the replica"
+            f" failed in {seconds:.1f} s ({failing.error}); it is not lost"
+        )
+        is_done = self._metadata.submit(
+            lambda newest: leave_unreadable(
+                newest, key, leader, uuid, readable=readable, cause=cause
+            ),
+            timeout_ms=self._timeout_ms,
+        )
+        if is_done:
+            log.warning("%s: %s", image.name_of(key), cause)
+        return is_done
+
+    def _check_generation(self, image: MetadataImage, root: str) -> None:
+        try:
+            found = self._generation_of(root)
+        except ProtocolError as error:
+            log.info("the generation on %s is not known: %s", root, error)
+            return
+        check_generation(Generation(image.generation), Generation(found))
 
 
 POLL_MS: Final = 10.0
@@ -65,7 +210,6 @@ class Finding:
 
     @classmethod
     def of(cls, address: ReplicaAddress, segment: Segment | None) -> "Finding":
-        """Return the finding about a file of a replica, or about its log."""
         file = None if segment is None else segment.file_name
         return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
 
@@ -150,7 +294,7 @@ class SecondInspections:
         With a deadline, only those of what was found by now: inspections that each find something
         anew would hold a round up until then.
 
-        Raises: as `MetadataService.conclude`. The findings stay.
+        Raises: as `MetadataService.submit`. The findings stay.
         """
         changes, began_ms = 0, self._clock.monotonic_ms()
         found_by_ms = inf if deadline_ms is None else began_ms
@@ -176,7 +320,7 @@ class SecondInspections:
         """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
         that are bad again are lost; return how many ISRs changed.
 
-        Raises: as `MetadataService.conclude`. The findings stay.
+        Raises: as `MetadataService.submit`. The findings stay.
         """
         due = self._take_due()
         if not due:
@@ -230,8 +374,8 @@ class SecondInspections:
         }
         with self._lock:  # what was found whole counts again, at once
             self._under_way = [each for each in self._under_way if each not in due or each in bad]
-        changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
-        # What was confirmed, but not decided on as the partition had changed, is looked at again.
+        changes = conclude_reports(self._metadata, reports, timeout_ms=self._timeout_ms)
+        # What was confirmed, but not decided on as the partition had changed, is inspected again.
         self._requeue(
             each for each in due if each in bad and is_assigned(self._metadata.image, each)
         )
@@ -277,17 +421,12 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
                 for each in partition.replicas
                 if each != leader and partition.is_created(each) and image.brokers[each].is_online
             ]
-    return [
-        FetchOrder(
-            key=finding.key,
-            partition=partition,
-            leader=address_of(image, finding.key, partition, leader),
-            follower=None if each is None else address_of(image, finding.key, partition, each),
-            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            copy_bytes_max=1,
-            is_uncached=True,
-            suspect=finding.segment,
-            registered=registered_producers(image),
-        )
-        for each in followers
-    ]
+    return fetch_orders(
+        image,
+        finding.key,
+        partition,
+        followers,
+        copy_bytes_max=1,
+        is_uncached=True,
+        suspect=finding.segment,
+    )

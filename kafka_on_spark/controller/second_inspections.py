@@ -15,8 +15,7 @@ from weakref import WeakSet
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
+from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch

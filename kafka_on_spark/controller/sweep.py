@@ -50,7 +50,6 @@ class Ring:
 
     @property
     def count(self) -> int:
-        """How many partitions there are."""
         return self.starts[-1]
 
     def changed_count(self, then: "Ring | int") -> int:
@@ -134,15 +133,15 @@ def begin_round(
 ) -> SweepPosition:
     """Return the position at the beginning of a round.
 
-    One that is missing, older than the interval or from the future tells nothing: then all is
+    One that is missing, older than the interval or from the future says nothing: then all is
     owed, from a random place on, so that rounds that can't inspect all do not begin at one place.
     """
     if position is None or not 0 <= now_ms - position.at_ms <= interval_ms:
         place = random_below(ring.count) if ring.count else 0
         begins_at = ring.key_at(place)
         return SweepPosition(at_ms=now_ms, begins_at=begins_at, owed=ring.count, ring=ring)
-    lap_ms = interval_ms - interval_ms / _SPARE_PART
-    owed = position.owed + ring.count * (now_ms - position.at_ms) / lap_ms
+    round_ms = interval_ms - interval_ms / _SPARE_PART
+    owed = position.owed + ring.count * (now_ms - position.at_ms) / round_ms
     owed += ring.changed_count(position.ring)
     return replace(
         position,
@@ -181,11 +180,6 @@ def after_slice(
         owed=max(0.0, position.owed - count),
         again=(*left, *(key for key in keys if key in failed)),
     )
-
-
-def slice_ms(*, elapsed_ms: int, share: float, ms_min: float = SLICE_MS_MIN) -> float:
-    """Return how long a round may inspect its slice, `elapsed_ms` after the last round."""
-    return max(float(ms_min), share * elapsed_ms)
 
 
 def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> float:

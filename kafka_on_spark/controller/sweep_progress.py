@@ -1,15 +1,19 @@
 """The progress of sweeps between rounds of one process, and the hint that a new one begins with.
 
-Apart from the round, which fetches: this module says which partitions a round inspects in addition
-to those with work, and remembers how far rounds have come. `controller/sweep.py` decides.
+It says which partitions a round inspects in addition to those with work, and remembers how far
+rounds have come; `sweep` decides. A process that runs one round and ends leaves the hint for the
+next process, in `sweep.json` on a metadata root (`upkeep.json` for upkeep). Any process replaces
+the last hint, and its content is never trusted: bytes that can't be a hint count as none.
 """
 
+import json
 import logging
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
@@ -25,12 +29,95 @@ from kafka_on_spark.controller.sweep import (
     begin_round,
     learned_inspection_ms,
     next_slice,
-    slice_ms,
 )
+from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata import SweepHints
 
 log = logging.getLogger(__name__)
+
+NAME: Final = "sweep.json"
+
+UPKEEP_NAME: Final = "upkeep.json"
+
+_VERSION: Final = 2
+
+_ID_LENGTH_MAX: Final = 64
+
+_NUMBER_MAX: Final = 2**53
+
+
+class FileSweepHints:
+    """Keeps the progress of sweeps in a file of one of the cluster's metadata roots."""
+
+    def __init__(self, roots: HintRoots, name: str = NAME) -> None:
+        self._file = HintFile(roots, name)
+
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        found = (decode(each, cluster_id) for each in self._file.contents())
+        return next((each for each in found if each is not None), None)
+
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        self._file.write(encode(cluster_id, position))
+
+
+def encode(cluster_id: str, position: SweepPosition) -> bytes:
+    """Return a sweep's progress as a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
+    fields = {
+        "version": _VERSION,
+        "cluster_id": cluster_id,
+        "at_ms": position.at_ms,
+        "begins_at": position.begins_at,
+        "owed": position.owed,
+        "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
+        "look_ms": position.inspection_ms,
+        "again": position.again,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
+    """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
+    try:
+        fields = json.loads(content)
+        if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
+            return None
+        return _position(fields)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _position(fields: dict[str, Any]) -> SweepPosition:
+    again, inspection_ms = fields["again"], fields["look_ms"]
+    if not isinstance(again, list) or len(again) > AGAIN_MAX:
+        raise ValueError("not a list of a hint")
+    return SweepPosition(
+        at_ms=_checked_int(fields["at_ms"]),
+        begins_at=_checked_key(fields["begins_at"]),
+        owed=_checked_float(fields["owed"]),
+        ring=_checked_int(fields["partitions"]),
+        again=tuple(map(_checked_key, again)),
+        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
+    )
+
+
+def _checked_key(value: Any) -> PartitionKey:
+    topic_id, number = value
+    if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
+        raise ValueError("not a topic's id")
+    return PartitionKey(TopicId(topic_id), _checked_int(number))
+
+
+def _checked_int(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError("not a whole number of a hint")
+    return value
+
+
+def _checked_float(value: Any) -> float:
+    if type(value) not in (int, float) or not (math.isfinite(value) and 0 <= value <= _NUMBER_MAX):
+        raise ValueError("not a number of a hint")
+    return float(value)
+
 
 SCOPES_MAX: Final = 16
 """Selections of topics whose progress a process remembers."""
@@ -87,7 +174,7 @@ class SweepProgress:
     def __init__(
         self,
         clock: Clock,
-        hints: SweepHints,
+        hints: FileSweepHints,
         *,
         random_below: Callable[[int], int],
         pace: SweepPace = INSPECTIONS,
@@ -205,9 +292,7 @@ class SweepRound:
         )
         self._ring = ring
         elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
-        self.budget_ms = slice_ms(
-            elapsed_ms=elapsed_ms, share=settings.number(pace.share), ms_min=pace.ms_min
-        )
+        self.budget_ms = max(float(pace.ms_min), settings.number(pace.share) * elapsed_ms)
         self._again = () if is_all else self.position.again[:AGAIN_MAX]
         self._is_first = True
         if is_all:

@@ -45,7 +45,6 @@ class Quota:
         return self.credit >= bytes_per_s * BURST_MS
 
     def less(self, size_bytes: int) -> "Quota":
-        """Return the quota after so many bytes were shared out or copied (or came back)."""
         return Quota(self.credit - 1000 * size_bytes, self.at_ms)
 
 
@@ -59,7 +58,6 @@ def accrue(quota: Quota | None, *, bytes_per_s: int, now_ms: int) -> Quota:
 
 
 def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
-    """Return how long until a byte may be copied."""
     if quota.credit >= 1000:
         return 0
     return -(-(1000 - quota.credit) // bytes_per_s)
@@ -67,13 +65,9 @@ def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One fetch that wants to copy.
-
-    Attributes:
-        quotas: Indexes of the quotas that it uses; none: unthrottled.
-        is_in_sync: The follower is in the ISR, which must not shrink while others catch up.
-        served_in: The last round in which it got bytes; 0: none.
-    """
+    """One fetch that wants to copy: by which quotas (indexes; none: unthrottled), and when it last
+    got bytes (round; 0: never). A follower in the ISR goes first, which must not shrink while
+    others catch up."""
 
     quotas: tuple[int, ...]
     is_in_sync: bool = False

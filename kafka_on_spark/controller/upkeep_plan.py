@@ -1,4 +1,4 @@
-"""Which replicas are visited for upkeep, with what allowance, and what a visit's results tell.
+"""Which replicas are visited for upkeep, with what allowance, and what a visit's results say.
 
 It holds the state of one process: what it has found done, and the debts of bytes and time that a
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
@@ -11,23 +11,13 @@ from typing import Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.controller.sweep import Ring
-from kafka_on_spark.controller.throttle import (
-    UNLIMITED,
-    Demand,
-    Quota,
-    accrue,
-    deal,
-    wait_ms,
-)
+from kafka_on_spark.controller.throttle import UNLIMITED, Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.log.retention import limits_of
-from kafka_on_spark.log.upkeep_work import (
-    UpkeepOrder,
-    UpkeepResult,
-)
+from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -149,7 +139,7 @@ def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[st
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
     """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
 
-    None has more than a turn: one that is left after it comes again, while the round has time.
+    None has more than `TURN_MS`: one that is left after it comes again, while the round has time.
     """
     if not orders:
         return []
@@ -188,7 +178,6 @@ class UpkeepThrottle:
         ]
 
     def charge(self, size_bytes: int) -> None:
-        """Count what was read and rewritten; a piece is finished, so there may be a debt."""
         if self._quota is not None:
             self._quota = self._quota.less(size_bytes)
 
@@ -231,7 +220,6 @@ class Visits:
     def are_due(
         self, image: MetadataImage, keys: Iterable[PartitionKey], now_ms: int
     ) -> list[PartitionKey]:
-        """Return those of `keys` that are to be visited."""
         due = []
         for key in keys:
             visit = self._visits.get(key)

@@ -132,14 +132,8 @@ def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepRe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepTotal:
-    """What a process has done of one kind of work since it began.
-
-    Attributes:
-        count: Pieces of work.
-        size_bytes: Bytes that they were about.
-        written_bytes: Bytes that they wrote in place of these.
-        failures: How often it failed.
-    """
+    """What a process has done of one kind of work since it began: pieces, bytes that they were
+    about and that they wrote instead, and how often it failed."""
 
     count: int = 0
     size_bytes: int = 0
@@ -155,7 +149,6 @@ class UpkeepTotals:
         self._totals: dict[str, UpkeepTotal] = {}
 
     def take(self, results: Iterable[UpkeepResult]) -> None:
-        """Record what tasks did on replicas."""
         for result in results:
             for kind, work in result.done:
                 self.count(kind, work.count, work.size_bytes, work.written_bytes, bool(work.error))
@@ -163,7 +156,6 @@ class UpkeepTotals:
     def count(
         self, kind: str, count: int, size_bytes: int, written_bytes: int = 0, failed: bool = False
     ) -> None:
-        """Add to what was done of one kind of work."""
         if not (count or failed):
             return
         with self._lock:
@@ -176,6 +168,5 @@ class UpkeepTotals:
             )
 
     def by_kind(self) -> dict[str, UpkeepTotal]:
-        """Return what was done of each kind of work."""
         with self._lock:
             return dict(self._totals)

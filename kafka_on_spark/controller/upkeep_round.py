@@ -1,8 +1,8 @@
 """Rounds of upkeep: a bounded share of it after each round of replication and in each pass of the
 controller, or all that is due at once.
 
-`controller/sweep.py` says which partitions a round comes to, as it does for inspections. What
-a round does not finish, the next one begins with.
+`sweep` says which partitions a round comes to, as it does for inspections. What a round does not
+finish, the next one begins with.
 """
 
 import logging
@@ -16,16 +16,11 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.orphans import raise_epochs_over_orphans
+from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.root_upkeep import RootUpkeep
 from kafka_on_spark.controller.second_inspection import Finding
 from kafka_on_spark.controller.sweep import Ring
-from kafka_on_spark.controller.sweep_progress import (
-    SweepPace,
-    SweepProgress,
-    SweepRound,
-    scope_of,
-)
+from kafka_on_spark.controller.sweep_progress import SweepPace, SweepProgress, SweepRound, scope_of
 from kafka_on_spark.controller.upkeep_plan import (
     PART_MS,
     UpkeepThrottle,
@@ -38,17 +33,37 @@ from kafka_on_spark.controller.upkeep_plan import (
 )
 from kafka_on_spark.controller.upkeep_report import UpkeepReport, UpkeepTotals, report_of
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.upkeep_work import (
-    VISIT_TIMES_MAX,
-    RunUpkeep,
-    UpkeepOrder,
-    UpkeepResult,
-)
+from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, RunUpkeep, UpkeepOrder, UpkeepResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.metadata.result import submit_if_due
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+from kafka_on_spark.metadata.result import ControllerResult, submit_if_due
 
 log = logging.getLogger(__name__)
+
+SeenOrphans = tuple[PartitionKey, BrokerId, LeaderEpoch, int]
+"""Bytes in a replica's folder that no log names, under the leader epoch of when they were seen."""
+
+
+def raise_epochs_over_orphans(
+    image: MetadataImage, seen: Iterable[SeenOrphans]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide a new epoch, with the same leader, where orphans exceed orphan.bytes.max: once for
+    what was seen under one epoch. Where nobody leads, the next election raises it."""
+    records: dict[PartitionKey, PartitionChangeRecord] = {}
+    for key, broker_id, epoch, size_bytes in seen:
+        partition = image.partition(key)
+        if partition is None or partition.leader is None or partition.leader_epoch != epoch:
+            continue
+        size_max = image.settings(key.topic_id).integer("orphan.bytes.max")
+        if size_bytes > size_max:
+            cause = f"broker {broker_id}: {size_bytes} bytes of files of epoch {epoch}"
+            cause += f" that no log names, more than orphan.bytes.max {size_max}"
+            change = PartitionChange(leader=partition.leader)
+            records[key] = change_record(image, key, partition, change, cause)
+    return ControllerResult(list(records.values()), list(records))
+
 
 UPKEEP: Final = SweepPace(
     interval="log.cleaner.interval.ms", share="log.cleaner.share", ms_min=0.0, begins_idle=True
@@ -176,7 +191,7 @@ class ReplicaUpkeep:
         """Return what work has taken, since a mark, of the share of a core that upkeep has.
 
         Work in threads of this process takes what processors give it. On a busy machine that is a
-        part of the time in which it runs and waits for its turn and for disks: if all of that
+        part of the time in which it runs and waits for processors and disks: if all of that
         counted, upkeep would fall behind just where there is most to do. It counts half at least,
         since disks have others to serve, and a round comes to its end. Of work on executors all of
         it counts.

@@ -13,14 +13,8 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller.expiry import needs_saving_again
-from kafka_on_spark.groups.checks import (
-    Membership,
-    check_group,
-    check_may_commit,
-    check_no_members,
-)
-from kafka_on_spark.groups.offsets import is_saved, saved_offset
+from kafka_on_spark.groups.checks import Membership, check_group, check_may_commit, check_no_members
+from kafka_on_spark.groups.offsets import is_saved, needs_saving_again, saved_offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import OffsetCommitRecord, RemoveGroupMemberRecord
 from kafka_on_spark.metadata.result import ControllerResult

@@ -1,12 +1,17 @@
-"""A group's offsets, one partition at a time: whether one stands, the record that saves one, and
-which partitions a group has to begin at their beginning."""
+"""A group's offsets, one partition at a time: whether one stands or is saved again, the record that
+saves one, and which partitions a group has to begin at their beginning."""
 
 from collections.abc import Iterable
+from typing import Final
 
+from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
+
+MINUTE_MS: Final = 60_000
+"""The unit of offsets.retention.minutes."""
 
 
 def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
@@ -53,3 +58,21 @@ def added_since(
         if name == group:
             highest[saved.topic_id] = max(saved.partition, highest.get(saved.topic_id, 0))
     return {key for key in keys if key.partition > highest.get(key.topic_id, key.partition)}
+
+
+def is_renewal_due(image: MetadataImage, said_at_ms: int, now_ms: int, after_ms: int) -> bool:
+    """Return whether what a client said is older than `after_ms`, by the clock of its process or by
+    the newest commit: the log may have gone on since the process looked at its clock. What was said
+    by a clock that was far ahead is to be said again, too."""
+    return max(image.time_ms, now_ms) - said_at_ms >= after_ms or said_at_ms - now_ms >= after_ms
+
+
+def offsets_retention_ms(settings: Settings) -> int:
+    """Return how long a group's offset stays that nobody saves again."""
+    return settings.integer("offsets.retention.minutes") * MINUTE_MS
+
+
+def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
+    """Return whether half of the time is over after which a saved offset expires."""
+    half_ms = offsets_retention_ms(image.settings()) // 2
+    return known is not None and is_renewal_due(image, known.saved_at_ms, now_ms, half_ms)

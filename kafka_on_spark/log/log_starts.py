@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from kafka_on_spark.base.errors import CommitConflictError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.producers import RegisteredProducers
+from kafka_on_spark.log.producers import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage

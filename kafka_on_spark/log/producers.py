@@ -14,6 +14,7 @@ from kafka_on_spark.base.errors import ensure
 from kafka_on_spark.base.ids import Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.metadata.image import MetadataImage
 
 _FILE_NAME: Final = re.compile(r"producers-([0-9]{20})\.parquet")
 
@@ -200,3 +201,10 @@ class RegisteredProducers:
             return entries
         gone = frozenset(expired)
         return {name: entry for name, entry in entries.items() if name not in gone}
+
+
+def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
+    """Return which producer ids have not expired; None: none ever has."""
+    if image.expired_epoch < 0:
+        return None
+    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)

@@ -1,14 +1,10 @@
-"""What the services ask of the metadata root: its log, its commit lock, hints of sweeps."""
+"""What the services ask of the metadata root: its log, its commit lock, heartbeats."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafka_on_spark.base.ids import MemberId, Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-
-if TYPE_CHECKING:
-    # Type-checking only: appenders and readers must not load what audits and sweeps.
-    from kafka_on_spark.controller.sweep import SweepPosition
 
 
 class MetadataLog(Protocol):
@@ -103,26 +99,6 @@ class CommitLock:
 
 NO_LOCK: Final = CommitLock()
 """There is no lock to take, or another process has held it for too long."""
-
-
-class SweepHints(Protocol):
-    """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
-
-    def read(self, cluster_id: str) -> "SweepPosition | None":
-        """Return the newest hint, by the wall clock; None if there is no valid one.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
-        ...
-
-    def write(self, cluster_id: str, position: "SweepPosition") -> None:
-        """Replace the last hint.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer, or takes no writes.
-        """
-        ...
 
 
 class Heartbeats(Protocol):

@@ -20,13 +20,13 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterIdError,
+    InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
     ProtocolError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import NodeId, Offset
-from kafka_on_spark.controller.cluster_creation import there_is_a_cluster
 from kafka_on_spark.metadata.metadata_root import (
     NODE_ID,
     MetadataIdentity,
@@ -435,6 +435,13 @@ def _check_undecided(metadata_root: str, options: StorageOptions) -> DeltaMetada
     if log.has_decided():
         raise there_is_a_cluster(metadata_root)
     return log
+
+
+def there_is_a_cluster(metadata_root: str) -> InvalidRequestError:
+    """Return the error of a creation where there is a cluster."""
+    return InvalidRequestError(
+        f"there is a cluster at {metadata_root} already: open it, or give an empty root"
+    )
 
 
 def create_voter(

@@ -4,7 +4,7 @@
 them: a class that asks for the narrowest role works with them, and can't commit by them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -12,7 +12,6 @@ from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import ControllerResult
 
 T = TypeVar("T")
@@ -98,8 +97,4 @@ class MetadataDecider(MetadataWatcher, Protocol):
         controller: tuple[str, ControllerEpoch] | None = None,
     ) -> T:
         """Have what `decide` says of the newest image take effect; return its response."""
-        ...
-
-    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
-        """Have what `reports` lead to take effect; return how many ISRs change."""
         ...

@@ -35,7 +35,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.result import ControllerResult
 
 if TYPE_CHECKING:
-    from kafka_on_spark.metadata.reports import PartitionReport
+    pass
 
 
 ASK_AGAIN_MS: Final = 1000
@@ -386,38 +386,22 @@ class MetadataService:
         """
         return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
 
-    def conclude(self, reports: "Sequence[PartitionReport]", *, timeout_ms: int) -> int:
-        """Commit what `reports` and the reports that waiting processes have queued lead to;
-        return how many ISRs change.
+    def submit_queued(
+        self,
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
+        *,
+        queued: Callable[[], bytes],
+        timeout_ms: int,
+    ) -> T:
+        """Do as `submit`. While this process waits for the commit lock, its holder may decide on
+        the reports in `queued`; `decide` gets the lock, with the reports that others have queued.
 
-        While this process waits for the commit lock, its holder may decide on these reports with
-        its own. A report is a fact, and what follows from it is decided on the image of the
-        process that commits, so it makes no difference which process commits. The holder's word
-        is not trusted: this process decides again on the image that it reads. That leads to no
-        records if the holder has committed them, and else this process commits them.
+        The holder's word is not trusted: this process decides again on the image that it reads.
+        That leads to no records if the holder has committed them.
 
         Raises: as `submit`.
         """
-        # In the function: a query waits for the process that plans it, which concludes nothing.
-        from kafka_on_spark.controller.conclusion import conclude, without_suspects
-        from kafka_on_spark.controller.queued_reports import decode_queued, encode_reports
-
-        mine = {report.key for report in reports}
-
-        def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
-            own = conclude(image, reports)
-            try:
-                others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
-                return conclude(image, [*reports, *others]) if others else own
-            except Exception:  # the processes that queued them decide on them, too
-                log.warning("queued reports are left to their processes", exc_info=True)
-                return own
-
-        def encoded() -> bytes:
-            suspects = self.suspects()  # another process's are others
-            return encode_reports([without_suspects(each, suspects) for each in reports])
-
-        return self._submit(decide, timeout_ms, None, encoded)
+        return self._submit(decide, timeout_ms, None, queued)
 
     def _submit(
         self,

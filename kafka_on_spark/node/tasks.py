@@ -21,7 +21,7 @@ from kafka_on_spark.controller.creating_replicas import (
     CreateReplicaResult,
     create_replica,
 )
-from kafka_on_spark.controller.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.controller.inspections import InspectionOrder, inspect_replica
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.log.log_starts import LogStartOrder, run_log_start

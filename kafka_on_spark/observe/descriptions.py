@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.base.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
-from kafka_on_spark.controller.partition_states import stalled_on
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
+from kafka_on_spark.observe.partition_states import stalled_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,14 @@ The controller decides in steps, each step on what the one before led to. Here i
 same functions, and nothing is committed: there is no way to the metadata log.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from kafka_on_spark.base.ids import ControllerEpoch, Offset
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.conclusion import conclude
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import ControllerResult
 
 T = TypeVar("T")
@@ -57,10 +55,6 @@ class DryRunMetadata:
     ) -> T:
         """Have what `decide` says of the image take effect on it; return its response."""
         return self._take_effect(decide(self._image))
-
-    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
-        """Have what `reports` lead to take effect on the image; return how many ISRs change."""
-        return self._take_effect(conclude(self._image, reports))
 
     def _take_effect(self, result: ControllerResult[T]) -> T:
         if result.records:

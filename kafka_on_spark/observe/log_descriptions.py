@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.replica_looks import leader_dirt
+from kafka_on_spark.controller.compaction_passes import leader_dirt
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.consume.group_offsets import GROUP_STATES, lag_of, state_of
-from kafka_on_spark.controller.partition_states import stalled_on
 from kafka_on_spark.controller.upkeep_report import UpkeepTotals
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
@@ -19,6 +18,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
 from kafka_on_spark.observe.log_descriptions import LogDescription
 from kafka_on_spark.observe.metric import Metric
+from kafka_on_spark.observe.partition_states import stalled_on
 
 
 def quorum_metrics(quorum: QuorumDescription, *, is_controller: bool) -> Iterator[Metric]:

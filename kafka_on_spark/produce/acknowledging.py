@@ -11,20 +11,12 @@ from concurrent.futures import Executor
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, RequestTimedOutError
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.fetch import FetchOrder, fetch
-from kafka_on_spark.log.fetch_reports import (
-    merge_reports,
-    partition_report,
-    state_report,
-)
-from kafka_on_spark.log.replica_operations import (
-    ReadBorders,
-    no_borders,
-    with_borders_over,
-)
+from kafka_on_spark.log.fetch_reports import merge_reports, partition_report, state_report
+from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.replica_operations import ReadBorders, no_borders, with_borders_over
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage

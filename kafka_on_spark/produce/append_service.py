@@ -11,11 +11,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.config import check_acks, leaves_auto_controller
-from kafka_on_spark.base.counting import (
-    BYTES_IN,
-    FAILED_APPENDS,
-    REQUEST_MS,
-)
+from kafka_on_spark.base.counting import BYTES_IN, FAILED_APPENDS, REQUEST_MS
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     KafkaOnSparkError,
@@ -25,7 +21,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.producer_runs import check_not_fenced
 from kafka_on_spark.log.batch import Segment, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -35,6 +30,7 @@ from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.produce.appender import Appender
 from kafka_on_spark.produce.multi_topic import split_differently
 from kafka_on_spark.produce.preconditions import EarlierTries, split_before
+from kafka_on_spark.produce.producer_runs import check_not_fenced
 from kafka_on_spark.produce.producers import (
     ProducerRuns,
     check_producer,
@@ -51,10 +47,7 @@ from kafka_on_spark.produce.stage_plan import (
     is_unreached,
     plan_stage,
 )
-from kafka_on_spark.produce.stages import (
-    AnsweredPart,
-    StagedPart,
-)
+from kafka_on_spark.produce.stages import AnsweredPart, StagedPart
 from kafka_on_spark.produce.timestamp_limits import retention_notice
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LOST, BrokerId, PartitionEpoch, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
     OF_APPEND,
     SESSIONS_UNDISPUTED,
     GoneOn,
@@ -39,10 +39,10 @@ from kafka_on_spark.controller.broker_changes import (
     readmitted_at_ms,
     refusing_most,
 )
-from kafka_on_spark.controller.lease import alone, is_held
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.lost_replica_restore import WholeReplica, restore
+from kafka_on_spark.controller.lease import LeaseWatch, alone, is_held
+from kafka_on_spark.controller.lost_replicas import WholeReplica, restore
 from kafka_on_spark.controller.probes import (
+    GAPS_A_SESSION,
     REFUSAL_CODES,
     FailedProbes,
     ProbeResult,
@@ -50,7 +50,6 @@ from kafka_on_spark.controller.probes import (
     probe_orders,
     refused_writes,
 )
-from kafka_on_spark.controller.silence import GAPS_A_SESSION
 from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage

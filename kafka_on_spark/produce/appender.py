@@ -32,13 +32,14 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.produce.acknowledging import (
@@ -47,12 +48,7 @@ from kafka_on_spark.produce.acknowledging import (
     not_acknowledged,
     report_leader,
 )
-from kafka_on_spark.produce.append_watch import (
-    METADATA_AWAY,
-    AppendWatch,
-    Wait,
-    wait_of,
-)
+from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, Wait, wait_of
 from kafka_on_spark.produce.placing import (
     LeaderFailure,
     append_placed,
@@ -69,12 +65,7 @@ from kafka_on_spark.produce.preconditions import (
     keys_of_ends,
 )
 from kafka_on_spark.produce.stage_plan import ProducerRun
-from kafka_on_spark.produce.stages import (
-    AnsweredPart,
-    AppendedPart,
-    PlacedPart,
-    StagedPart,
-)
+from kafka_on_spark.produce.stages import AnsweredPart, AppendedPart, PlacedPart, StagedPart
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
@@ -199,7 +190,7 @@ class Appender:
 
     def __init__(
         self,
-        metadata: MetadataDecider,
+        metadata: MetadataService,
         replicas: ReplicaStore,
         segments: SegmentStore,
         clock: Clock,
@@ -498,7 +489,8 @@ class Appender:
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and which replicas leave the ISR, at once."""
-        self._metadata.conclude(
+        conclude_reports(
+            self._metadata,
             reports,
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )

@@ -98,6 +98,7 @@ class ProducerAppends:
         self.limits: dict[str, TopicLimits] = {}
         self._run = _Run()
         self._ids = [self.producer_id]
+        self._asked = (-1, 0)
         self._leaving = threading.Lock()
         # A process that makes a producer for each request would remember the runs of all. One that
         # was left may have an append under way for as long as a thread has this object.
@@ -119,8 +120,17 @@ class ProducerAppends:
         log.warning("a producer can't go on under its id; it takes another: %s", self.producer_id)
 
     def now_ms(self) -> int:
-        """Return the time of a record that is sent now."""
-        return self._services.clock.now_ms()
+        """Return the time of a record that is sent now.
+
+        It is held to the root's clock once in a millisecond, in which a thread sends a hundred
+        records: for each of them that took a third of `send`.
+        """
+        clock = self._services.clock
+        at_ms, now_ms = self._asked
+        if at_ms != (monotonic_ms := clock.monotonic_ms()):
+            now_ms = clock.now_ms()
+            self._asked = monotonic_ms, now_ms
+        return now_ms
 
     def learn(self, topic: str) -> TopicLimits:
         """Return what a topic allows by now.

@@ -21,14 +21,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.expiry import registered_producers
-from kafka_on_spark.controller.producer_runs import check_not_fenced
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.fetch_reports import as_leaders_fault, leader_failed
 from kafka_on_spark.log.open_puts import find_put
 from kafka_on_spark.log.producer_state import fence_producer, find_append, may_have_forgotten
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.log.replica_operations import (
     ReadBorders,
     append,
@@ -45,9 +44,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.produce.preconditions import has_unknown_end
-from kafka_on_spark.produce.producers import (
-    check_writer_not_fenced,
-)
+from kafka_on_spark.produce.producer_runs import check_not_fenced
+from kafka_on_spark.produce.producers import check_writer_not_fenced
 from kafka_on_spark.produce.stage_plan import ProducerRun
 from kafka_on_spark.produce.stages import AppendedPart, PlacedPart, StagedPart
 

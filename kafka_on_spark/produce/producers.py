@@ -1,6 +1,6 @@
 """Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs.
 
-What a process remembers of its own runs is here; controller/producer_runs.py decides.
+What a process remembers of its own runs is here; produce/producer_runs.py decides.
 """
 
 import threading
@@ -13,19 +13,19 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import ProducerEpoch, check_whole_number
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.expiry import needs_renewal
-from kafka_on_spark.controller.producer_runs import (
-    GIVEN_EPOCH_MAX,
-    NextAppend,
-    OwnRun,
-    begin_append,
-    check_not_fenced,
-)
 from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
 from kafka_on_spark.log.producer_state import writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult, Decide
+from kafka_on_spark.produce.producer_runs import (
+    GIVEN_EPOCH_MAX,
+    NextAppend,
+    OwnRun,
+    begin_append,
+    check_not_fenced,
+)
 from kafka_on_spark.produce.stage_plan import ProducerRun
 
 T = TypeVar("T")

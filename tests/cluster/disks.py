@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller import preparing_voters, silence
+from kafka_on_spark.controller import preparing_roots, probes
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.opening import replica_store
@@ -68,7 +68,7 @@ def one_race_a_device() -> Iterator[None]:
 
     with (
         patch.object(root_identity, "test_conditional_puts", race_once),
-        patch.object(preparing_voters, "test_conditional_puts", race_once),
+        patch.object(preparing_roots, "test_conditional_puts", race_once),
     ):
         yield
 
@@ -80,7 +80,7 @@ def patient_passes() -> Iterator[None]:
     It would go on without a judgement then, and leave it to the next pass. A test does one pass, and
     expects what it decides.
     """
-    with patch.object(silence, "UNJUDGED_MS_MIN", JUDGED_MS_MAX):
+    with patch.object(probes, "UNJUDGED_MS_MIN", JUDGED_MS_MAX):
         yield
 
 

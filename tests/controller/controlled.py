@@ -4,12 +4,11 @@ import random
 from itertools import count
 
 from kafka_on_spark.base.ids import BrokerEpoch, BrokerId
-from kafka_on_spark.controller.commands import CREATE_TOPIC
+from kafka_on_spark.controller.commands import CREATE_TOPIC, Request, request_record
 from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.one_shot_commands import CommandRunner
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.requests import Request, request_record
-from kafka_on_spark.controller.term import Term
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService

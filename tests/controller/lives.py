@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.recovery import elect_where_none, recover
+from kafka_on_spark.controller.brokers import (
+    continue_draining,
+    drain_broker,
+    fence_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.election import elect_where_none, recover
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (

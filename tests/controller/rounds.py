@@ -5,7 +5,7 @@ from math import inf
 
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.creating_replicas import create_replica
-from kafka_on_spark.controller.fetch_pace import FetchPace
+from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep_progress import SweepProgress

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.ids import KEEP, BrokerId, Offset, PartitionKey
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
     OF_APPEND,
     leave_isrs,
     reached_by_others,

@@ -1,37 +1,37 @@
-"""Registration, failure and return of a broker, for it and all its partitions."""
+"""A broker's registration, failure, return, draining and removal, for it and its partitions."""
 
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from kafka_on_spark.base.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.base.errors import (
+    BrokerIdNotRegisteredError,
+    DuplicateBrokerRegistrationError,
+    InvalidRequestError,
+)
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
+    continue_draining,
+    drain_broker,
     fence_broker,
     forget_refused,
     leave_isrs,
     note_refused,
     register_broker,
+    resume_broker,
     unfence_broker,
+    unregister_broker,
 )
-from kafka_on_spark.controller.draining import drain_broker
-from kafka_on_spark.controller.partition_change import (
-    change_record,
-    lost_change,
-)
-from kafka_on_spark.controller.preferred_leaders import elect_preferred
-from kafka_on_spark.controller.reassignment import (
-    advance_reassignments,
-    cancel_reassignments,
-)
-from kafka_on_spark.controller.recovery import elect_where_none, leaderless
-from kafka_on_spark.controller.unreadable_replicas import lose_replica
+from kafka_on_spark.controller.election import elect_preferred, elect_where_none, leaderless
+from kafka_on_spark.controller.lost_replicas import lose_replica
+from kafka_on_spark.controller.partition_change import change_record, lost_change
+from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
-from tests.committing import replay
+from tests.committing import committed, replay
 
 
 def partitions(image):
@@ -65,6 +65,7 @@ FENCED = [  # partition before                                   min, draining  
     pytest.param(partition("1 2"),                                "1", "2",       ("2", "", None),      id="only-draining-is-left"),
     pytest.param(partition("1 2 3", isr="1 2", elr="3"),          "3", "2",       ("3", "1 2", 3),      id="elr-leads-where-only-draining-is-left"),
 ]
+
 # fmt: on
 
 
@@ -75,6 +76,7 @@ SUSPECTS = [  # partition before                    suspects  the leader that is
     pytest.param(partition("1 2 3"),                      [2, 3],   None, id="nobody leads until it was inspected again"),
     pytest.param(partition("2 1 3"),                      [2],      KEEP, id="who leads leads on"),
 ]
+
 # fmt: on
 
 
@@ -99,6 +101,7 @@ CHOICES = [  # partition before, where broker 2 is the first choice      decisio
     pytest.param(partition("1 2 3"),                                       lambda image: lose_replica(image, KEY, BrokerId(1), "why"),         id="the leader is lost"),
     pytest.param(partition("1 2 3"),                                       lambda image: drain_broker(image, BrokerId(1), "why"),            id="the leader drains"),
 ]
+
 # fmt: on
 
 
@@ -138,6 +141,7 @@ BAD = [  # partition before                                        isr, elr, lea
     pytest.param(partition("1 2 3", isr="1"),                       ("1", "", None),   id="last-member-stays-without-a-leader"),
     pytest.param(partition("1 2 3", isr="1", leader=None),          ("1", "", None),   id="last-member-while-offline"),
 ]
+
 # fmt: on
 
 
@@ -218,6 +222,7 @@ REFUSED = [
     pytest.param({"broker_id": 1, "root": "memory://1"},                       "fenced",       id="another-disk-while-it-answers"),
     pytest.param({"broker_id": 3, "root": "memory://2"},                       "as broker 2",  id="fenced-broker-moves-to-anothers-root"),
 ]
+
 # fmt: on
 
 
@@ -249,6 +254,7 @@ def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit()
 
 
 FULL = RefusedWrite(900_000, ("a",))
+
 # fmt: off
 REFUSED = [  # partition before                                     who refuses, min ISR  isr, leader after
     pytest.param(partition("1 2 3"),                                 "1",    2,  "2 3", 2,  id="the-leader-is-full"),
@@ -259,6 +265,7 @@ REFUSED = [  # partition before                                     who refuses,
     pytest.param(partition("1 2 3"),                                 "1 2",  1,  "1 2 3", 1, id="more-than-half-refuse-one-process"),
     pytest.param(partition("1 2 3"),                                 "",     2,  "1 2 3", 1, id="nobody-refuses"),
 ]
+
 # fmt: on
 
 
@@ -327,3 +334,108 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
     assert short(partitions(after)[0]) == expected
     assert after.brokers[1].state is BrokerState.FENCED
     assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
+
+
+def only(image):
+    return image.topics[TOPIC_ID].partitions[0]
+
+
+def test_every_small_partition_is_drained_without_going_offline():
+    commits = 0
+    states = product(subsets(brokers("1 2 3")), [None, 1, 2, 3], subsets(brokers("2 3")))
+    for isr, leader, fenced in states:
+        if leader is not None and (leader not in isr or leader in fenced):
+            continue
+        before = partition("1 2 3", isr=" ".join(map(str, isr)), leader=leader)
+        image = image_of(before, fenced=" ".join(map(str, fenced)))
+        decided = drain_broker(image, 1, "why")
+        while decided.records:
+            after = committed(image, decided.records)
+            # Leaderships first, the ISR after: never both in one commit.
+            assert only(after).leader == only(image).leader or only(after).isr == only(image).isr
+            assert (only(after).leader is None) == (leader is None)
+            assert bool(only(after).isr) == bool(isr)
+            commits += 1
+            image, decided = after, continue_draining(after)
+        can_follow = (isr & {2, 3}) - fenced
+        assert (only(image).leader == 1) == (leader == 1 and not can_follow)
+        assert (1 in only(image).isr) == (1 in isr and only(image).leader in (None, 1))
+    assert commits == 64 + 15  # one a state, and an ISR shrinks in 7 + 4 + 4 of them
+
+
+def test_draining_again_is_nothing_new_and_resuming_an_active_broker_is_nothing():
+    image = image_of(partition("1 2"), ids="1 2")
+    drained = committed(image, drain_broker(image, 1, "why").records)
+
+    assert drained.brokers[1].state is BrokerState.DRAINING
+    assert drain_broker(drained, 1, "why").records == []
+    assert resume_broker(image, 1, "why").records == []
+    assert continue_draining(image).records == []
+
+
+def test_answer_is_what_moves():
+    image = image_of(partition("1 2"), partition("2 1"), ids="1 2")
+
+    assert drain_broker(image, 1, "why").response == [KEY]
+
+
+# fmt: off
+REFUSED_DRAINS = [
+    pytest.param(lambda image: drain_broker(image, 9, ""),      BrokerIdNotRegisteredError, r"no broker 9.*\[1, 2, 3, 4\]", id="drain-an-unknown-one"),
+    pytest.param(lambda image: resume_broker(image, 9, ""),     BrokerIdNotRegisteredError, "no broker 9",                  id="resume-an-unknown-one"),
+    pytest.param(lambda image: unregister_broker(image, 9, ""), BrokerIdNotRegisteredError, "no broker 9",                  id="unregister-an-unknown-one"),
+    pytest.param(lambda image: drain_broker(image, 4, ""),      InvalidRequestError,        "broker 4 is fenced",           id="drain-a-fenced-one"),
+    pytest.param(lambda image: resume_broker(image, 4, ""),     InvalidRequestError,        "broker 4 is fenced",           id="resume-a-fenced-one"),
+    pytest.param(lambda image: unregister_broker(image, 2, ""), InvalidRequestError,        "2 partitions, orders-0 among", id="unregister-one-with-replicas"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("decide, error, words", REFUSED_DRAINS)
+def test_refused_in_a_sentence(decide, error, words):
+    image = image_of(partition("1 2"), partition("2 3"), ids="1 2 3 4", fenced="4")
+
+    with pytest.raises(error, match=words):
+        decide(image)
+
+
+def in_short(registered):
+    return " ".join(map(str, sorted(registered.isr))), registered.leader
+
+
+# fmt: off
+DRAINED = [  # partition before, broker 1 draining         after the first commit   at the end
+    pytest.param(partition("1 2 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="leadership-moves-first-the-isr-shrinks-after"),
+    pytest.param(partition("2 1 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="follower-leaves-the-isr"),
+    pytest.param(partition("1 2 3", isr="1 3"),            ("1 3", 3),              ("3", 3),    id="the-next-in-sync-leads"),
+    pytest.param(partition("1 2", isr="1"),                ("1", 1),                ("1", 1),    id="alone-in-sync-it-leads-on"),
+    pytest.param(partition("1"),                           ("1", 1),                ("1", 1),    id="only-replica-leads-on"),
+    pytest.param(partition("1 2", isr="1", leader=None),   ("1", None),             ("1", None), id="without-a-leader-it-stays-in-sync"),
+    pytest.param(partition("2 3"),                         ("2 3", 2),              ("2 3", 2),  id="not-there"),
+    pytest.param(partition("1 4 2"),                       ("1 2 4", 2),            ("2 4", 2),  id="draining-and-fenced-ones-do-not-lead"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("before, first, last", DRAINED)
+def test_broker_is_drained(before, first, last):
+    image = image_of(before, ids="1 2 3 4", draining="4")
+    if 4 in before.replicas:
+        last = (last[0].replace(" 4", ""), last[1])
+
+    drained = committed(image, drain_broker(image, 1, "why").records)
+
+    assert in_short(only(drained)) == first
+    assert in_short(only(finished(drained))) == last
+
+
+def finished(image):
+    """Return the image once nothing is left to do; bounded."""
+    for _ in range(4):
+        decided = continue_draining(image)
+        if not decided.records:
+            return image
+        image = committed(image, decided.records)
+    raise AssertionError("draining goes on and on")

@@ -12,8 +12,8 @@ from kafka_on_spark.controller.creating_replicas import (
     create_replica,
     plan_creations,
     record_created,
-    renew_lost,
 )
+from kafka_on_spark.controller.lost_replicas import renew_lost
 from tests.builders import KEY, address, disk, image_of, partition, uuid_on
 from tests.committing import replay
 from tests.fakes import MemoryReplicaStore, MemoryRoots

@@ -1,17 +1,31 @@
-"""Which members leave and join the ISR: the ladder of AlterPartition's checks, and lag."""
+"""Who is in sync: by lag, by AlterPartition's checks, and where logs diverge or can't be read."""
 
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.ids import KEEP, LOST, PartitionKey
-from kafka_on_spark.controller.isr import alter_isr
-from tests.builders import KEY, NOW_MS, broker, disk, image_of, partition, report, seen
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaStorageError
+from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, LeaderEpoch, PartitionKey
+from kafka_on_spark.controller.isr import alter_isr, conclude, leave_unreadable, raise_epoch
+from kafka_on_spark.controller.lost_replicas import lose_replica
+from tests.builders import (
+    KEY,
+    NOW_MS,
+    broker,
+    brokers,
+    disk,
+    image_of,
+    partition,
+    report,
+    seen,
+    uuid_on,
+)
 
 LATE = NOW_MS - 30_001  # replica.lag.time.max.ms is 30,000
+
 OFFLINE = {"error_code": KafkaStorageError.code, "error": "no answer"}
+
 SHORT = partition("1 2 3", isr="1 2", hw=10, leo=20)
 
 
@@ -31,6 +45,7 @@ EDGE = [  # what broker 3 lacks, with the high watermark; bytes allowed         
     pytest.param({"missing_since_ms": HALF, "missing_bytes": 10**9},   None,  True,  id="however-many-bytes"),
     pytest.param({"missing_since_ms": NOW_MS + 9},                     None,  True,  id="append-time-in-the-future"),
 ]
+
 # fmt: on
 
 
@@ -65,6 +80,7 @@ BAD = [  # who is bad                  isr after, leader after
     pytest.param(SHORT, "outsider", {1, 2},    1,    id="outsider-is-bad"),
     pytest.param(partition("1 2 3", isr="1", hw=10), "leader", {1}, None, id="last-member-is-bad"),
 ]
+
 # fmt: on
 
 
@@ -142,6 +158,7 @@ JOINING = [  # what is seen of broker 3, out of the ISR; high watermark 10, lead
     pytest.param(seen(2, 20),                                       False, id="in-sync-already"),
     pytest.param(seen(4, 20),                                       False, id="not-a-replica"),
 ]
+
 # fmt: on
 
 
@@ -174,6 +191,7 @@ LEAVING = [  # what is seen of broker 3, in the ISR                             
     pytest.param(seen(3, 0, **OFFLINE),                                                None, True,  id="not-readable"),
     pytest.param(None,                                                                 None, True,  id="not-seen-at-all"),
 ]
+
 # fmt: on
 
 
@@ -207,6 +225,7 @@ STALE = [  # a report that was made on an older image
     pytest.param({"key": PartitionKey(KEY.topic_id, 7)}, id="partition-is-gone"),
     pytest.param({"key": PartitionKey("0" * 32, 0)}, id="topic-is-gone"),
 ]
+
 # fmt: on
 
 
@@ -215,3 +234,139 @@ def test_report_on_an_older_image_says_nothing(fields):
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 20), **fields)
 
     assert alter_isr(image_of(SHORT), round_) is None
+
+
+def leaves(registration, *, broker_id=1, uuid=None, readable="2 3", fenced=""):
+    """Return whether a replica leaves the ISR."""
+    image = image_of(*registration, fenced=fenced)
+    result = leave_unreadable(
+        image,
+        KEY,
+        BrokerId(broker_id),
+        uuid_on(broker_id) if uuid is None else uuid,
+        readable=frozenset(brokers(readable)),
+        cause="EIO",
+    )
+    assert result.response is bool(result.records)
+    return result.response
+
+
+# fmt: off
+CASES = [
+    pytest.param([partition("1 2 3")],              {},                  True,  id="the leader"),
+    pytest.param([partition("1 2 3")],              {"broker_id": 3, "readable": "1 2"}, False, id="a follower"),
+    pytest.param([],                                {},                  False, id="the partition is gone"),
+    pytest.param([partition("1 2 3", isr="2 3", leader=2)], {},          False, id="it is out of the ISR"),
+    pytest.param([partition("1 2 3")],              {"uuid": ""},        False, id="an earlier incarnation"),
+    pytest.param([partition("1 2 3")],              {"uuid": "~"},       False, id="a later incarnation"),
+    pytest.param([partition("1 2 3")],              {"readable": ""},    False, id="nobody can be read"),
+    pytest.param([partition("1 2 3")],              {"readable": "1"},   False, id="it alone can be read"),
+    pytest.param([partition("1 2 3", isr="1 2")],   {"readable": "3"},   False, id="only who is not in sync can be read"),
+    pytest.param([partition("1 2 3")],              {"readable": "2", "fenced": "2"}, False, id="only who is fenced can be read"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("registration, how, expected", CASES)
+def test_a_replica_leaves_where_a_member_is_left_that_can_be_read(registration, how, expected):
+    assert leaves(registration, **how) is expected
+
+
+def test_a_person_may_call_a_replica_lost_that_is_made_and_no_other():
+    image = image_of(partition("1 2 3", unmade="3", isr="1 2"))
+
+    [record] = lose_replica(image, KEY, BrokerId(2), "by request").records
+    assert image.partition(KEY).merge(record.change).directory_of(BrokerId(2)) == LOST
+
+    for broker_id in (3, 4):
+        with pytest.raises(InvalidRequestError, match="one of the brokers 1, 2"):
+            lose_replica(image, KEY, BrokerId(broker_id), "by request")
+
+
+def diverged(broker_id, **fields):
+    """Return a report on a follower whose log diverges from its leader's."""
+    return seen(broker_id, 4, is_matched=False, is_diverged=True, **fields)
+
+
+def raised(*followers, isr="1 2 3", elr="", minimum=1, leader=None, **fields):
+    image = image_of(
+        partition("1 2 3 4", isr=isr, elr=elr, hw=2, hw_epoch=5, leo=4),
+        ids="1 2 3 4",
+        configs={"min.insync.replicas": str(minimum)},
+    )
+    return raise_epoch(image, report(leader or seen(1, 4), *followers, **fields))
+
+
+# fmt: off
+LEAVING_DIVERGED = [  # diverged minimum  ISR afterwards
+    pytest.param("2",    1,      {1, 3},  id="one leaves"),
+    pytest.param("2",    2,      {1, 3},  id="and leaves the minimum"),
+    pytest.param("2",    3,      KEEP,    id="it stays where fewer than the minimum would be left"),
+    pytest.param("2 3",  1,      {1},     id="two leave"),
+    pytest.param("2 3",  2,      {1, 3},  id="one of two may leave"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("names, minimum, isr", LEAVING_DIVERGED)
+def test_a_diverged_member_leaves_the_isr_as_long_as_its_minimum_is_left(names, minimum, isr):
+    record = raised(*(diverged(int(each)) for each in names.split()), minimum=minimum)
+
+    assert record.change.leader == 1
+    assert record.leader_epoch == 6
+    assert record.partition_epoch == 10
+    assert record.change.isr == isr
+    assert "its log diverges from broker 1's above the high watermark 2 in epoch 5" in record.cause
+
+
+# fmt: off
+ELIGIBLE = [  # diverged ISR    ELR    ELR afterwards
+    pytest.param("3",    "1 2", "3 4", {4},   id="one leaves"),
+    pytest.param("3 4",  "1 2", "3 4", {4},   id="one of two may leave"),
+    pytest.param("2 3",  "1 2", "3 4", {4},   id="an in-sync member stays below the minimum"),
+    pytest.param("2",    "1",   "2",   KEEP,  id="it stays where fewer than the minimum would be left"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("names, isr, elr, left", ELIGIBLE)
+def test_an_eligible_diverged_replica_leaves_the_elr_and_is_not_bad(names, isr, elr, left):
+    """Its leader may be the one that was rolled back (found by simulation)."""
+    followers = [diverged(int(each)) for each in names.split()]
+    record = raised(*followers, isr=isr, elr=elr, minimum=3)
+
+    assert record.change.leader == 1
+    assert record.leader_epoch == 6
+    assert (record.change.isr, record.change.elr) == (KEEP, left)
+
+
+# fmt: off
+NOTHING = [
+    pytest.param({"followers": [seen(2, 4)]},                                  id="no log diverges"),
+    pytest.param({"followers": [diverged(4)]},                                   id="the diverged replica is neither in sync nor eligible"),
+    pytest.param({"followers": [diverged(2, replica_uuid=uuid_on(9))]},          id="it is another replica"),
+    pytest.param({"followers": [diverged(2)], "version": 8},                     id="the partition has changed since"),
+    pytest.param({"followers": [diverged(2)], "epoch": LeaderEpoch(4)},          id="of an older leadership"),
+    pytest.param({"followers": [diverged(2)], "leader": seen(3, 4)},             id="of another leader"),
+    pytest.param({"followers": [diverged(2)], "leader": seen(1, 4, fence=4)},    id="the leader has not adopted it"),
+    pytest.param({"followers": [diverged(2)], "leader": seen(1, 4, error_code=56)}, id="the leader was not read"),
+]
+
+# fmt: on
+
+
+@pytest.mark.parametrize("inspected", NOTHING)
+def test_no_epoch_is_raised_where(inspected):
+    assert raised(*inspected.pop("followers"), **inspected) is None
+
+
+def test_a_decision_that_raises_the_epoch_counts_no_log_end():
+    image = image_of(partition("1 2", hw=2, hw_epoch=5), configs={"min.insync.replicas": "2"})
+
+    decided = conclude(image, [report(seen(1, 4), diverged(2))])
+
+    assert decided.response == 1
+    assert all(getattr(each, "high_watermark", None) is None for each in decided.records)

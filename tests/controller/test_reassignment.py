@@ -1,6 +1,6 @@
 """Replicas move step by step: each step is one commit, and none loses anything."""
 
-from itertools import count
+from itertools import count, permutations, product
 
 import pytest
 
@@ -12,6 +12,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.isr import may_join
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.reassignment import (
@@ -26,7 +27,7 @@ from kafka_on_spark.controller.reassignment import (
     status_of,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, report, seen
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, image_of, partition, report, seen, subsets
 from tests.controller.move_steps import changed, finished, in_sync, only, replay, start
 
 SIX = "1 2 3 4 5 6"
@@ -90,6 +91,7 @@ RATES = [  # target   rate
     pytest.param([1, 3],    700,  id="one comes and one goes"),
     pytest.param([2, 1],    None, id="nothing is copied where the order changes alone"),
 ]
+
 # fmt: on
 
 
@@ -155,6 +157,7 @@ WAITS = [  # under way, and what holds it up
     pytest.param(partition("1 2 3", isr="1", leader=None, lost="1", removing="2 3"),            "",    id="target-is-a-lost-replica"),
     pytest.param(partition("1 2", isr="1", leader=None, removing="2"),                          "1",   id="target-has-failed"),
 ]
+
 # fmt: on
 
 
@@ -171,6 +174,7 @@ REFUSED = [
     pytest.param((1, 5),        InvalidReplicaAssignmentError, "5 is fenced",                    id="fenced"),
     pytest.param((1, 6),        InvalidReplicaAssignmentError, "6 is draining",                  id="draining"),
 ]
+
 # fmt: on
 
 
@@ -188,6 +192,7 @@ REPLACED = [  # another target                replicas       adding   removing  
     pytest.param((4, 2),                      "4 2 1",       "",      "1",        "4 2",     id="another-order"),
     pytest.param((1, 2),                      "1 2 4",       "",      "4",        "1 2",     id="back"),
 ]
+
 # fmt: on
 
 
@@ -201,3 +206,68 @@ def test_replaced_when_told_to(target, replicas, adding, removing, last):
     assert row(image)[:3] == (replicas, adding, removing)
     everyone = frozenset(only(image).replicas)
     assert row(finished(changed(image, isr=everyone)))[0] == last
+
+
+def check_register(one):
+    """Check what must hold of a register at any time."""
+    assert one.isr, one
+    assert set(one.adding_replicas).isdisjoint(one.removing_replicas)
+    assert one.target_replicas
+    assert len(set(one.replica_uuids)) == len(one.replicas)
+
+
+def test_every_small_move_with_every_way_of_catching_up():
+    """From and to all assignments of three brokers, in all orders in which replicas catch up."""
+    moves = 0
+    assignments = [each for size in (1, 2, 3) for each in permutations(brokers("1 2 3"), size)]
+    for before, target in product(assignments, assignments):
+        started = image_of(partition(" ".join(map(str, before))), ids="1 2 3")
+        started = replay(started, start(started, *target))
+        for order in permutations(only(started).adding_replicas):
+            image = started
+            for each in order:
+                assert only(finished(image)) == only(image)
+                image = changed(image, isr=only(image).isr | {each})
+                check_register(only(image))
+            # Whichever process goes on at whichever row, it ends the same.
+            image = finished(image)
+            check_register(only(image))
+            one = only(image)
+            assert (one.replicas, one.isr) == (target, set(target))
+            assert one.leader in target
+            assert not one.is_reassigning
+            moves += 1
+    assert moves == 15 * 15 + EXTRA
+
+
+# Where two brokers come, there are two orders: from one of the three to three (6 orders each), or
+# to the other two (2 orders each).
+EXTRA = 3 * (6 + 2)
+
+
+def test_every_row_survives_every_failure_and_cancels_or_ends():
+    """At each row any broker fails and returns; then the move ends, or is cancelled."""
+    checked = 0
+    for catching_up in subsets(brokers("3 4")):
+        image = image_of(partition("1 2"), ids="1 2 3 4")
+        image = replay(image, start(image, 3, 4))
+        image = changed(image, isr=only(image).isr | catching_up)
+        while True:
+            for failing in brokers("1 2 3 4"):
+                failed = replay(image, fence_broker(image, failing, "fails"))
+                failed = finished(failed)
+                check_register(only(failed))
+                back = finished(replay(failed, unfence_broker(failed, failing, "returns")))
+                every = frozenset(only(back).replicas)
+                ended = finished(changed(back, isr=every))
+                assert only(ended).replicas == (3, 4)
+                if only(failed).is_reassigning and only(failed).isr & {1, 2}:
+                    cancelled = replay(failed, cancel_reassignments(failed, [KEY], cause="c"))
+                    check_register(only(cancelled))
+                    assert only(cancelled).replicas == (1, 2)
+                checked += 1
+            result = advance_reassignments(image)
+            if not result.records:
+                break
+            image = replay(image, result)
+    assert checked == 4 * (3 + 4)

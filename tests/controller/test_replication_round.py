@@ -1,14 +1,20 @@
 """Rounds of replication in memory: back-offs, throttles, and that no partition waits for another."""
 
+from itertools import product
+
+import pytest
+
 from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import RemoveTopicRecord
-from tests.builders import TOPIC_ID, address
+from tests.builders import KEY, TOPIC_ID, address, disk, image_of, partition, report, seen
+from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import MemoryReplicaLog
 
@@ -166,3 +172,107 @@ def test_in_sync_followers_are_served_first():
     rounds.run(follower_replication_throttled_rate=300, replica_fetch_max_bytes=300)
 
     assert (rounds.end(2), rounds.end(3)) == (0, 3)
+
+
+def after(image, *reports):
+    """Return the partition after what `reports` lead to was committed."""
+    return replay(image, conclude(image, reports)).partition(KEY)
+
+
+@pytest.mark.parametrize("end", [10, 15])
+def test_after_a_late_report_replication_still_knows_of_what_was_appended_since(end):
+    """Of two appends with acks=1, the first one reports last."""
+    image = image_of(partition("1 2 3", hw=10, leo=20))
+
+    found = after(image, report(*(seen(each, end) for each in (1, 2, 3)), known_end=5))
+
+    assert (found.high_watermark, found.log_end_offset) == (end, 20)
+    assert found.needs_work
+
+
+def test_after_every_small_round_each_member_of_the_isr_has_what_is_committed():
+    """I1, for every end of two followers, every ISR, every minimum."""
+    checked = 0
+    for second, third, isr, minimum in product(range(4), range(4), ["1", "1 2", "1 2 3"], "123"):
+        ends = {1: 3, 2: second, 3: third}
+        members = [int(each) for each in isr.split()]
+        before = partition("1 2 3", isr=isr, hw=min(ends[each] for each in members), leo=3)
+        image = image_of(before, configs={"min.insync.replicas": minimum})
+        checked += 1
+
+        found = after(image, report(seen(1, 3), seen(2, second), seen(3, third)))
+
+        assert found.high_watermark >= before.high_watermark
+        assert all(ends[each] >= found.high_watermark for each in found.isr)
+        assert found.high_watermark == before.high_watermark or len(before.isr) >= int(minimum)
+        assert found.high_watermark <= Offset(3)
+    assert checked == 144
+
+
+@pytest.mark.parametrize("is_sweep", [True, False], ids=["an inspection", "a copy"])
+def test_inspections_run_by_partition_and_copies_all_at_once(is_sweep):
+    rounds = Rounds(2)
+    for number in (0, 1):
+        rounds.append(number, "a")
+    run_fetches, calls = rounds._run_fetches, []
+
+    def noted(orders):
+        calls.append(sorted({each.key.partition for each in orders}))
+        return run_fetches(orders)
+
+    rounds._run_fetches = noted
+    rounds.run(is_sweep=is_sweep)
+
+    assert calls[0] == ([0] if is_sweep else [0, 1])
+
+
+def test_a_round_says_how_large_its_slice_was_and_a_sweep_has_none():
+    rounds = Rounds(2)
+
+    assert rounds.run().slice_count == 2
+    assert rounds.run(is_sweep=True).slice_count == 0
+
+
+def test_a_round_that_finds_nothing_submits_nothing():
+    """Each submission takes the commit lock and reads the log again."""
+    rounds = Rounds(2)
+    rounds.run()
+    submit, submitted = rounds.metadata.submit, []
+    rounds.metadata.submit = lambda decide, **given: submitted.append(1) or submit(decide, **given)
+
+    report = rounds.run()
+
+    assert (len(submitted), report.is_caught_up) == (0, True)
+
+
+def test_a_partition_that_was_never_created_is_caught_up_and_needs_no_tables():
+    rounds = Rounds(directories=(None, None, None))
+
+    report = rounds.run()
+
+    assert (report.not_looked_at, report.is_caught_up) == (0, True)
+    assert rounds.metadata.image.partition(rounds.keys[0]).directories == (None, None, None)
+
+
+def test_an_inspection_creates_the_leader_that_its_followers_wait_for():
+    rounds = Rounds(directories=(None, disk(2), disk(3)))
+
+    report = rounds.run()
+
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
+    assert (report.not_looked_at, report.is_caught_up) == (0, True)
+
+
+def test_replicas_without_a_leader_do_not_count_as_inspected_when_they_have_one_again():
+    rounds = Rounds(leader=None)
+    leaderless = rounds.run()
+    key = rounds.keys[0]
+    image = rounds.metadata.image
+    change = PartitionChange(leader=BrokerId(1))
+    rounds.submit([change_record(image, key, image.partition(key), change, "elected")])
+
+    report = rounds.run()
+
+    assert (leaderless.not_looked_at, leaderless.is_caught_up) == (1, False)
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
+    assert (report.not_looked_at, report.is_caught_up) == (0, True)

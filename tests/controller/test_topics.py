@@ -1,8 +1,9 @@
-"""Incarnation, deleting and configuring topics: what is committed, and what is refused before."""
+"""Topics: what is created, changed and deleted, and where partitions are placed."""
 
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, product
+from random import Random
 
 import pytest
 
@@ -21,6 +22,7 @@ from kafka_on_spark.controller.topics import (
     alter_cluster_configs,
     alter_configs,
     create_topic,
+    place_partitions,
     remove_partitions,
 )
 from kafka_on_spark.metadata.records import (
@@ -30,7 +32,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from tests.builders import TOPIC, image_of, partition
+from tests.builders import TOPIC, cluster_of, image_of, partition
 
 IMAGE = image_of(partition("1 2"), ids="1 2 3 4", fenced="4")
 
@@ -109,6 +111,7 @@ REFUSED = [
     pytest.param({"assignment": {0: [1, 9]}},                        InvalidReplicaAssignmentError, "1, 2, 3, 4",    id="unknown-broker"),
     pytest.param({"assignment": {0: [4]}},                           InvalidReplicaAssignmentError, "fenced",        id="fenced-brokers-only"),
 ]
+
 # fmt: on
 
 
@@ -162,6 +165,7 @@ CONTRADICTIONS = [  # the cluster's         the topic's      are altered       b
     pytest.param(   {},                     {},              "the cluster's",  {MIN_LAG: 8, MAX_LAG: 7}, id="the cluster's"),
     pytest.param(   {},                     {MAX_LAG: "7"},  "the cluster's",  {MIN_LAG: 8},             id="the cluster's, with a topic's"),
 ]
+
 # fmt: on
 
 
@@ -234,12 +238,14 @@ def test_new_partitions_are_not_where_none_can_be(assignment, words):
 
 # fmt: off
 EMPTY, FULL = partition("1 2"), partition("1 2", hw=3, hw_epoch=5)
+
 REMOVED = [  # partitions                                        to, records    gone
     pytest.param([EMPTY, EMPTY, EMPTY],                          1, "refuse",   [2, 1],  id="empty-ones-from-the-tail"),
     pytest.param([FULL, FULL, EMPTY],                            2, "refuse",   [2],     id="who-stays-may-have-records"),
     pytest.param([FULL, FULL, FULL],                             1, "drop",     [2, 1],  id="records-are-dropped-when-told"),
     pytest.param([FULL, partition("1", hw=3, hw_epoch=5, start=3)], 1, "refuse", [1],    id="emptied-by-retention"),
 ]
+
 KEPT = [
     pytest.param([EMPTY, FULL],                                  {"to": 1, "records": "refuse"}, PolicyViolationError,    "partition 1 of topic 'orders' has 3 records", id="records"),
     pytest.param([EMPTY, partition("1", leo=2)],                 {"to": 1, "records": "refuse"}, PolicyViolationError,    "has 2 records",                 id="uncommitted-records"),
@@ -249,6 +255,7 @@ KEPT = [
     pytest.param([EMPTY, EMPTY],                                 {"to": 3, "records": "drop"},   InvalidPartitionsError,  "left 3",                        id="more"),
     pytest.param([EMPTY, EMPTY],                                 {"to": 0, "records": "drop"},   InvalidPartitionsError,  "at least 1",                    id="none"),
 ]
+
 # fmt: on
 
 
@@ -269,3 +276,64 @@ def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
 def test_partitions_are_not_removed(partitions, how, error, words):
     with pytest.raises(error, match=words):
         remove_partitions(image_of(*partitions), TOPIC, cause="", **how)
+
+
+def place(ids, *, partitions, factor, fenced="", racks="", seed=0):
+    return place_partitions(
+        cluster_of(ids, fenced=fenced, racks=racks).values(),
+        partition_count=partitions,
+        replication_factor=factor,
+        random_below=Random(seed).randrange,
+    )
+
+
+def draws(script):
+    """Return a source of draws that gives these numbers, then zeros."""
+    numbers = iter(script)
+    return lambda bound: next(numbers, 0) % bound
+
+
+def test_one_broker_takes_any_number_of_partitions():
+    """Its turn comes again though nobody else had one (Kafka: `numUnfencedBrokers > 1`)."""
+    assert place("7", partitions=5, factor=1) == [(7,)] * 5
+
+
+def test_every_small_cluster_is_placed_soundly():
+    """Up to five brokers, each pattern of fences and of two racks or none, each factor."""
+    checked = 0
+    for broker_count, seed in product(range(1, 6), range(2)):
+        ids = " ".join(map(str, range(broker_count)))
+        for bits, racks in product(
+            range(2**broker_count - 1), ("", " ".join("aabab"[:broker_count]))
+        ):
+            fenced = [each for each in range(broker_count) if bits >> each & 1]
+            active = set(range(broker_count)) - set(fenced)
+            for factor in range(1, broker_count + 1):
+                placed = place(
+                    ids,
+                    partitions=7,
+                    factor=factor,
+                    fenced=" ".join(map(str, fenced)),
+                    racks=racks,
+                    seed=seed,
+                )
+                checked += 1
+                assert len(placed) == 7
+                for replicas in placed:
+                    assert len(set(replicas)) == len(replicas) == factor
+                    assert set(replicas) <= set(range(broker_count))
+                    assert replicas[0] in active
+                    if not racks and factor <= len(active):
+                        assert set(replicas) <= active
+    assert checked == 972
+
+
+def test_with_racks_neighbours_are_in_different_racks():
+    placed = place_partitions(
+        cluster_of("0 1 2 3 4 5", racks="a a b b c c").values(),
+        partition_count=3,
+        replication_factor=3,
+        random_below=draws([]),
+    )
+
+    assert placed == [(0, 2, 4), (3, 5, 1), (4, 0, 2)]

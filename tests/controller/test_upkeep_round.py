@@ -6,9 +6,12 @@ from itertools import pairwise
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.upkeep_plan import PART_MS, TURN_MS
+from kafka_on_spark.controller.upkeep_round import raise_epochs_over_orphans
 from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, WorkDone
-from tests.controller.worked_rounds import INTERVAL_MS, Worked, begun
+from tests.builders import TOPIC_ID, image_of, partition
+from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
 
 
 def test_the_first_round_of_a_cluster_owes_nothing():
@@ -191,3 +194,76 @@ def test_a_runner_that_fails_fails_no_round():
     worked.upkeep._run_upkeep = fail
 
     assert worked.share() == []
+
+
+KEY = PartitionKey(TOPIC_ID, 0)
+
+
+def seen(size_bytes, *, broker_id=1, epoch=5):
+    return KEY, broker_id, epoch, size_bytes
+
+
+def decided(*orphans, **fields):
+    image = image_of(partition("1 2 3", **fields), configs={"orphan.bytes.max": "100"})
+    return raise_epochs_over_orphans(image, orphans)
+
+
+def test_the_same_leader_begins_a_new_epoch():
+    result = decided(seen(101, broker_id=2))
+
+    [record] = result.records
+    assert result.response == [KEY]
+    assert (record.change.leader, record.leader_epoch, record.partition_epoch) == (1, 6, 10)
+    assert record.cause == (
+        "broker 2: 101 bytes of files of epoch 5 that no log names, more than orphan.bytes.max 100"
+    )
+
+
+@pytest.mark.parametrize(
+    "orphans",
+    [
+        pytest.param([], id="nothing-was-seen"),
+        pytest.param([seen(100)], id="not-too-many"),
+        pytest.param([seen(60), seen(60, broker_id=2)], id="of-two-replicas-together"),
+        pytest.param([seen(101, epoch=4)], id="seen-under-an-older-epoch"),
+    ],
+)
+def test_the_epoch_stays(orphans):
+    assert not decided(*orphans).records
+
+
+def test_a_partition_without_a_leader_waits_for_its_election():
+    assert not decided(seen(101), leader=None, isr="").records
+
+
+def test_roots_have_half_of_a_round_s_time_and_replicas_the_rest():
+    worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    worked.took_ms = 10.0
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=300)
+
+    worked.share(INTERVAL_MS)
+
+    assert roots.let == [300]
+    assert sum(worked.took_ms for _ in worked.done) <= 2 * 300
+
+
+def test_a_long_piece_of_work_on_roots_is_made_up_for():
+    worked = begun(10)
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=4000)
+
+    visited = [worked.share(1000) for _ in range(4)]
+
+    assert len(roots.let) == 1
+    assert visited == [[], [], [], []]
+    worked.share(INTERVAL_MS)
+    assert len(roots.let) == 2
+
+
+def test_a_round_of_some_topics_leaves_the_roots():
+    worked = begun()
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1)
+    worked.clock.advance(INTERVAL_MS)
+
+    worked.upkeep.run_share("orders")
+
+    assert roots.let == []

@@ -5,8 +5,7 @@ Those that can't be on the cluster as it is do nothing, or are refused.
 
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller import commands
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining
+from kafka_on_spark.controller.brokers import continue_draining, fence_broker, unfence_broker
 from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
 from tests.controller.timelines import BROKERS, TOPICS, inspections_of
 

@@ -9,22 +9,23 @@ from itertools import count
 
 from kafka_on_spark.base.errors import ProtocolError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
-from kafka_on_spark.controller.conclusion import conclude
-from kafka_on_spark.controller.creating_replicas import record_created, renew_lost
-from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.preferred_leaders import elect_preferred
+from kafka_on_spark.controller.brokers import continue_draining
+from kafka_on_spark.controller.commands import Request, answer, request_record, response_of
+from kafka_on_spark.controller.creating_replicas import record_created
+from kafka_on_spark.controller.election import (
+    elect_preferred,
+    elect_where_none,
+    leaderless,
+    recover,
+)
+from kafka_on_spark.controller.isr import conclude
+from kafka_on_spark.controller.lost_replicas import renew_lost
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.recovery import elect_where_none, leaderless, recover
-from kafka_on_spark.controller.requests import Request, answer, request_record, response_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
-from kafka_on_spark.metadata.reports import (
-    PartitionReport,
-    ReplicaInspection,
-    ReplicaReport,
-)
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 

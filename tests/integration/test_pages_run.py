@@ -6,7 +6,7 @@ import os
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.controller import silence
+from kafka_on_spark.controller import probes
 from tests.cluster.disks import JUDGED_MS_MAX
 from tests.pages import blocks, pages
 
@@ -30,7 +30,7 @@ def run(spark, tmp_path, monkeypatch, capsys):
     """Runs a page, and after each of its blocks what is given; returns the page's names, and what it
     printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(silence, "UNJUDGED_MS_MIN", JUDGED_MS_MAX)
+    monkeypatch.setattr(probes, "UNJUDGED_MS_MIN", JUDGED_MS_MAX)
 
     def run(name, after_block=lambda names: None):
         names = {}

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.base.ids import LOST, Offset
+from kafka_on_spark.controller.election import recover
 from kafka_on_spark.controller.isr import alter_isr
-from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch_checks import check_tombstones
 from kafka_on_spark.log.progress import CompactionProgress

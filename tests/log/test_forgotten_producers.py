@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.leader_looks import LookOrder, plan_look, run_look
-from kafka_on_spark.controller.looks import LookTimes
+from kafka_on_spark.controller.passes import LookTimes
+from kafka_on_spark.controller.retention import LookOrder, plan_look, run_look
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.log_starts import plan_log_starts, run_log_start

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.queued_reports import encode_reports
+from kafka_on_spark.controller.queued_reports import conclude_reports, encode_reports
 from kafka_on_spark.metadata.metadata import CommitLock
 from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
 from kafka_on_spark.metadata.result import ControllerResult
@@ -72,7 +72,7 @@ def all_at(key, end):
 
 def conclude(service, *reports):
     service.catch_up()
-    return service.conclude(reports, timeout_ms=1000)
+    return conclude_reports(service, reports, timeout_ms=1000)
 
 
 def high_watermarks(service, keys):

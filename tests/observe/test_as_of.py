@@ -224,7 +224,7 @@ def test_a_cluster_of_the_past_holds_nothing_that_commits(disks, cluster):
     past = reopen(disks, cluster.image.offset)
 
     for held in (past._services, past._metadata):
-        for name in ("submit", "conclude", "commands", "run_command", "appends"):
+        for name in ("submit", "submit_queued", "commands", "run_command", "appends"):
             assert not hasattr(held, name)
 
 

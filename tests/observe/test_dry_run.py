@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller.broker_changes import fence_broker
+from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ControllerRecord
@@ -38,7 +39,7 @@ def test_reports_that_a_dry_run_concludes_take_effect_in_it_and_nowhere_else(ser
     before = list(log.batches)
     dry_run = dry_run_of(service)
 
-    dry_run.conclude([ADVANCED], timeout_ms=1000)
+    dry_run.submit(lambda image: conclude(image, [ADVANCED]), timeout_ms=1000)
 
     assert log.batches == before
     assert dry_run.image.partition(KEY).high_watermark == 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import LOST, BrokerId
-from kafka_on_spark.controller.broker_changes import fence_broker
+from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.log.merging import merge_replica
 from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.metadata.image import MetadataImage

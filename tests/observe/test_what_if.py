@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.base.errors import BrokerIdNotRegisteredError, InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller.broker_changes import fence_broker
+from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.observe.what_if import forecast, who_dies
 from tests.builders import image_of, partition
 

@@ -17,10 +17,10 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.controller.conclusion import conclude
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.replica_operations import begin_leadership
+from kafka_on_spark.metadata.metadata import NO_LOCK
 from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.produce.appender import Appender, AppendThreads
 from kafka_on_spark.produce.stages import StagedPart
@@ -54,8 +54,8 @@ class Images:
             del self._images[0]
         return self.image
 
-    def conclude(self, reports, *, timeout_ms):
-        return conclude(self.image, reports).response
+    def submit_queued(self, decide, *, queued, timeout_ms):
+        return decide(self.image, NO_LOCK).response
 
 
 class Unwatched(Appender):
@@ -175,9 +175,9 @@ class AwayImages(Images):
         self._reach()
         return super().catch_up()
 
-    def conclude(self, reports, *, timeout_ms):
+    def submit_queued(self, decide, *, queued, timeout_ms):
         self._reach()
-        return super().conclude(reports, timeout_ms=timeout_ms)
+        return super().submit_queued(decide, queued=queued, timeout_ms=timeout_ms)
 
 
 # Of the only metadata root, and of a majority of several.

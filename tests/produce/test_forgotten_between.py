@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError, UnknownProducerIdError
 from kafka_on_spark.base.ids import ProducerEpoch
-from kafka_on_spark.controller.expiry import registered_producers
 from kafka_on_spark.log.producer_state import fence_producer
+from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord

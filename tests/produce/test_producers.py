@@ -12,8 +12,8 @@ from kafka_on_spark.base.errors import (
     UnknownProducerIdError,
 )
 from kafka_on_spark.controller.expiry import expire
-from kafka_on_spark.controller.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
 from kafka_on_spark.metadata.image import id_of_one_run
+from kafka_on_spark.produce.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
 from kafka_on_spark.produce.producers import ProducerRuns, check_transactional_id
 from tests.controller.controlled import World
 from tests.fakes import MemoryMetadataLog

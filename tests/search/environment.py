@@ -10,11 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.controller.broker_changes import (
-    fence_broker,
-    register_broker,
-    unfence_broker,
-)
+from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import RemoveProducerRecord

@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.controller import conclusion, isr, recovery
+from kafka_on_spark.controller import election, isr
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import fetch_reports, operations, truncation
@@ -148,17 +148,17 @@ def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
 
 def _conclude_once(self: Any, reports: Any) -> Any:
     """Decide on the image of before, and commit that to whatever it has become."""
-    decided = conclusion.conclude(self._metadata.image, reports)
+    decided = isr.conclude(self._metadata.image, reports)
     return self._metadata.submit(lambda image: decided, timeout_ms=1)
 
 
 def _conclude_early(self: Any, reports: Any) -> Any:
     """Decide high watermarks on the image of before, and the ISR on that of now."""
-    early = conclusion.conclude(self._metadata.image, reports)
+    early = isr.conclude(self._metadata.image, reports)
     marks = [each for each in early.records if isinstance(each, HighWatermarkRecord)]
 
     def decide(image: Any) -> Any:
-        late = conclusion.conclude(image, reports)
+        late = isr.conclude(image, reports)
         others = [each for each in late.records if not isinstance(each, HighWatermarkRecord)]
         return replace(late, records=[*marks, *others])
 
@@ -217,7 +217,7 @@ CASES = [
     _case(
         "a replica that joins the ISR has what the same commit commits",
         GROWTH,
-        (conclusion, "alter_isr", _joins_by_old_mark),
+        (isr, "alter_isr", _joins_by_old_mark),
     ),
     _case(
         "the high watermark and the ISR are one register, decided on together",
@@ -249,7 +249,7 @@ CASES = [
     _case(
         "a leader elected out of sync proves to have all that is committed",
         NOBODY,
-        (recovery, "has_all_committed", _yes),
+        (election, "has_all_committed", _yes),
     ),
     # Without a producer, a try finds the commits of those before by their chain digests as well.
     Case(simulated.MUTANTS[3], RETRIES),

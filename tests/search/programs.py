@@ -13,8 +13,8 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.controller.creating_replicas import create_replica
-from kafka_on_spark.controller.inspecting_leaderless import inspect_replica, plan_inspections
-from kafka_on_spark.controller.recovery import elect_where_none, recover
+from kafka_on_spark.controller.election import elect_where_none, recover
+from kafka_on_spark.controller.inspections import inspect_replica, plan_inspections
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep_progress import SweepProgress

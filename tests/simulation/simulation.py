@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kafka_on_spark.controller import expiry
+from kafka_on_spark.groups import offsets
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
@@ -365,12 +365,12 @@ def _merges_of(files: int | None) -> Iterator[None]:
 @contextmanager
 def _short_minutes(is_short: bool) -> Iterator[None]:
     """Have offsets.retention.minutes count milliseconds, as all that happens here takes some."""
-    before = expiry.MINUTE_MS
-    expiry.MINUTE_MS = 1 if is_short else before  # type: ignore[misc]
+    before = offsets.MINUTE_MS
+    offsets.MINUTE_MS = 1 if is_short else before  # type: ignore[misc]
     try:
         yield
     finally:
-        expiry.MINUTE_MS = before  # type: ignore[misc]
+        offsets.MINUTE_MS = before  # type: ignore[misc]
 
 
 def simulate(plan: Plan) -> Outcome:

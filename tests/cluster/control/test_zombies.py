@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import FencedLeaderEpochError, NotControllerError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.conclusion import conclude
 from kafka_on_spark.controller.fetch_plan import plan_fetches
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.log.fetch import fetch
 from kafka_on_spark.log.replica_store import DeltaReplicaStore
 from kafka_on_spark.log.segment_store import FileSegmentStore

@@ -27,7 +27,7 @@ SLOW = {
     "pyarrow.dataset",
     "deltalake",
     "kafka_on_spark.cluster",
-    "kafka_on_spark.controller.conclusion",
+    "kafka_on_spark.controller.isr",
     "kafka_on_spark.controller.sweep",
     "kafka_on_spark.log.operations",
     "kafka_on_spark.node.services",

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller import forced_elections, forcing, recovery
+from kafka_on_spark.controller import election, forced_generation
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
@@ -89,22 +89,22 @@ def goes_on(folder, timeout_ms=PATIENCE_MS):
 
 def isr_is_trusted(patch):
     """The replicas that were in sync, as far as the voter that is left knows, still are."""
-    patch.setattr(forcing, "_has_replicas", lambda partition: False)
+    patch.setattr(forced_generation, "_has_replicas", lambda partition: False)
 
 
 def proof_of_some_is_enough(patch):
     """The high watermark that is known is taken for the highest, whoever does not answer."""
-    patch.setattr(recovery, "_have_all_answered", lambda partition, inspections: True)
+    patch.setattr(election, "_have_all_answered", lambda partition, inspections: True)
 
 
 def fences_are_not_looked_at(patch):
     """The next leadership is the one after the last that is known."""
     patch.setattr(
-        forced_elections, "raise_above", lambda now, fences, cause: ControllerResult([], 0)
+        forced_generation, "raise_above", lambda now, fences, cause: ControllerResult([], 0)
     )
-    patch.setattr(forced_elections, "ROUNDS_MAX", 1)
-    patch.setattr(forced_elections, "_epoch_of", lambda image, key: 1 << 20)
-    patch.setattr(forced_elections.ForcedElections, "_fenced", lambda self, image, each: 0)
+    patch.setattr(forced_generation, "ROUNDS_MAX", 1)
+    patch.setattr(forced_generation, "_epoch_of", lambda image, key: 1 << 20)
+    patch.setattr(forced_generation.ForcedElections, "_fenced", lambda self, image, each: 0)
 
 
 def any_replica_is_as_good(patch):
@@ -115,10 +115,10 @@ def any_replica_is_as_good(patch):
         [worst] = sorted(found, key=lambda each: each.log_end_offset)[:1]
         partition = now.partition(key)
         change = PartitionChange(leader=worst.broker_id, isr=frozenset({worst.broker_id}))
-        record = forcing.change_record(now, key, partition, change, "a mutant")
+        record = forced_generation.change_record(now, key, partition, change, "a mutant")
         return ControllerResult([record], [key])
 
-    patch.setattr(forced_elections, "recover", unclean)
+    patch.setattr(forced_generation, "recover", unclean)
 
 
 # fmt: off

@@ -108,15 +108,15 @@ def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
 
 def test_an_append_outlives_a_moment_in_which_no_majority_answers(cluster, folder, monkeypatch):
     """Its records stand in the leader's log: an error that says "try again" would double them."""
-    conclude, went_away = MetadataService.conclude, []
+    submit, went_away = MetadataService.submit_queued, []
 
-    def without_a_majority(self, reports, *, timeout_ms):
+    def without_a_majority(self, decide, **named):
         if went_away:
-            return conclude(self, reports, timeout_ms=timeout_ms)
+            return submit(self, decide, **named)
         for name in ("m2", "m3"):
             (folder / name).rename(folder / f"{name}-away")
         try:
-            return conclude(self, reports, timeout_ms=timeout_ms)
+            return submit(self, decide, **named)
         except QuorumUnavailableError as error:
             went_away.append(error)
             raise
@@ -124,7 +124,7 @@ def test_an_append_outlives_a_moment_in_which_no_majority_answers(cluster, folde
             for name in ("m2", "m3"):
                 (folder / f"{name}-away").rename(folder / name)
 
-    monkeypatch.setattr(MetadataService, "conclude", without_a_majority)
+    monkeypatch.setattr(MetadataService, "submit_queued", without_a_majority)
 
     cluster.append("orders", records(b"a"), timeout_ms=PATIENCE_MS)
 

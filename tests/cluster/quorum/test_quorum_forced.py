@@ -122,7 +122,7 @@ def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        place = "kafka_on_spark.controller.forced_elections.ForcedElections.run"
+        place = "kafka_on_spark.controller.forced_generation.ForcedElections.run"
         patched.setattr(place, cut_off)
         with pytest.raises(KeyboardInterrupt):
             Cluster.force_controller(folder / "m3", 3)

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.controller.preparing_voters import prepare_voter
+from kafka_on_spark.controller.preparing_roots import prepare_voter
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
 from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_on_spark.controller.term import Term
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.store.clock import ID_SOURCE
 from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of

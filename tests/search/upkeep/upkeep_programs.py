@@ -9,10 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from kafka_on_spark.controller.compaction_passes import CompactionPasses
-from kafka_on_spark.controller.leader_looks import run_look
-from kafka_on_spark.controller.replica_looks import run_compaction_look
-from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.compaction_passes import CompactionPasses, run_compaction_look
+from kafka_on_spark.controller.retention import Retention, run_look
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import compaction, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress

@@ -3,7 +3,7 @@
 Judged by the true time, which no process and no disk need have.
 """
 
-from kafka_on_spark.controller.expiry import offsets_retention_ms
+from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     MetadataBatch,

@@ -2,18 +2,14 @@
 
 from typing import Any
 
-from kafka_on_spark.controller import broker_changes, controller_loop, probes, silence
-from kafka_on_spark.controller.broker_changes import GoneOn, fence_broker, leave_isrs
-from kafka_on_spark.controller.lease_watch import LeaseWatch
-from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.silence import Silence
+from kafka_on_spark.controller import brokers, controller_loop, probes
+from kafka_on_spark.controller.brokers import GoneOn, fence_broker, leave_isrs
+from kafka_on_spark.controller.lease import LeaseWatch
+from kafka_on_spark.controller.probes import ProbeResult, Silence
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.produce import append_watch
 from kafka_on_spark.produce.append_watch import AppendWatch
-from tests.simulation.checks.controllers import (
-    ENOUGH_HAVE_MET,
-    LAST_MEMBER_ANSWERS,
-)
+from tests.simulation.checks.controllers import ENOUGH_HAVE_MET, LAST_MEMBER_ANSWERS
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 
@@ -40,7 +36,7 @@ def _never(*arguments: Any) -> Any:
 
 
 def _by_count(self: Any, session_ms: int) -> bool:
-    return bool(self.count >= silence.PROBES_MIN)
+    return bool(self.count >= probes.PROBES_MIN)
 
 
 def _none(*arguments: Any, **named: Any) -> int:
@@ -83,7 +79,7 @@ UNCONTROLLED_MUTANTS = [
     ),
     Mutant(
         "the ISR keeps its minimum",
-        ((broker_changes, "min_isr", _none),),
+        ((brokers, "min_isr", _none),),
         invariant="S4 the ISR keeps its minimum",
     ),
     Mutant(
@@ -143,7 +139,7 @@ FILLING_MUTANTS = [
     Mutant(
         "the last member of an ISR is not fenced for want of room",
         (
-            (broker_changes, "is_last_in_sync", lambda image, broker_id: False),
+            (brokers, "is_last_in_sync", lambda image, broker_id: False),
             (controller_loop, "is_last_in_sync", lambda image, broker_id: False),
         ),
         invariant=LAST_MEMBER_ANSWERS,

@@ -10,9 +10,9 @@ from typing import Any
 
 from kafka_on_spark.controller import (
     compaction,
-    inspecting_lost,
+    compaction_passes,
+    inspections,
     isr,
-    replica_looks,
     replication_round,
 )
 from kafka_on_spark.log import compaction as compacting_replicas
@@ -22,14 +22,7 @@ from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.produce import appender
 from tests.simulation.checks import producers
-from tests.simulation.checks.compaction import (
-    CONTENT,
-    FINISHED,
-    JOINED,
-    READ,
-    RISES,
-    TOMBSTONES,
-)
+from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes
@@ -41,7 +34,7 @@ L3 = "L3 the ISR returns to all replicas"
 
 _DECIDED = compaction._decided
 _MAY_JOIN = isr.may_join
-_DIRT_OF = replica_looks.leader_dirt
+_DIRT_OF = compaction_passes.leader_dirt
 _MAY_COMPACT = compacting_replicas._may_compact
 
 
@@ -127,7 +120,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is compacted",
         (
-            (replica_looks, "leader_dirt", _whole_log),
+            (compaction_passes, "leader_dirt", _whole_log),
             (compaction, "_cleanable_below", _as_dirty),
             (registrations, "ensure", _nothing),
         ),
@@ -174,7 +167,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a lost replica that lacks what was replaced is not taken back",
         (
-            (inspecting_lost, "lacks_replaced_records", _nothing),
+            (inspections, "lacks_replaced_records", _nothing),
             (replica_operations, "lacks_replaced_records", _nothing),
         ),
         seed=101,

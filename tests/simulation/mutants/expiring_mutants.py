@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.consume import group_offsets
-from kafka_on_spark.controller import chores, producer_runs
+from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate
 from kafka_on_spark.log.producer_state import producer_fenced
@@ -13,7 +13,7 @@ from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.produce import append_service, placing
+from kafka_on_spark.produce import append_service, placing, producer_runs
 from kafka_on_spark.produce import producers as producers_of_a_process
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
@@ -67,7 +67,7 @@ class _AsLookedAt:
         return result
 
 
-_EXPIRE = chores.expire
+_EXPIRE = controller_loop.expire
 
 
 def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
@@ -229,7 +229,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.SILENT,
         "nothing expires before its time",
-        (chores, "expire", _ahead_of_its_time),
+        (controller_loop, "expire", _ahead_of_its_time),
     ),
     _missing(
         checks.SILENT,
@@ -240,7 +240,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.SILENT,
         "what was renewed since the look does not expire",
-        (chores, "expire", _AsLookedAt()),
+        (controller_loop, "expire", _AsLookedAt()),
     ),
     _missing(
         producers.KEPT,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_on_spark.base.errors import ReplicaLostError
-from kafka_on_spark.controller import conclusion
+from kafka_on_spark.controller import isr
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import fetch_reports, operations, replica_operations, state, truncation
 from kafka_on_spark.metadata import high_watermark
@@ -96,7 +96,7 @@ FORGING_MUTANTS = [
     ),
     Mutant(
         "where two logs diverge the leader epoch is raised",
-        ((conclusion, "raise_epoch", _nothing),),
+        ((isr, "raise_epoch", _nothing),),
         seed=25,
         invariant="L3 the ISR returns to all replicas",
     ),

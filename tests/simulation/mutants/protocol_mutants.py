@@ -12,15 +12,9 @@ from unittest.mock import patch
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import KEEP, Offset
-from kafka_on_spark.controller import (
-    inspecting_lost,
-    isr,
-    lease,
-    removing_replicas,
-    replication_round,
-)
+from kafka_on_spark.controller import inspections, isr, lease, removing_replicas, replication_round
+from kafka_on_spark.controller.removing_replicas import _Uuids
 from kafka_on_spark.controller.sweep_progress import SweepRound
-from kafka_on_spark.controller.unassigned_replicas import _Uuids
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import fetch_reports, operations, producer_state, replica_operations
 from kafka_on_spark.metadata import high_watermark
@@ -219,7 +213,7 @@ MUTANTS = [
     ),
     Mutant(
         "a replica is taken back only with all of its files",
-        ((inspecting_lost, "check_files", _nothing),),
+        ((inspections, "check_files", _nothing),),
         invariant="I22 verdicts",
     ),
     Mutant(

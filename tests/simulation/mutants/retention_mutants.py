@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller import leader_looks, log_start
+from kafka_on_spark.controller import log_start
+from kafka_on_spark.controller import retention as retention_passes
 from kafka_on_spark.log import log_starts, operations, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.simulation.checks import producers
@@ -56,7 +57,7 @@ RETENTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is deleted",
         (
-            (leader_looks, "retained", _to_the_end),
+            (retention_passes, "retained", _to_the_end),
             (log_start, "is_raised_within", _is_possible),
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
@@ -66,13 +67,13 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
-        ((leader_looks, "too_old_by_ms", _own),),
+        ((retention_passes, "too_old_by_ms", _own),),
         seed=7,
         invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
-        ((leader_looks, "too_old_by_ms", _root_s),),
+        ((retention_passes, "too_old_by_ms", _root_s),),
         seed=67,
         invariant="I16 retention",
     ),
@@ -84,7 +85,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
-        ((leader_looks, "try_to_advance", _one_further),),
+        ((retention_passes, "try_to_advance", _one_further),),
         invariant="I16 retention",
     ),
 ]

@@ -17,7 +17,7 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.controller.cluster_creation import create_cluster
+from kafka_on_spark.controller.preparing_roots import create_cluster
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
 from kafka_on_spark.log.state import LogChange

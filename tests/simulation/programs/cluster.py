@@ -1,7 +1,7 @@
 """The cluster that programs run in, and its topic, as a plan asks for them."""
 
 from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.cluster_creation import create_cluster
+from kafka_on_spark.controller.preparing_roots import create_cluster
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
 from tests.simulation.plan import Plan

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.controller.compaction import CompactionReport
-from kafka_on_spark.controller.compaction_passes import CompactionPasses
-from kafka_on_spark.controller.looks import Look
-from kafka_on_spark.controller.replica_looks import (
+from kafka_on_spark.controller.compaction_passes import (
     CompactionLookOrder,
+    CompactionPasses,
     run_compaction_look,
 )
+from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from tests.merged_files import borders_of, content_digest

@@ -5,18 +5,16 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller.chores import Chores, Expiry
 from kafka_on_spark.controller.commands import Command
-from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
 from kafka_on_spark.controller.creating_replicas import CreateReplicaOrder, CreateReplicaResult
-from kafka_on_spark.controller.fetch_pace import FetchPace
-from kafka_on_spark.controller.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.controller.fetch_plan import FetchPace
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.one_shot_commands import CommandRunner
 from kafka_on_spark.controller.removing_replicas import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep_progress import SweepProgress
-from kafka_on_spark.controller.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder

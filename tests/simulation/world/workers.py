@@ -15,10 +15,11 @@ from kafka_on_spark.controller.creating_replicas import (
     CreateReplicaResult,
     create_replica,
 )
-from kafka_on_spark.controller.inspecting_leaderless import InspectionOrder, inspect_replica
-from kafka_on_spark.controller.inspecting_lost import (
+from kafka_on_spark.controller.inspections import (
+    InspectionOrder,
     InspectLostOrder,
     inspect_lost,
+    inspect_replica,
 )
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.controller.broker_changes import (
+from kafka_on_spark.controller.brokers import (
+    continue_draining,
+    drain_broker,
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.placement import Stripes
+from kafka_on_spark.controller.topics import Stripes
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerRecord

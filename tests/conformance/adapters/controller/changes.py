@@ -7,15 +7,14 @@ asks for is decided in this order: the move, the ISR, the rows of the move, the 
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import KEEP, LOST, DirectoryId, Offset
+from kafka_on_spark.controller.election import elect_preferred, recover
 from kafka_on_spark.controller.partition_change import change_of_isr
-from kafka_on_spark.controller.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, inspection
 from tests.conformance.adapters.controller.moves import start_or_replace

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import InvalidReplicaAssignmentError, KafkaOnSparkError
 from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.election import elect_preferred, imbalance_percentages, leaderless
 from kafka_on_spark.controller.isr import alter_isr
-from kafka_on_spark.controller.placement import check_assignment
-from kafka_on_spark.controller.preferred_leaders import elect_preferred, imbalance_percentages
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     list_reassignments,
     roles_of,
 )
-from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.controller.topics import check_assignment
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller.controller_brokers import ControllerBrokers
 from tests.conformance.adapters.controller.controller_world import EPOCHS

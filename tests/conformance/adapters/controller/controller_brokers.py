@@ -1,7 +1,11 @@
 """Steps of the kind "controller" about brokers: they fail, return, shut down and drain."""
 
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.brokers import (
+    continue_draining,
+    drain_broker,
+    fence_broker,
+    unfence_broker,
+)
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller.controller_world import ControllerWorld
 from tests.conformance.runner import Answer, CutOffError, MismatchError

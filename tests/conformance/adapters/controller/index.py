@@ -7,8 +7,8 @@ say the rest.
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.controller.broker_changes import fence_broker
-from kafka_on_spark.controller.recovery import elect_where_none
+from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.election import elect_where_none
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,

@@ -2,17 +2,20 @@
 
 from kafka_on_spark.base.ids import NO_CHAIN
 from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.election import Election, elect_leader
-from kafka_on_spark.controller.preferred_leaders import elect_preferred, imbalance_percentages
+from kafka_on_spark.controller.brokers import (
+    continue_draining,
+    drain_broker,
+    fence_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.election import elect_preferred, imbalance_percentages, recover
+from kafka_on_spark.controller.partition_change import Election, elect_leader
 from kafka_on_spark.controller.reassignment import (
     advance_reassignments,
     cancel_reassignments,
     next_step,
     roles_of,
 )
-from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection

@@ -7,7 +7,7 @@ to the placement, which draws nothing itself.
 from collections import Counter
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.placement import BrokerRing, Stripes
+from kafka_on_spark.controller.topics import BrokerRing, Stripes
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.builders import broker
 from tests.conformance.runner import Adapter, kafka_names

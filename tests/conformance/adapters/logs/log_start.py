@@ -2,8 +2,8 @@
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.base.ids import BrokerId, Offset
-from kafka_on_spark.controller.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.conclusion import conclude
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.leadership import check_request

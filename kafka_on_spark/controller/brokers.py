@@ -1,13 +1,20 @@
-"""What a broker's registration, failure and return lead to, for it and all its partitions.
+"""What a broker's registration, failure, return, draining and removal lead to.
 
-One event, one commit: the failover of 10,000 partitions is one batch of records.
+One event, one commit: the failover of 10,000 partitions is one batch of records. Draining is
+controlled shutdown (KIP-841's draining state), in steps that are each one commit: leaderships move
+first, the broker leaves the ISRs after. The image alone says which step is next, so another
+controller continues where the last one stopped.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.base.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.base.errors import (
+    BrokerIdNotRegisteredError,
+    DuplicateBrokerRegistrationError,
+    InvalidRequestError,
+)
 from kafka_on_spark.base.ids import (
     BrokerEpoch,
     BrokerId,
@@ -16,13 +23,14 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     ReplicaUuid,
 )
+from kafka_on_spark.controller.election import elect_where_none
 from kafka_on_spark.controller.partition_change import (
     change_of_isr,
     change_record,
     change_records,
+    eligible_replicas,
     lost_change,
 )
-from kafka_on_spark.controller.recovery import elect_where_none
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.high_watermark import min_isr, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
@@ -34,6 +42,7 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     Record,
+    UnregisterBrokerRecord,
 )
 from kafka_on_spark.metadata.result import ControllerResult
 
@@ -135,7 +144,8 @@ def fence_broker(
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            suspects = image.suspects.intersection(partition.replica_uuids)
+            # Most images have none, and a broker may have ten thousand partitions.
+            suspects = image.suspects and image.suspects.intersection(partition.replica_uuids)
             # All that `_leave_isr` reads.
             shape = (
                 suspects,
@@ -173,12 +183,8 @@ def refusing_most(refusing: Collection[BrokerId], image: MetadataImage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GoneOn:
-    """What became of partitions that an append waits for.
-
-    Attributes:
-        moved: Those that go on without the brokers that fail.
-        kept: Why others stay as they are, in words.
-    """
+    """Which partitions that an append waits for go on without the brokers that fail; and why others
+    stay as they are, in words."""
 
     moved: tuple[PartitionKey, ...] = ()
     kept: Mapping[PartitionKey, str] = field(default_factory=dict)
@@ -312,7 +318,6 @@ def readmitted_at_ms(
 
 
 def is_of_append(batch: MetadataBatch) -> bool:
-    """Return whether a commit is the pass of an append."""
     first = batch.records[0]
     return isinstance(first, ControllerRecord) and first.cause == OF_APPEND
 
@@ -327,7 +332,7 @@ def note_refused(
 
     A root refuses only what was not written, so there is nothing to wait for: it leaves the ISRs of
     the partitions `only`. Whether the broker is fenced is the active controller's to say, which
-    finds here what to look at.
+    finds here which roots to ask.
     """
     if refusing_most(refused, image):
         return ControllerResult([], GoneOn())
@@ -376,7 +381,6 @@ def state_record(
     cause: str,
     refused: RefusedWrite | None = None,
 ) -> BrokerChangeRecord:
-    """Return the record that puts a broker into a state."""
     return BrokerChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,
@@ -420,3 +424,176 @@ def unfence_broker(
     records: list[Record] = [state_record(broker, BrokerState.ACTIVE, cause)]
     elected = elect_where_none(image, image.eligible_brokers() | {broker_id}, cause)
     return ControllerResult([*records, *elected.records], elected.response)
+
+
+def drain_broker(
+    image: MetadataImage, broker_id: BrokerId, cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that a broker takes no leadership any more and hands over those it has.
+
+    Answer: the partitions that another broker leads now. A partition that no other replica in sync
+    can lead stays with it, until `continue_draining` moves it; there it also leaves the ISRs, in a
+    later commit. Source: ControlledShutdownPartitionLeaderElectionStrategy.
+
+    Raises:
+        BrokerIdNotRegisteredError: There is no such broker.
+        InvalidRequestError: It is fenced, and leads nothing.
+    """
+    broker = registered_broker(image, broker_id)
+    if broker.state is BrokerState.FENCED:
+        raise InvalidRequestError(
+            f"broker {broker_id} is fenced, so it leads nothing: drain one that is active, or bring"
+            " it back first"
+        )
+    records: list[Record] = []
+    if broker.state is not BrokerState.DRAINING:
+        records.append(state_record(broker, BrokerState.DRAINING, cause))
+    draining = _draining(image) | {broker_id}
+    moved = _hand_over_leaderships(image, records, draining, cause)
+    return ControllerResult(records, moved)
+
+
+def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
+    """Decide the next step of all draining brokers. Answer: partitions whose leader moves.
+
+    Leaderships move first; in a commit without any, draining followers leave the ISRs. The last
+    member of an ISR stays in it, and a leader without a successor leads on: no partition goes
+    offline.
+    """
+    draining = _draining(image)
+    if not draining:
+        return ControllerResult([], [])
+    names = ", ".join(str(each) for each in sorted(draining))
+    records: list[Record] = []
+    moved = _hand_over_leaderships(image, records, draining, f"broker {names}: draining")
+    if moved:
+        return ControllerResult(records, moved)
+    for key, partition in _in_sync_on(image, draining):
+        change = _drained(image, key, partition, draining)
+        if change is not None:
+            cause = f"broker {names}: draining, leads nothing here and leaves the ISR"
+            records.append(change_record(image, key, partition, change, cause))
+    return ControllerResult(records, [])
+
+
+def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[None]:
+    """Decide that a draining broker may lead and be in sync again; nothing if it is active.
+
+    Raises:
+        BrokerIdNotRegisteredError: There is no such broker.
+        InvalidRequestError: It is fenced: it comes back by answering.
+    """
+    broker = registered_broker(image, broker_id)
+    if broker.state is BrokerState.FENCED:
+        raise InvalidRequestError(
+            f"broker {broker_id} is fenced, not draining: it comes back once its root answers"
+        )
+    if broker.state is BrokerState.ACTIVE:
+        return ControllerResult([], None)
+    return ControllerResult([state_record(broker, BrokerState.ACTIVE, cause)], None)
+
+
+def unregister_broker(
+    image: MetadataImage, broker_id: BrokerId, cause: str
+) -> ControllerResult[None]:
+    """Decide that a broker is unregistered, which needs that it has no replicas.
+
+    Raises:
+        BrokerIdNotRegisteredError: There is no such broker.
+        InvalidRequestError: It has replicas; the sentence says how many and what to do.
+    """
+    broker = check_empty(image, broker_id)
+    record = UnregisterBrokerRecord(
+        broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
+    )
+    return ControllerResult([record], None)
+
+
+def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
+    """Return the registration of a broker that has no replicas.
+
+    Raises:
+        As `unregister_broker`.
+    """
+    broker = registered_broker(image, broker_id)
+    held = [key for key, _ in image.partitions_on(broker_id)]
+    if held:
+        raise InvalidRequestError(
+            f"broker {broker_id} has replicas of {len(held)} partitions, {image.name_of(held[0])}"
+            " among them: only an empty broker can be unregistered, reassign them to others first"
+        )
+    return broker
+
+
+def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
+    """Return the registration of `broker_id`.
+
+    Raises:
+        BrokerIdNotRegisteredError: There is none.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise BrokerIdNotRegisteredError(
+            f"there is no broker {broker_id}: name a registered one ({sorted(image.brokers)})"
+        )
+    return broker
+
+
+def _draining(image: MetadataImage) -> frozenset[BrokerId]:
+    return frozenset(
+        each for each, broker in image.brokers.items() if broker.state is BrokerState.DRAINING
+    )
+
+
+def _in_sync_on(
+    image: MetadataImage, broker_ids: frozenset[BrokerId]
+) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
+    """Yield the partitions in whose ISR some of `broker_ids` are; a leader always is.
+
+    Once they have left, no partition is visited: every pass does this.
+    """
+    for topic_id, topic in image.topics.items():
+        for number, partition in topic.partitions.in_sync_on(broker_ids):
+            yield PartitionKey(topic_id, number), partition
+
+
+def _hand_over_leaderships(
+    image: MetadataImage, records: list[Record], draining: frozenset[BrokerId], cause: str
+) -> list[PartitionKey]:
+    """Append records that move leaderships off `draining` brokers; return the partitions."""
+    eligible = image.eligible_brokers() - draining
+    moved = []
+    for key, partition in _in_sync_on(image, draining):
+        if partition.leader not in draining:
+            continue
+        # Not elect_leader: if the ISR has no other member, the leader leads on.
+        successor = next(
+            (
+                each
+                for each in partition.replicas
+                if each in partition.isr & eligible
+                and partition.uuid_of(each) not in image.suspects
+            ),
+            None,
+        )
+        if successor is None:
+            continue
+        change = PartitionChange(leader=successor)
+        records.append(change_record(image, key, partition, change, cause))
+        moved.append(key)
+    return moved
+
+
+def _drained(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    draining: frozenset[BrokerId],
+) -> PartitionChange | None:
+    leaving = (partition.isr & draining) - {partition.leader}
+    rest = partition.isr - leaving
+    if not leaving or not rest or partition.leader is None:
+        return None
+    return PartitionChange(
+        isr=rest, elr=eligible_replicas(partition, rest, min_isr(image, key.topic_id, partition))
+    )

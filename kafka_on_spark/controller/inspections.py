@@ -1,8 +1,8 @@
-"""Inspections of replicas that are marked as lost: one that is whole may be taken back.
+"""Inspections of replicas whose partition has no leader, and of those that are marked as lost.
 
-A controller's pass, a sweep and an append that waits run them. Each file is read: headers alone
-would prove a table whose files are gone or damaged, and that may be why the replica was called
-lost. controller/lost_replica_restore.py decides.
+`election` and `lost_replicas` decide by them. A controller's pass, a sweep and an append that waits
+run them. Of a lost replica each file is read: headers alone would prove a table whose files are
+gone or damaged, and that may be why the replica was called lost.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,20 +10,79 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.lost_replica_restore import WholeReplica, lost_replicas
+from kafka_on_spark.controller.election import leaderless
+from kafka_on_spark.controller.lost_replicas import WholeReplica, lost_replicas
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.fetch_reports import ends_alike, is_evidence
-from kafka_on_spark.log.replica_operations import (
-    lacks_replaced_records,
-    proves_complete,
-)
+from kafka_on_spark.log.replica_operations import lacks_replaced_records, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import are_too_many_to_cut
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.reports import ReplicaInspection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectionOrder:
+    """Which replica to inspect, with what the image of the plan says of its partition."""
+
+    address: ReplicaAddress
+    partition_epoch: PartitionEpoch
+    high_watermark: Offset
+
+
+RunInspections = Callable[[Sequence[InspectionOrder]], list[ReplicaInspection | None]]
+
+
+def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
+    """Return what a replica's log says; None if it can't be read."""
+    try:
+        state = replicas.open(order.address).load()
+    except KafkaOnSparkError:
+        return None
+    return ReplicaInspection(
+        key=order.address.key,
+        broker_id=order.address.broker_id,
+        partition_epoch=order.partition_epoch,
+        high_watermark=order.high_watermark,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        last_epoch=state.batches[-1].leader_epoch if state.batches else None,
+        epoch_below_high_watermark=state.epoch_at(Offset(order.high_watermark - 1)),
+        chain_digest=state.chain_digest,
+        chain_at_high_watermark=state.chain_at(order.high_watermark),
+        compacted_below=state.compaction.compacted_below,
+        fence=state.leader_epoch,
+    )
+
+
+def plan_inspections(
+    image: MetadataImage, keys: Iterable[PartitionKey] | None = None
+) -> list[InspectionOrder]:
+    """Return an order for each replica of partitions without a leader, on brokers that answer."""
+    return [
+        order
+        for key in leaderless(image, keys)
+        for order in inspections_of(image, key)
+        if image.is_eligible(order.address.broker_id)
+    ]
+
+
+def inspections_of(image: MetadataImage, key: PartitionKey) -> list[InspectionOrder]:
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    return [
+        InspectionOrder(
+            address=address_of(image, key, partition, broker_id),
+            partition_epoch=partition.partition_epoch,
+            high_watermark=partition.high_watermark,
+        )
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id)
+    ]
+
 
 LOST_AT_ONCE_MAX: Final = 64
 """Lost replicas that one pass inspects: each is read as a whole."""
@@ -34,13 +93,8 @@ REINSPECT_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostOrder:
-    """Which lost replica to inspect.
-
-    Attributes:
-        address: The replica.
-        partition: The registration whose committed records it must have.
-        leader: The leader's replica; None: none was created, or this broker leads.
-    """
+    """Which lost replica to inspect, by the registration whose committed records it must have.
+    `leader`: the leader's replica; None: none was created, or this broker leads."""
 
     address: ReplicaAddress
     partition: PartitionRegistration
@@ -122,7 +176,7 @@ def _is_its_leaders_log(
     if not leader.is_fenced_at(order.partition.leader_epoch):
         return None
     if leader.is_merged_over(state.log_end_offset):
-        return None  # its headers no longer tell
+        return None  # its headers no longer say
     return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
 
 

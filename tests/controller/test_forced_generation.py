@@ -6,13 +6,13 @@ import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.forcing import (
+from kafka_on_spark.controller.election import leaderless, recover
+from kafka_on_spark.controller.forced_generation import (
     RAISES_MAX,
     awaiting_leaders,
     begin_generation,
     raise_above,
 )
-from kafka_on_spark.controller.recovery import leaderless, recover
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, inspection, partition

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import ProtocolError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.command_json import from_json, to_json
-from kafka_on_spark.controller.commands import COMMANDS, CREATE_TOPIC
-from kafka_on_spark.controller.requests import (
+from kafka_on_spark.controller.commands import (
+    COMMANDS,
+    CREATE_TOPIC,
     Request,
+    from_json,
     refusal_text,
     request_of,
     request_record,
     response_of,
+    to_json,
 )
 from kafka_on_spark.metadata.records import AdminResultRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection
@@ -33,8 +35,11 @@ LOOK = ReplicaInspection(
     chain_digest="c" * 32,
     chain_at_high_watermark=None,
 )
+
 keys = st.builds(PartitionKey, st.text(max_size=4), st.integers(0, 9))
+
 atoms = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | keys | st.just(LOOK)
+
 values = st.recursive(
     atoms,
     lambda inner: (
@@ -43,6 +48,7 @@ values = st.recursive(
     ),
     max_leaves=8,
 )
+
 CODED = [each for each in ProtocolError.__subclasses__()]
 
 

@@ -1,4 +1,4 @@
-"""Restores lost replicas: a verdict is taken back if the replica is whole and proves its log.
+"""How a replica is called lost by a person, made anew, or taken back if the verdict was wrong.
 
 A lost replica keeps its uuid, or stands in `former_uuids` once it is created again, until the new
 incarnation is in sync. Until then nothing of it is removed, and it may be restored as it is: its
@@ -6,10 +6,14 @@ disk is the one that the broker has, its log proves to have all that is committe
 that it names exists with the content that its name says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.base.errors import RootFullError
+from kafka_on_spark.base.errors import (
+    InvalidRequestError,
+    RootFullError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.base.ids import (
     LOST,
     BrokerId,
@@ -18,7 +22,7 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     ReplicaUuid,
 )
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.partition_change import change_record, lost_change
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -27,17 +31,69 @@ from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import ControllerResult
 
 
+def lose_replica(
+    image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
+) -> ControllerResult[None]:
+    """Decide that a replica is lost because a person says so.
+
+    Raises:
+        UnknownTopicOrPartitionError: The partition is gone.
+        InvalidRequestError: The broker has no replica of it that was created and is not lost.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+    if broker_id not in partition.replicas or not partition.is_created(broker_id):
+        holders = ", ".join(str(each) for each in partition.replicas if partition.is_created(each))
+        raise InvalidRequestError(
+            f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
+            f" that is not lost already; name one of the brokers {holders}"
+        )
+    change = lost_change(image, partition, broker_id)
+    return ControllerResult([change_record(image, key, partition, change, cause)], None)
+
+
+def renew_lost(
+    image: MetadataImage, new_uuid: Callable[[], str]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
+
+    The last member of an ISR keeps its uuid: its disk may come back with records that no other
+    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
+    """
+    records: list[Record] = []
+    renewed = []
+    for key, partition in image.partitions_needing_work():
+        places = [
+            place
+            for place, broker_id in enumerate(partition.replicas)
+            if partition.directories[place] == LOST
+            and broker_id not in partition.isr
+            and image.brokers[broker_id].is_online
+        ]
+        if not places:
+            continue
+        uuids, directories = list(partition.replica_uuids), list(partition.directories)
+        former = list(partition.former_uuids) or [None] * len(uuids)
+        for place in places:
+            former[place] = former[place] or uuids[place]
+            uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
+        change = PartitionChange(
+            replica_uuids=tuple(uuids),
+            former_uuids=tuple(former),
+            directories=tuple(directories),
+        )
+        brokers = ", ".join(str(partition.replicas[place]) for place in places)
+        cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
+        records.append(change_record(image, key, partition, change, cause))
+        renewed.append(key)
+    return ControllerResult(records, renewed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeReplica:
-    """A lost replica whose table was found whole.
-
-    Attributes:
-        key: The partition.
-        broker_id: The broker whose root it is on.
-        replica_uuid: Its incarnation.
-        directory_id: The disk that it names, and that the root is.
-        partition_epoch: Of the registration that its log was proved by.
-    """
+    """A lost replica whose table was found whole, on the disk that it names and that the root is.
+    Its log was proved by the registration of `partition_epoch`."""
 
     key: PartitionKey
     broker_id: BrokerId
@@ -122,18 +178,11 @@ def release_former(image: MetadataImage, report: PartitionReport) -> PartitionCh
             continue
         if len(partition.isr - {seen.broker_id}) < minimum:
             continue
-        return _released(image, report.key, partition, seen.broker_id)
+        former = tuple(
+            None if each == seen.broker_id else partition.former_of(each)
+            for each in partition.replicas
+        )
+        cause = f"broker {seen.broker_id}: no room for the replica beside the one that was lost"
+        change = PartitionChange(former_uuids=former)
+        return change_record(image, report.key, partition, change, cause)
     return None
-
-
-def _released(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    broker_id: BrokerId,
-) -> PartitionChangeRecord:
-    former = tuple(
-        None if each == broker_id else partition.former_of(each) for each in partition.replicas
-    )
-    cause = f"broker {broker_id}: no room for the replica beside the one that was lost"
-    return change_record(image, key, partition, PartitionChange(former_uuids=former), cause)

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdError
-from kafka_on_spark.controller.producer_runs import NextAppend, OwnRun, begin_append
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
@@ -11,6 +10,7 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
     Stamp,
 )
+from kafka_on_spark.produce.producer_runs import NextAppend, OwnRun, begin_append
 
 
 def replayed(image, *records):

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.controller.silence import Probe, after_failure, next_probe_in_ms
+from kafka_on_spark.controller.probes import Probe, after_failure, next_probe_in_ms
 
 SESSION_MS = 900
+
 TIMEOUT_MS = 225
 
 
@@ -32,6 +33,7 @@ ROWS = [
     pytest.param([0, 300, 600, (600, 9000), 9100],     1, 9100, False, id="frozen in a probe, then one"),
     pytest.param([0, (300, 825), (830, 1355)],         3, 0,    True,  id="each as late as it may be"),
 ]
+
 # fmt: on
 
 

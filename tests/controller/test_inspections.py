@@ -1,4 +1,4 @@
-"""A replica that was called lost and is whole is taken back; headers alone prove nothing."""
+"""Inspections of replicas without a leader, and of those that are marked as lost."""
 
 from dataclasses import replace
 
@@ -6,32 +6,46 @@ import pytest
 
 from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset
-from kafka_on_spark.controller.creating_replicas import renew_lost
-from kafka_on_spark.controller.inspecting_lost import (
+from kafka_on_spark.controller.inspections import (
     REINSPECT_MS,
+    InspectionOrder,
     LostReplicaInspector,
     inspect_lost,
+    inspect_replica,
 )
-from kafka_on_spark.controller.lost_replica_restore import (
+from kafka_on_spark.controller.lost_replicas import (
     WholeReplica,
     release_former,
+    renew_lost,
     restore,
 )
 from kafka_on_spark.controller.partition_change import change_record, lost_change
-from kafka_on_spark.controller.unassigned_replicas import (
-    Incarnation,
-    is_assigned,
-    unassigned_by,
-)
+from kafka_on_spark.controller.removing_replicas import Incarnation, is_assigned, unassigned_by
 from kafka_on_spark.log import truncation
 from kafka_on_spark.log.operations import append
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.progress import CompactionProgress
 from kafka_on_spark.log.replacing import set_compaction
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import address, disk, report, seen, staged, uuid_on
+from tests.builders import address, disk, log, report, seen, staged, uuid_on
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import folder
+from tests.log.test_reading import replicas_of
+
+
+@pytest.mark.parametrize("high_watermark, epoch", [(1, 0), (2, 1), (3, 1), (4, 2)])
+def test_an_inspection_says_the_epoch_of_the_last_committed_record(high_watermark, epoch):
+    state = log("0:a 1:bb 2:c")
+    order = InspectionOrder(
+        address=address(1), partition_epoch=9, high_watermark=Offset(high_watermark)
+    )
+
+    inspected = inspect_replica(order, replicas_of(on_1="0:a 1:bb 2:c"))
+
+    assert inspected.epoch_below_high_watermark == epoch
+    assert inspected.chain_at_high_watermark == state.chain_at(Offset(high_watermark))
+    assert (inspected.log_end_offset, inspected.last_epoch) == (4, 2)
+
 
 THIRD = BrokerId(3)
 
@@ -241,6 +255,7 @@ ROOM = [
     pytest.param("1 2", 1, True,  id="enough are in sync"),
     pytest.param("1 2", 3, False, id="too few are in sync"),
 ]
+
 # fmt: on
 
 

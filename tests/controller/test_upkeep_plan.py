@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.controller.broker_changes import fence_broker
+from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.upkeep_plan import FREEING, not_looked_at, plan_upkeep
 from kafka_on_spark.controller.upkeep_report import UpkeepReport
 from kafka_on_spark.metadata.broker import RefusedWrite
@@ -13,8 +13,11 @@ from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
 KEYS = [PartitionKey(TOPIC_ID, 0)]
+
 FENCED = "broker 2 is fenced: its root, and its replicas"
+
 NO_LEADER = f"{TOPIC}-0: it has no leader, on whose log retention and compaction are decided"
+
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 # fmt: off
@@ -28,6 +31,7 @@ CASES = [
     pytest.param(partition("1", leader=None, hw=4),        "",  KEPT,                          [],                  id="all-is-kept"),
     pytest.param(partition("1", leader=None, hw=4, start=4), "", {},                           [],                  id="nothing-is-left-to-delete"),
 ]
+
 # fmt: on
 
 
