@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_on_spark.consume.consumer import Consumer, OnPartitions
-    from kafka_on_spark.consume.group_offsets import GroupLag, GroupMembers
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
@@ -89,6 +88,8 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.replication_round import ReplicationReport
     from kafka_on_spark.controller.upkeep_report import UpkeepReport
     from kafka_on_spark.fsck.findings import FsckReport
+    from kafka_on_spark.groups.membership import GroupMembers
+    from kafka_on_spark.groups.offsets import GroupLag
     from kafka_on_spark.log.read_order import ReadOrder
     from kafka_on_spark.metadata.quorum.description import QuorumDescription
     from kafka_on_spark.observe.descriptions import PartitionOffsets, TopicDescription
@@ -1166,7 +1167,7 @@ class Cluster:
     def list_groups(self) -> list[str]:
         """Return the names of the consumer groups: all that have committed an offset, or have
         members."""
-        from kafka_on_spark.consume.group_offsets import groups_of
+        from kafka_on_spark.groups.offsets import groups_of
 
         return groups_of(self._metadata.catch_up())
 
@@ -1178,7 +1179,8 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: There is no such group.
         """
-        from kafka_on_spark.consume.group_offsets import describe_group, describe_members
+        from kafka_on_spark.groups.membership import describe_members
+        from kafka_on_spark.groups.offsets import describe_group
 
         image = self._metadata.catch_up()
         describe_members(image, group)  # there is such a group, with members or with offsets
@@ -1191,7 +1193,7 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: There is no such group.
         """
-        from kafka_on_spark.consume.group_offsets import describe_members
+        from kafka_on_spark.groups.membership import describe_members
 
         return describe_members(self._metadata.catch_up(), group)
 

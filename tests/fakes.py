@@ -517,7 +517,7 @@ class MemoryHeartbeats:
         self._check_answers()
         self.counts[group, member_id] = count
 
-    def listen(
+    def contents(
         self, group: str, member_ids: Sequence[MemberId]
     ) -> list[Mapping[str, bytes | None]]:
         self._check_answers()

@@ -18,7 +18,7 @@ from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bare_stream import BareSource, write_rows
 from jobs.benchmarks.bench import Bench, say, seconds
 from jobs.benchmarks.report import Budget, Row, percentile, row
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.spark.source import BatchReader
 
 PARTITIONS = 8

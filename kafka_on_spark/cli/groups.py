@@ -29,20 +29,18 @@ from kafka_on_spark.cli.output import (
 )
 from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.consume.group_offsets import (
-    describe_group,
-    describe_members,
-    groups_of,
-    state_of,
-)
-from kafka_on_spark.consume.group_resets import (
+from kafka_on_spark.groups.membership import describe_members, state_of
+from kafka_on_spark.groups.offsets import (
     Reset,
     Target,
+    deletable_partitions,
+    describe_group,
+    groups_of,
     parse_datetime,
     parse_duration,
     plan_reset,
+    saved_partitions,
 )
-from kafka_on_spark.groups.groups import deletable_partitions, saved_partitions
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.replica_inspection import find_offset
 from kafka_on_spark.store.clock import SystemClock

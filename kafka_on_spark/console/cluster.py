@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import GroupIdNotFoundError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.group_offsets import describe_group, groups_of, lag_of
+from kafka_on_spark.groups.offsets import describe_group, groups_of, lag_of
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 

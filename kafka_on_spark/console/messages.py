@@ -12,7 +12,7 @@ import pyarrow as pa
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.consume.consumed import header_pairs
-from kafka_on_spark.consume.positions import TimeQuestion
+from kafka_on_spark.consume.query_batch import TimeQuestion
 from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.log.cuts import check_cut
 from kafka_on_spark.log.hashing import partitions_of_keys

@@ -1,6 +1,5 @@
 """The object that reads a topic as it grows: Kafka's consumer, in plain Python."""
 
-import logging
 import math
 import threading
 import weakref
@@ -33,35 +32,31 @@ from kafka_on_spark.consume.consumed import ConsumerRecord, records_of
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.consuming_parts import consuming_of
 from kafka_on_spark.consume.member import Listeners
-from kafka_on_spark.consume.positions import TimeQuestion
+from kafka_on_spark.consume.positions import at, partition_of
+from kafka_on_spark.consume.query_batch import TimeQuestion
 from kafka_on_spark.consume.settings import (
     EARLIEST,
     LATEST,
     ConsumerSettings,
 )
-from kafka_on_spark.consume.standing import at, partition_of
 from kafka_on_spark.consume.subscription import (
     Assign,
     Subscription,
     assignment_of,
 )
 from kafka_on_spark.consume.time_lookup import time_lookup
-from kafka_on_spark.groups.witness import Witness
 from kafka_on_spark.log.reader import row_schema
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.services import Services
-from kafka_on_spark.store.accounts import CONSUME, charged
-from kafka_on_spark.store.daemon_threads import FORKED, is_forked, no_thread_error
+from kafka_on_spark.store.accounts import CONSUME
+from kafka_on_spark.store.daemon_threads import FORKED, is_forked
 from kafka_on_spark.store.requests import operating
-
-log = logging.getLogger(__name__)
 
 CHUNK_ROWS: Final = 500
 """Rows that become records at once. Source: max.poll.records."""
 
 SLICE_MS: Final = 500
-"""So long at least a member waits at once for partitions that others have, however short its
-timeout is."""
+"""So long at least a member waits for partitions that others have, however short its timeout is."""
 
 GATHER_MS: Final = 50
 """A poll that has rows takes more of what is committed for so long."""
@@ -102,9 +97,9 @@ class Consumer:
         metadata = services.metadata  # a consumer that nobody has any more is not kept by itself
         self._names: NamesOf = lambda keys: names_of(metadata.image, keys)
         listeners = Listeners(
-            assigned=self._callers.telling(on_assigned, self._names),
-            revoked=self._callers.telling(on_revoked, self._names),
-            lost=self._callers.telling(on_revoked if on_lost is None else on_lost, self._names),
+            assigned=self._callers.naming(on_assigned, self._names),
+            revoked=self._callers.naming(on_revoked, self._names),
+            lost=self._callers.naming(on_revoked if on_lost is None else on_lost, self._names),
         )
         self._consuming = consuming_of(services, settings, listeners)
         self._handouts = Handouts(self._consuming, services.clock)
@@ -113,9 +108,9 @@ class Consumer:
         self._ended: threading.Event | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
-            witness = self._consuming.witness
-            if witness is not None and not isinstance(subscription, Assign):
-                self._ended = _begin_threads(witness)
+            liveness = self._consuming.liveness
+            if liveness is not None and not isinstance(subscription, Assign):
+                self._ended = liveness.begin_threads()
                 # A consumer that nobody has any more is no reason to beat.
                 weakref.finalize(self, self._ended.set).atexit = False
 
@@ -246,7 +241,7 @@ class Consumer:
             OffsetOutOfRangeError, LogTruncatedError: As in `poll`.
         """
         with self._alone() as consuming:
-            return consuming.standing(self._key(partition)).offset
+            return consuming.position(self._key(partition)).offset
 
     def current_lag(self, partition: Partition) -> int:
         """Return how many committed offsets of a partition are at or above the position.
@@ -256,7 +251,7 @@ class Consumer:
         with self._alone() as consuming:
             image = self._metadata.catch_up()
             key = key_of(image, partition)
-            offset = consuming.standing(key).offset
+            offset = consuming.position(key).offset
             return max(partition_of(image, key).high_watermark - offset, 0)
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -418,22 +413,13 @@ class Consumer:
         self._close(is_failed=error is not None)
 
     @contextmanager
-    def _alone(self, *, in_callbacks: bool = True) -> Iterator[Consuming[pa.RecordBatch]]:
+    def _alone(self, *, in_callbacks: bool = True) -> Iterator[Consuming]:
         """Do as `_exclusive`, and have the block be an operation."""
-        with (
-            self._exclusive(in_callbacks=in_callbacks) as consuming,
-            operating(CONSUME),
-        ):
+        with self._exclusive(in_callbacks=in_callbacks) as consuming, operating(CONSUME):
             yield consuming
 
     @contextmanager
-    def _exclusive(self, *, in_callbacks: bool) -> Iterator[Consuming[pa.RecordBatch]]:
-        """Keep other threads out.
-
-        Raises:
-            ConsumerClosedError, ClusterClosedError: The consumer or the cluster is closed.
-            InvalidRequestError: As `OneCaller.alone`.
-        """
+    def _exclusive(self, *, in_callbacks: bool) -> Iterator[Consuming]:
         with self._callers.alone(in_callbacks=in_callbacks):
             if self._is_closed and not self._is_ending:
                 raise ConsumerClosedError(
@@ -449,8 +435,7 @@ class Consumer:
                 raise
 
     def _key(self, name: object) -> PartitionKey:
-        """Return the key of a partition that is assigned, as far as is known without a look at the
-        metadata root for each."""
+        """Return a key, as far as is known without asking the metadata root each time."""
         return key_of(self._consuming.newest(), name)
 
     def _keys(self, names: object) -> list[PartitionKey]:
@@ -464,33 +449,25 @@ class Handouts:
     Rows that were read for a record serve the calls after it, as long as they are the consumer's.
     """
 
-    def __init__(self, consuming: Consuming[pa.RecordBatch], clock: Clock) -> None:
+    def __init__(self, consuming: Consuming, clock: Clock) -> None:
         self._consuming = consuming
         self._clock = clock
         self._chunk: Iterator[ConsumerRecord] = iter(())
         self._rows: pa.RecordBatch | None = None
         self._next_row = 0
-        self._turn: object = None
+        self._fetch: object = None
 
     def next_rows(self, timeout_ms: float | None) -> pa.RecordBatch | None:
         """Return the first rows of a table; wait for them for at most `timeout_ms` (None: for as
-        long as it takes). None: there are none. Rows that were read for records are forgotten.
-
-        Raises:
-            InvalidRequestError: The timeout is no number.
-            And as `Consuming.next_rows`.
-        """
+        long as it takes). Rows that were read for records are forgotten."""
         if timeout_ms is not None:
             check_number(timeout_ms, "timeout_ms")
-        self._turn = None
+        self._fetch = None
         rows_max = self._consuming.settings.max_poll_records
         return self._consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
 
     def table(self, rows: pa.RecordBatch | None) -> pa.Table:
-        """Hand out these first rows, and what else there is for a moment, as one table.
-
-        Raises: as `Consuming.next_rows`.
-        """
+        """Hand out these first rows, and what else there is for a moment, as one table."""
         rows_max = self._consuming.settings.max_poll_records
         batches, count = [], 0
         until_ms = self._clock.monotonic_ms() + GATHER_MS
@@ -505,18 +482,14 @@ class Handouts:
 
     def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
         """Return the next record, which `hand_out_record` hands out; wait for it for at most
-        `timeout_ms`, and as long as it is a member that waits for what others have. None: there is
-        none.
-
-        Raises: as `Consuming.next_rows`.
-        """
+        `timeout_ms`, and as long as it is a member that waits for what others have."""
         record = None
-        if self._turn is not None:
+        if self._fetch is not None:
             self._go_on()
-            if self._consuming.turn is self._turn:
+            if self._consuming.fetch is self._fetch:
                 record = next(self._chunk, None)
         if record is None:
-            self._turn = None
+            self._fetch = None
             with operating(CONSUME):
                 rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
                 while rows is None and self._consuming.is_waiting:
@@ -524,7 +497,7 @@ class Handouts:
             if rows is None:
                 return None
             self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
-            self._turn = self._consuming.turn
+            self._fetch = self._consuming.fetch
             record = next(self._chunk)
         return record
 
@@ -555,12 +528,12 @@ class OneCaller:
         self._lock = threading.RLock()
         self._called_back: int | None = None
 
-    def telling(
+    def naming(
         self, callback: OnPartitions | None, names_of: NamesOf
     ) -> Callable[[Set[PartitionKey]], None]:
         """Return what calls `callback` with the names of partitions, if they have any."""
 
-        def tell(keys: Set[PartitionKey]) -> None:
+        def call(keys: Set[PartitionKey]) -> None:
             names = [] if callback is None else names_of(keys)
             if callback is None or not names:
                 return
@@ -570,7 +543,7 @@ class OneCaller:
             finally:
                 self._called_back = None
 
-        return tell
+        return call
 
     @contextmanager
     def alone(self, *, in_callbacks: bool) -> Iterator[None]:
@@ -599,40 +572,6 @@ class OneCaller:
             yield
         finally:
             self._lock.release()
-
-
-def _begin_threads(witness: Witness) -> threading.Event:
-    """Have daemon threads beat and look, turn by turn; return what ends them when it is set.
-
-    Raises:
-        KafkaStorageError: The process can't start a thread.
-    """
-    ended = threading.Event()
-    for name, work in (("beat", witness.beat), ("look", witness.look)):
-        thread = threading.Thread(
-            target=_repeat,
-            args=(charged(work, CONSUME), witness, ended),
-            name=f"member_{name}",
-            daemon=True,
-        )
-        try:
-            thread.start()
-        except RuntimeError as error:
-            ended.set()
-            raise no_thread_error() from error
-    return ended
-
-
-def _repeat(work: Callable[[], None], witness: Witness, ended: threading.Event) -> None:
-    while not ended.wait(witness.turn_ms / 1000):
-        try:
-            work()
-        except ClusterClosedError:
-            return  # nobody beats for a cluster that this process has closed
-        except KafkaOnSparkError as error:
-            log.warning("a member's look at its group has failed: %s", error)
-        except Exception:
-            log.exception("a member's turn has failed")
 
 
 def _milliseconds(time: object) -> int:

@@ -1,9 +1,9 @@
-"""A consumer's loop: hands out what is committed, partition by partition, and commits positions.
+"""A consumer's loop: hands out what is committed, partition by partition, and saves positions.
 
 One thread at a time calls it. It asks the metadata root only when all that it has read is handed
-out, as seldom as CommitWait allows; a member of a group asks also between two calls. Partitions
-take turns: a turn reads all that is committed of one, up to TURN_OFFSETS_MAX, because a file is
-read and checked as a whole, and turns row by row would read it again and again.
+out, as seldom as CommitWait allows; a member of a group asks also between two calls. A fetch reads
+all that is committed of one partition, up to FETCH_OFFSETS_MAX, because a file is read and checked
+as a whole; then the next partition is fetched.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
@@ -24,32 +24,33 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.base.setting_values import LONG_MAX
-from kafka_on_spark.consume.following import save_positions
-from kafka_on_spark.consume.member import RETRY_MS, Listeners, Member
-from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.consume.standing import (
-    Standing,
+from kafka_on_spark.consume.group_offsets import save_positions
+from kafka_on_spark.consume.member import Failure, Listeners, Member
+from kafka_on_spark.consume.positions import (
+    Position,
     begin,
     cuts_after,
     is_due,
     partition_of,
     revised,
 )
+from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_keys
-from kafka_on_spark.groups.checks import Membership
-from kafka_on_spark.groups.groups import save_offsets
-from kafka_on_spark.groups.offsets import added_since
-from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import submit_if_due
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 log = logging.getLogger(__name__)
 
-TURN_OFFSETS_MAX: Final = 1_000_000
-"""So many offsets of one partition are read before the next has its turn."""
+FETCH_OFFSETS_MAX: Final = 1_000_000
+"""So many offsets of one partition are read before the next is fetched."""
 
 COMMIT_PAUSE_MS_MIN: Final = 100
 """Automatic commits are so far apart at least, whatever auto.commit.interval.ms says."""
@@ -59,52 +60,27 @@ TRIED_AGAIN: Final = (*ROOTS_AWAY, RequestTimedOutError, CommitOutcomeUnknownErr
 which commits."""
 
 
-class RowBatch(Protocol):
-    """Rows of one partition in offset order: a batch of Arrow's."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are."""
-        ...
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return some of the rows."""
-        ...
-
-
-Rows = TypeVar("Rows", bound=RowBatch)
-
-ReadRows = Callable[[ReadOrder], Iterator[Rows]]
-"""Reads an order's rows; raises OffsetOutOfRangeError if records of it were deleted meanwhile."""
-
-EndOf = Callable[[Rows], Offset]
-"""Returns the offset after the last of some rows."""
+ReadRows = Callable[[ReadOrder], Iterator["pa.RecordBatch"]]
+"""Reads an order; raises OffsetOutOfRangeError if records of it were deleted meanwhile."""
 
 
 @dataclass(slots=True)
-class Turn(Generic[Rows]):
-    """A partition's turn.
-
-    Attributes:
-        order: What is read.
-        source: The batches that are still to come.
-        rows: The batch that is being handed out.
-        start: Its first row that was not handed out.
-    """
+class Fetch:
+    """A partition that is being read and handed out: of the batch `rows` what is from `start` on,
+    and the batches that `source` still yields."""
 
     order: ReadOrder
-    source: Iterator[Rows]
-    rows: Rows | None = None
+    source: Iterator["pa.RecordBatch"]
+    rows: "pa.RecordBatch | None" = None
     start: int = 0
 
     @property
     def key(self) -> PartitionKey:
-        """The partition."""
         return self.order.key
 
-    def peek(self, rows_max: int) -> Rows | None:
+    def peek(self, rows_max: int) -> "pa.RecordBatch | None":
         """Return the next rows, of which `start` is moved as they are handed out; None at the end
-        of the turn."""
+        of the order."""
         while self.rows is None or self.start >= self.rows.num_rows:
             self.rows, self.start = next(self.source, None), 0
             if self.rows is None:
@@ -112,23 +88,9 @@ class Turn(Generic[Rows]):
         return self.rows.slice(self.start, min(rows_max, self.rows.num_rows - self.start))
 
 
-@dataclass(slots=True)
-class _Failing:
-    """Why no replica serves a partition, and since when; by the process's monotonic clock."""
-
-    error: KafkaOnSparkError
-    since_ms: int
-    retry_at_ms: int
-
-
-class Consuming(Generic[Rows]):
-    """Where one consumer stands, and its reads and commits.
-
-    Attributes:
-        settings: The consumer's.
-        witness: Of a consumer with a group: beats for it, and looks at others.
-        paused: Partitions of which it hands out nothing.
-    """
+class Consuming:
+    """Where one consumer stands, and its reads and commits. Of `paused` partitions it hands out
+    nothing; `liveness` beats for one with a group."""
 
     def __init__(
         self,
@@ -137,12 +99,11 @@ class Consuming(Generic[Rows]):
         wait: CommitWait,
         *,
         settings: ConsumerSettings,
-        read: ReadRows[Rows],
-        end_of: EndOf[Rows],
+        read: ReadRows,
+        end_of: Callable[["pa.RecordBatch"], Offset],
         timeout_ms: int,
-        witness: Witness | None,
+        liveness: Liveness | None,
         listeners: Listeners,
-        new_id: Callable[[], str],
     ) -> None:
         self.settings = settings
         self.paused: Set[PartitionKey] = frozenset()
@@ -152,9 +113,8 @@ class Consuming(Generic[Rows]):
         self._read = read
         self._end_of = end_of
         self._timeout_ms = timeout_ms
-        self.witness = witness
+        self.liveness = liveness
         self._listeners = listeners
-        self._new_id = new_id
         self._member: Member | None = None
         self._subscription: Subscription | None = None
         self._assignment: tuple[MetadataImage | None, object, Mapping[PartitionKey, None]]
@@ -162,13 +122,13 @@ class Consuming(Generic[Rows]):
         self._resolved: Mapping[PartitionKey, None] | None = None
         self._is_begun = False
         # Where it goes on, by partition; and where it stood before what is in its caller's hands.
-        self._standings: dict[PartitionKey, Standing] = {}
-        self._handed_out: dict[PartitionKey, Standing] = {}
-        self._turn: Turn[Rows] | None = None
+        self._positions: dict[PartitionKey, Position] = {}
+        self._handed_out: dict[PartitionKey, Position] = {}
+        self._fetch: Fetch | None = None
         self._last: PartitionKey | None = None
         self._due: deque[PartitionKey] = deque()
         self._due_in: MetadataImage | None = None
-        self._failing: dict[PartitionKey, _Failing] = {}
+        self._failing: dict[PartitionKey, Failure] = {}
         self._commit_at_ms = clock.monotonic_ms() + settings.auto_commit_interval_ms
         self._is_woken = False
 
@@ -178,46 +138,35 @@ class Consuming(Generic[Rows]):
         """Read these partitions from now on; positions in others are committed, if commits are
         automatic, and forgotten. Those that stay assigned go on where they are, or stay paused.
 
-        With a group, who names topics becomes a member of it by the next call; a member leaves that
-        does not.
-
-        Raises: as `assigned_keys` and `leave_group`.
-        """
+        With a group, a consumer that names topics becomes a member of it by the next call; a member
+        leaves that does not."""
         keys = assigned_keys(self._wait.newest(), subscription)
         self._handed_out.clear()
-        # A member whose leaving fails is none from here on, and has none of the group's partitions.
+        # A member that fails to leave is not one from here on, and has no partitions of the group.
         self._subscription, self._is_begun, self._resolved = subscription, False, None
         if self._member is None:
             self._try_to_save()
         else:
             self._leave_group(is_failed=False)
-        self.leave((self._standings.keys() | self.paused) - set(keys))
-        if self.witness is not None and not isinstance(subscription, Assign):
+        self.leave((self._positions.keys() | self.paused) - set(keys))
+        if self.liveness is not None and not isinstance(subscription, Assign):
             self._member = Member(
                 self._metadata,
-                self.witness,
+                self.liveness,
                 self.processed,
                 self.leave,
                 self._listeners,
                 settings=self.settings,
                 subscription=subscription,
-                new_id=self._new_id,
-                timeout_ms=self._timeout_ms,
             )
 
     def newest(self) -> MetadataImage:
-        """Return the newest image, looked for as seldom as by who waits; an outage of the metadata
-        root is no error until it has lasted.
-
-        Raises: as `CommitWait.newest`.
-        """
+        """Return the newest image, asked for as seldom as by a wait; an outage of the metadata root
+        is no error until it has lasted."""
         return self._wait.newest()
 
     def assignment(self) -> list[PartitionKey]:
-        """Return the partitions that are read. A member that has not joined its group does.
-
-        Raises: as `assigned_keys`; and InvalidRequestError: nothing was subscribed to.
-        """
+        """Return the partitions that are read. A member that has not joined its group does."""
         return list(self._newest_assigned())
 
     def _newest_assigned(self) -> Mapping[PartitionKey, None]:
@@ -243,30 +192,21 @@ class Consuming(Generic[Rows]):
             self._assignment = image, of, dict.fromkeys(keys)
         return self._assignment[2]
 
-    def standing(self, key: PartitionKey) -> Standing:
-        """Return the position in a partition; it is decided now if it was not.
-
-        Raises:
-            InvalidRequestError: The partition is not assigned.
-            And as `begin` and `revised`.
-        """
+    def position(self, key: PartitionKey) -> Position:
+        """Return the position in a partition; it is decided now if it was not."""
         self._check_assigned([key])
         image = self._metadata.image
-        if key not in self._standings:
+        if key not in self._positions:
             self._begin(image, [key])
-        before = self._standings[key]
+        before = self._positions[key]
         self._revise(image, key)
-        if self._standings[key] != before and self._turn is not None and self._turn.key == key:
+        if self._positions[key] != before and self._fetch is not None and self._fetch.key == key:
             # Its rows were read before an election, or before the log start has passed them.
-            self._turn = None
-        return self._standings[key]
+            self._fetch = None
+        return self._positions[key]
 
     def seek(self, key: PartitionKey, offset: int) -> None:
-        """Go on at `offset` in a partition; what was handed out of it counts as processed.
-
-        Raises:
-            InvalidRequestError: The partition is not assigned, or no record can have the offset.
-        """
+        """Go on at `offset` in a partition; what was handed out of it counts as processed."""
         self._check_assigned([key])
         if not 0 <= offset <= LONG_MAX:
             raise InvalidRequestError(
@@ -274,26 +214,16 @@ class Consuming(Generic[Rows]):
                 " beginning or the end"
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
-        self._standings[key] = Standing(Offset(offset), generation)
+        self._positions[key] = Position(Offset(offset), generation)
         self._handed_out.pop(key, None)
-        self._leave_turns({key})
+        self._drop_fetches({key})
 
     def pause(self, keys: Set[PartitionKey]) -> None:
-        """Hand out nothing of some partitions until they are resumed.
-
-        Raises:
-            InvalidRequestError: One is not assigned.
-        """
         self._check_assigned(keys)
         self.paused |= keys
-        self._leave_turns(keys)
+        self._drop_fetches(keys)
 
     def resume(self, keys: Set[PartitionKey]) -> None:
-        """Go on with partitions that were paused.
-
-        Raises:
-            InvalidRequestError: One is not assigned.
-        """
         self._check_assigned(keys)
         self.paused -= keys
 
@@ -314,16 +244,13 @@ class Consuming(Generic[Rows]):
         if self._member is None:
             added = set(keys) if self._is_begun else added_since(image, keys, group)
         for key in keys:
-            self._standings[key] = begin(
+            self._positions[key] = begin(
                 image, key, group=group, reset=reset, is_added=key in added
             )
 
     def _revise(self, image: MetadataImage, key: PartitionKey) -> None:
-        """Take what an image leaves of a position.
-
-        Raises: as `revised`.
-        """
-        before = self._standings[key]
+        """Take what an image leaves of a position."""
+        before = self._positions[key]
         after = revised(
             image,
             key,
@@ -334,17 +261,17 @@ class Consuming(Generic[Rows]):
         if after.offset != before.offset:
             name = image.name_of(key)
             log.warning("%s goes on at offset %d, not %d", name, after.offset, before.offset)
-        self._standings[key] = after
+        self._positions[key] = after
 
     def void(self) -> None:
         """Forget all that was read and not handed out: a call was interrupted anywhere."""
-        self._turn = None
+        self._fetch = None
 
     def take_back(self) -> None:
         """Go back to before what was handed out and is not processed: nobody has got it."""
-        self._standings |= self._handed_out
+        self._positions |= self._handed_out
         self._handed_out.clear()
-        self._turn = None
+        self._fetch = None
 
     # Handing out
 
@@ -356,25 +283,22 @@ class Consuming(Generic[Rows]):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is a member that waits for what others have, as `Member.is_waiting` says."""
+        """As `Member.is_waiting`."""
         return self._member is not None and self._member.is_waiting
 
     def wake_up(self) -> None:
         """End the wait that is under way, or else the next call. Any thread may call it."""
         self._is_woken = True
 
-    def next_rows(self, timeout_ms: float, rows_max: int) -> Rows | None:
+    def next_rows(self, timeout_ms: float, rows_max: int) -> "pa.RecordBatch | None":
         """Return the next rows of some partition, which `hand_out` hands out; wait for them for
-        `timeout_ms` at most. None: there are none.
-
-        What was handed out before counts as processed from now on.
+        `timeout_ms` at most. None: there are none. What was handed out before counts as processed
+        from now on.
 
         Raises:
             WakeupError: Another thread has woken it.
             KafkaStorageError: No replica serves a partition, or the metadata root is away, and that
-                has lasted.
-            And as `assigned_keys`, `begin` and `revised`.
-        """
+            has lasted."""
         end_ms = self._clock.monotonic_ms() + timeout_ms
         while True:
             self.go_on()
@@ -398,12 +322,7 @@ class Consuming(Generic[Rows]):
 
     def go_on(self) -> None:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
-        due in its group: it may lose partitions by that, and get others.
-
-        Raises:
-            WakeupError: Another thread has woken it.
-            And as `Member.follow`.
-        """
+        due in its group: it may lose partitions by that, and get others."""
         self._handed_out.clear()
         if self._is_commit_due():
             self._try_to_save()
@@ -414,51 +333,48 @@ class Consuming(Generic[Rows]):
             self._is_woken = False
             raise WakeupError()
 
-    def more_rows(self, rows_max: int) -> Rows | None:
-        """Return the next rows without a wait; what was handed out is not processed yet.
-
-        Raises: as `next_rows`.
-        """
+    def more_rows(self, rows_max: int) -> "pa.RecordBatch | None":
+        """Return the next rows without a wait; what was handed out is not processed yet."""
         while (rows := self._peek(rows_max)) is None:
             image = self._wait.newest()
             self._resolve(image)
-            if not self._begin_turn(image):
+            if not self._begin_fetch(image):
                 return None
         return rows if self._may_hand_out() else None
 
     def _may_hand_out(self) -> bool:
-        """Return whether the turn's partition is still this consumer's, as far as can be known."""
-        member, turn = self._member, self._turn
+        """Return whether the fetched partition is still this consumer's, as far as can be known."""
+        member, fetch = self._member, self._fetch
         if member is None:
             return True
         if not member.may_hand_out() and not self._handed_out:
             member.follow()
-        return member.may_hand_out() and self._turn is turn
+        return member.may_hand_out() and self._fetch is fetch
 
-    def hand_out(self, rows: Rows) -> None:
+    def hand_out(self, rows: "pa.RecordBatch") -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
-        assert self._turn is not None, "there are rows of it"
-        key = self._turn.key
-        self._handed_out.setdefault(key, self._standings[key])
-        self._turn.start += rows.num_rows
+        assert self._fetch is not None, "there are rows of it"
+        key = self._fetch.key
+        self._handed_out.setdefault(key, self._positions[key])
+        self._fetch.start += rows.num_rows
         self._move(key, self._end_of(rows))
 
     def _move(self, key: PartitionKey, offset: Offset) -> None:
-        self._standings[key] = Standing(offset, self._standings[key].unclean_generation)
+        self._positions[key] = Position(offset, self._positions[key].unclean_generation)
 
     @property
-    def turn(self) -> Turn[Rows] | None:
+    def fetch(self) -> Fetch | None:
         """Whose rows `next_rows` has returned; what it has returned is void once this is another,
         or None."""
         is_sure = self._member is None or self._member.is_sure
-        return self._turn if is_sure else None
+        return self._fetch if is_sure else None
 
     def _until_due(self, left_ms: float) -> float:
-        """Return how long to wait: until a partition is tried again, or a commit or a member's turn
-        is due."""
+        """Return how long to wait: until a partition is tried again, or a commit is due, or
+        something for a member."""
         now_ms = self._clock.monotonic_ms()
         due = [left_ms]
-        if self._turn is None:
+        if self._fetch is None:
             due += (each.retry_at_ms - now_ms for each in self._failing.values())
         if self.settings.is_auto_commit:
             due.append(self._commit_at_ms - now_ms)
@@ -471,75 +387,64 @@ class Consuming(Generic[Rows]):
         keys = self._assigned(image)
         if self._resolved is keys:
             return
-        self.leave(self._standings.keys() - keys.keys())
-        self._begin(image, [key for key in keys if key not in self._standings])
+        self.leave(self._positions.keys() - keys.keys())
+        self._begin(image, [key for key in keys if key not in self._positions])
         self._resolved, self._is_begun = keys, True
 
-    # Turns
+    # Fetches
 
-    def _peek(self, rows_max: int) -> Rows | None:
-        """Return the next rows of the turn under way; None if there is none, or it is over.
-
-        Raises:
-            KafkaStorageError, or another of TRIED_AGAIN: No replica serves the partition, and that
-                has lasted.
-            OffsetOutOfRangeError: The records are gone, and the log does not start behind them.
-        """
-        # An error ends its source, which is no end of the turn: what is left is read again.
-        turn, self._turn = self._turn, None
-        if turn is None:
+    def _peek(self, rows_max: int) -> "pa.RecordBatch | None":
+        """Return the next rows of the fetch under way; None if there is none, or it is over. Raises
+        what has failed for long, and OffsetOutOfRangeError if the records are gone and the log does
+        not start behind them."""
+        # An error ends its source, and not the order: what is left is read again.
+        fetch, self._fetch = self._fetch, None
+        if fetch is None:
             return None
         try:
-            rows = turn.peek(rows_max)
+            rows = fetch.peek(rows_max)
         except TRIED_AGAIN as error:
-            self._note_failing(turn.key, error)
+            self._note_failing(fetch.key, error)
             return None
         except OffsetOutOfRangeError:
-            now = self._metadata.catch_up().partition(turn.key)
-            if now is not None and now.log_start_offset <= turn.order.partition.log_start_offset:
+            now = self._metadata.catch_up().partition(fetch.key)
+            if now is not None and now.log_start_offset <= fetch.order.partition.log_start_offset:
                 raise
             return None  # the newest image says where the log starts
-        self._failing.pop(turn.key, None)
+        self._failing.pop(fetch.key, None)
         if rows is None:
-            self._move(turn.key, turn.order.end_offset)  # behind gaps that compaction has left
+            self._move(fetch.key, fetch.order.end_offset)  # behind gaps that compaction has left
         else:
-            self._turn = turn
+            self._fetch = fetch
         return rows
 
     def _note_failing(self, key: PartitionKey, error: KafkaOnSparkError) -> None:
         """Read other partitions meanwhile, and try this one again; raise `error` if it has failed
         for too long."""
+        before = self._failing.pop(key, None)
         now_ms = self._clock.monotonic_ms()
-        known = self._failing.get(key)
-        if known is None:
+        self._failing[key] = Failure.after(before, error, now_ms, self._timeout_ms)
+        if before is None:
             log.warning("a consumer reads other partitions meanwhile: %s", error)
-        elif now_ms - known.since_ms >= self._timeout_ms:
-            del self._failing[key]
-            raise error
-        since_ms = now_ms if known is None else known.since_ms
-        self._failing[key] = _Failing(error, since_ms, now_ms + RETRY_MS)
 
-    def _begin_turn(self, image: MetadataImage) -> bool:
-        """Begin to read the next partition that has records; return whether there is one.
-
-        Raises: as `revised`.
-        """
-        # For each turn it would take too long to look for all that are due.
+    def _begin_fetch(self, image: MetadataImage) -> bool:
+        """Begin to read the next partition that has records; return whether there is one."""
+        # For each fetch it would take too long to find all that are due.
         if image is self._due_in and self._due and self._begin_due(image):
             return True
         self._due_in = image
-        self._due = deque(self._due_in_turn(image))
+        self._due = deque(self._due_partitions(image))
         if self._failing:  # those that are not due have nothing that could be tried again
             self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
         return self._begin_due(image)
 
-    def _due_in_turn(self, image: MetadataImage) -> Sequence[PartitionKey]:
-        """Return the partitions that have something: those behind the one that had its turn last
+    def _due_partitions(self, image: MetadataImage) -> Sequence[PartitionKey]:
+        """Return the partitions that have something: those behind the one that was fetched last
         come first."""
         due = sorted(
             key
-            for key, standing in self._standings.items()
-            if (partition := image.partition(key)) is not None and is_due(partition, standing)
+            for key, position in self._positions.items()
+            if (partition := image.partition(key)) is not None and is_due(partition, position)
         )
         place = 0 if self._last is None else sum(key <= self._last for key in due)
         return [*due[place:], *due[:place]]
@@ -550,50 +455,42 @@ class Consuming(Generic[Rows]):
             key = self._due[0]
             failing = self._failing.get(key)
             is_waiting = failing is not None and now_ms < failing.retry_at_ms
-            if is_waiting or key in self.paused or key not in self._standings:
+            if is_waiting or key in self.paused or key not in self._positions:
                 self._due.popleft()
                 continue
             self._revise(image, key)  # where that raises, this one stays the next
             self._due.popleft()
-            start = self._standings[key].offset
+            start = self._positions[key].offset
             end = partition_of(image, key).high_watermark
             if start < end:
                 order = plan_read(
                     image,
                     key,
                     start_offset=start,
-                    end_offset=Offset(min(end, start + TURN_OFFSETS_MAX)),
+                    end_offset=Offset(min(end, start + FETCH_OFFSETS_MAX)),
                     client_rack=self.settings.client_rack,
                 )
-                self._turn, self._last = Turn(order, self._read(order)), key
+                self._fetch, self._last = Fetch(order, self._read(order)), key
                 return True
         return False
 
-    def _leave_turns(self, keys: Set[PartitionKey]) -> None:
+    def _drop_fetches(self, keys: Set[PartitionKey]) -> None:
         """Forget what was read of some partitions and not handed out, and that they fail."""
-        if self._turn is not None and self._turn.key in keys:
-            self._turn = None
+        if self._fetch is not None and self._fetch.key in keys:
+            self._fetch = None
         for key in keys:
             self._failing.pop(key, None)
 
     # Commits, and the group
 
     def commit(self) -> None:
-        """Commit the positions: all that was handed out counts as processed.
-
-        Raises: as `_save`.
-        """
-        self._save(self._standings)
+        """Commit the positions: all that was handed out counts as processed."""
+        self._save(self._positions)
         self._handed_out.clear()
 
     def commit_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
-        """Commit these offsets; positions stay. What was handed out below them counts as processed.
-
-        Raises:
-            OffsetOutOfRangeError: One is below the log start or above the high watermark.
-            And as `_save`.
-        """
-        group, member, now_ms = self._group(), self._speaker(), self._clock.now_ms()
+        """Commit these offsets; what was handed out below them counts as processed."""
+        group, member, now_ms = self._group(), self._membership(), self._clock.now_ms()
         self._metadata.submit(
             lambda image: save_offsets(image, group, offsets, member, now_ms),
             timeout_ms=self._timeout_ms,
@@ -602,17 +499,13 @@ class Consuming(Generic[Rows]):
             before = self._handed_out.get(key)
             if before is None or offset <= before.offset:
                 continue
-            if offset >= self._standings[key].offset:
+            if offset >= self._positions[key].offset:
                 del self._handed_out[key]
             else:
-                self._handed_out[key] = Standing(Offset(offset), before.unclean_generation)
+                self._handed_out[key] = Position(Offset(offset), before.unclean_generation)
 
     def committed(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset | None]:
-        """Return the group's offsets; None where it has none.
-
-        Raises:
-            InvalidRequestError: The consumer has no group.
-        """
+        """Return the group's offsets; None where it has none."""
         group, groups = self._group(), self._metadata.catch_up().groups
         found = {key: groups.get((group, key)) for key in keys}
         return {key: None if each is None else each.offset for key, each in found.items()}
@@ -622,21 +515,14 @@ class Consuming(Generic[Rows]):
             raise InvalidRequestError("the consumer has no group to commit for: give it one")
         return self.settings.group
 
-    def _speaker(self) -> Membership | None:
-        return None if self._member is None else self._member.speaker()
+    def _membership(self) -> Membership | None:
+        return None if self._member is None else self._member.membership()
 
-    def _save(self, standings: Mapping[PartitionKey, Standing]) -> None:
-        """Save positions.
-
-        Raises:
-            InvalidRequestError: The consumer has no group.
-            UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
-            RequestTimedOutError, CommitOutcomeUnknownError: As `MetadataService.submit`.
-        """
-        group, now_ms, positions = self._group(), self._clock.now_ms(), dict(standings)
+    def _save(self, positions: Mapping[PartitionKey, Position]) -> None:
+        group, now_ms, positions = self._group(), self._clock.now_ms(), dict(positions)
         if not positions:
             return
-        member = self._speaker()
+        member = self._membership()
         submit_if_due(
             self._metadata.image,
             lambda image: save_positions(image, group, positions, member, now_ms),
@@ -654,34 +540,31 @@ class Consuming(Generic[Rows]):
         pause_ms = max(self.settings.auto_commit_interval_ms, COMMIT_PAUSE_MS_MIN)
         self._commit_at_ms = self._clock.monotonic_ms() + pause_ms
         try:
-            self._save({**self._standings, **self._handed_out})
+            self._save({**self._positions, **self._handed_out})
         except KafkaOnSparkError as error:
             log.warning("the offsets of group %r were not committed: %s", self._group(), error)
 
-    def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Standing]:
+    def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Position]:
         """Return up to where all is processed in some partitions."""
-        known = {**self._standings, **self._handed_out}
+        known = {**self._positions, **self._handed_out}
         return {key: known[key] for key in keys if key in known}
 
     def leave(self, keys: Set[PartitionKey]) -> None:
         """Forget partitions: nothing of them is handed out any more."""
-        self._leave_turns(keys)
+        self._drop_fetches(keys)
         self.paused -= keys
         for key in keys:
-            self._standings.pop(key, None)
+            self._positions.pop(key, None)
             self._handed_out.pop(key, None)
 
     def end(self, *, is_failed: bool) -> None:
         """Commit the positions, if commits are automatic, and leave the group. `is_failed`: what
-        was handed out last is not processed.
-
-        Raises: as `_save`; a member has left then, or will be fenced.
-        """
+        was handed out last is not processed."""
         if self._member is not None:
             self._leave_group(is_failed=is_failed)
         elif self.settings.is_auto_commit:
             in_hand = self._handed_out if is_failed else {}
-            self._save({**self._standings, **in_hand})
+            self._save({**self._positions, **in_hand})
 
     def _leave_group(self, *, is_failed: bool) -> None:
         member = self._member

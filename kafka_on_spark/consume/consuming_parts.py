@@ -9,7 +9,7 @@ from kafka_on_spark.base.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.log.read_order import ReadOrder, after_others
 from kafka_on_spark.log.reader import end_of, read_rows
 from kafka_on_spark.metadata.commit_wait import CommitWait
@@ -22,9 +22,7 @@ FETCH: Final = "Fetch"
 """The request of a read, in Kafka's words: from a replica's files to rows."""
 
 
-def consuming_of(
-    services: Services, settings: ConsumerSettings, listeners: Listeners
-) -> Consuming[pa.RecordBatch]:
+def consuming_of(services: Services, settings: ConsumerSettings, listeners: Listeners) -> Consuming:
     """Return a consumer of the cluster that has no partitions yet."""
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
@@ -42,15 +40,16 @@ def consuming_of(
             batches.close()
             services.note_findings()
 
-    witness = None
+    liveness = None
     if settings.group is not None:
-        witness = Witness(
+        liveness = Liveness(
             services.metadata,
             services.heartbeats,
             WakingClock(),
             group=settings.group,
             max_poll_interval_ms=settings.max_poll_interval_ms,
             timeout_ms=services.timeout_ms,
+            new_id=new_uuid,
         )
     wait = CommitWait(services.metadata, services.clock, is_local=is_local(services.table))
     return Consuming(
@@ -61,9 +60,8 @@ def consuming_of(
         read=read,
         end_of=end_of,
         timeout_ms=services.timeout_ms,
-        witness=witness,
+        liveness=liveness,
         listeners=listeners,
-        new_id=new_uuid,
     )
 
 

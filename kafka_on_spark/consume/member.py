@@ -2,7 +2,7 @@
 
 The consumer's own thread calls it, between two calls that hand something out: so a partition is
 given up when all that was handed out of it counts as processed. A member that may have been fenced
-meanwhile asks the metadata log before it hands out more. Who was fenced forgets its positions
+meanwhile asks the metadata log before it hands out more. One that was fenced forgets its positions
 without a commit, and joins again under another id.
 """
 
@@ -23,15 +23,15 @@ from kafka_on_spark.base.errors import (
     UnreleasedInstanceIdError,
 )
 from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey
-from kafka_on_spark.consume.following import follow_target, leave_group, subscribed_topics
+from kafka_on_spark.consume.group_offsets import follow_target, leave_group, subscribed_topics
+from kafka_on_spark.consume.positions import Position
 from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.consume.standing import Standing
 from kafka_on_spark.consume.subscription import Subscription
-from kafka_on_spark.groups.checks import Membership, check_not_replaced
+from kafka_on_spark.groups.assignment import is_to_share, share_out
 from kafka_on_spark.groups.heartbeats import may_go_on
-from kafka_on_spark.groups.membership import join, subscribe
-from kafka_on_spark.groups.sharing import is_to_share, share_out
-from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.membership import check_not_replaced, join, subscribe
+from kafka_on_spark.groups.offsets import Membership
 from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
@@ -48,10 +48,10 @@ SHARE_MS: Final = 1_000
 them. Source: group.consumer.assignment.interval.ms."""
 
 SHARE_PAUSE_MS: Final = 100
-"""How often a member looks whether it is its turn to share out."""
+"""How often a member checks whether it is to share out."""
 
 FOLLOW_MS: Final = 20
-"""How often a member looks at what is due, at most, while the metadata is the same."""
+"""How often a member checks what is due, at most, while the metadata is the same."""
 
 STEPS_MAX: Final = 10
 """Steps of one call: a member that joins alone takes three."""
@@ -68,13 +68,31 @@ _PASSING: Final = (
     StaleMemberEpochError,
 )
 
-Tell = Callable[[Set[PartitionKey]], None]
-"""Tells the user of partitions."""
+OnKeys = Callable[[Set[PartitionKey]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What fails for now, since when, and when it is tried again; by the monotonic clock."""
+
+    error: KafkaOnSparkError
+    since_ms: int
+    retry_at_ms: int
+
+    @classmethod
+    def after(
+        cls, before: "Failure | None", error: KafkaOnSparkError, now_ms: int, timeout_ms: int
+    ) -> "Failure":
+        """Return what fails after one more try; raise `error` if it has failed for too long."""
+        since_ms = now_ms if before is None else before.since_ms
+        if now_ms - since_ms >= timeout_ms:
+            raise error
+        return cls(error, since_ms, now_ms + RETRY_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Whom a consumer tells of its partitions. Source: ConsumerRebalanceListener.
+    """Called as partitions come and go. Source: ConsumerRebalanceListener.
 
     Attributes:
         assigned: They are the consumer's from now on.
@@ -82,9 +100,9 @@ class Listeners:
         lost: They belong to others already: the consumer was fenced.
     """
 
-    assigned: Tell
-    revoked: Tell
-    lost: Tell
+    assigned: OnKeys
+    revoked: OnKeys
+    lost: OnKeys
 
 
 class Member:
@@ -94,44 +112,40 @@ class Member:
     Attributes:
         owned: The partitions that it may hand out.
         is_begun: Whether it has tried to join.
-        is_sure: Whether it might, when `follow` looked last.
+        is_sure: Whether it might, when `follow` ran last.
     """
 
     def __init__(
         self,
         metadata: MetadataService,
-        witness: Witness,
-        processed: Callable[[Set[PartitionKey]], Mapping[PartitionKey, Standing]],
-        forget: Tell,
+        liveness: Liveness,
+        processed: Callable[[Set[PartitionKey]], Mapping[PartitionKey, Position]],
+        forget: OnKeys,
         listeners: Listeners,
         *,
         settings: ConsumerSettings,
         subscription: Subscription,
-        new_id: Callable[[], str],
-        timeout_ms: int,
     ) -> None:
         self.owned: frozenset[PartitionKey] = frozenset()
         self.is_begun = self.is_sure = False
-        self._group = witness.group
+        self._group = liveness.group
         self._metadata = metadata
-        self._witness = witness
-        self._clock = witness.clock
+        self._liveness = liveness
+        self._clock = liveness.clock
         self._processed = processed
         self._forget = forget
         self._listeners = listeners
         self._settings = settings
         self._subscription = subscription
-        self._new_id = new_id
-        self._timeout_ms = timeout_ms
         self._id: MemberId | None = None
         self._is_member = False
-        self._stopped: dict[PartitionKey, Standing] = {}
+        self._stopped: dict[PartitionKey, Position] = {}
         self._asked_ms = 0
-        self._told: Exception | None = None
-        # When it looks again at what is due, and what has kept it from it.
+        self._error: Exception | None = None  # raised once all is done that is due
+        # When it checks again what is due, and what has kept it from it.
         self._followed: MetadataImage | None = None
         self._follow_at_ms = self._retry_at_ms = 0
-        self._failing_since_ms: int | None = None
+        self._failure: Failure | None = None
         self._waits_since_ms: int | None = None
         self._is_awaiting = False
         # What it knows of targets.
@@ -142,12 +156,9 @@ class Member:
 
     # What holds of it
 
-    def speaker(self) -> Membership:
-        """Return who it is, for a commit.
-
-        Raises:
-            UnknownMemberIdError: It was fenced, or has not joined yet.
-        """
+    def membership(self) -> Membership:
+        """Return its id and epoch, for a commit; raise UnknownMemberIdError if it was fenced, or
+        has not joined yet."""
         if self._id is None or not self._is_member:
             raise UnknownMemberIdError(
                 f"the consumer is no member of group {self._group!r} now: the next poll joins"
@@ -166,7 +177,7 @@ class Member:
         """Return whether it may hand out more of what it owns without asking the metadata log."""
         now_ms = self._clock.monotonic_ms()
         return self._is_known(self._metadata.image) and may_go_on(
-            self._witness.beats, self._asked_ms, now_ms, self._witness.session_ms
+            self._liveness.beats, self._asked_ms, now_ms, self._liveness.session_ms
         )
 
     def _is_known(self, image: MetadataImage) -> bool:
@@ -177,7 +188,7 @@ class Member:
         """Return how long it may be left alone: until it has to be asked for more, and not so long
         that a consumer that waits for records counts as one that asks for none."""
         now_ms, image = self._clock.monotonic_ms(), self._metadata.image
-        due_ms: float = self._witness.turn_ms
+        due_ms: float = self._liveness.interval_ms
         if self._retry_at_ms > now_ms:
             due_ms = self._retry_at_ms - now_ms
         elif (group := image.consumer_groups.get(self._group)) and is_to_share(image, group):
@@ -188,7 +199,7 @@ class Member:
     def is_waiting(self) -> bool:
         """Whether it waits for what others have, and not for longer than it takes to fence them if
         they were killed."""
-        since_ms, most_ms = self._waits_since_ms, SESSIONS_WAITED_MAX * self._witness.session_ms
+        since_ms, most_ms = self._waits_since_ms, SESSIONS_WAITED_MAX * self._liveness.session_ms
         return since_ms is not None and self._clock.monotonic_ms() - since_ms < most_ms
 
     @property
@@ -202,20 +213,18 @@ class Member:
     # What it does
 
     def follow(self) -> None:
-        """Do what is due: join, ask, give up and take partitions, share out.
-
-        A root that is away is waited for: what is due is done by a later call.
+        """Do what is due: join, ask, give up and take partitions, share out. A root that is away is
+        waited for: what is due is done by a later call.
 
         Raises:
             GroupMaxSizeReachedError, UnreleasedInstanceIdError, UnsupportedAssignorError: The group
-                does not take the consumer.
+            does not take the consumer.
             FencedInstanceIdError: It was fenced, and another is the static member now.
             RootAccessDeniedError: This process may not write to the metadata.
             KafkaOnSparkError: The metadata root has been away for too long.
-            And what listeners raise.
-        """
+            And what listeners raise."""
         now_ms = self._clock.monotonic_ms()
-        self._witness.note_asked_for(now_ms)
+        self._liveness.note_poll(now_ms)
         if not self.is_due:
             return
         if now_ms >= self._retry_at_ms:
@@ -224,39 +233,36 @@ class Member:
             except KafkaOnSparkError as error:
                 self._note_failure(error)
             else:
-                self._failing_since_ms = None
+                self._failure = None
                 is_short = self._is_short()
                 self._waits_since_ms = (self._waits_since_ms or now_ms) if is_short else None
             self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
         self.is_sure = self.may_hand_out()
-        told, self._told = self._told, None
-        if told is not None:
-            raise told
+        raised, self._error = self._error, None
+        if raised is not None:
+            raise raised
 
     def _note_failure(self, error: KafkaOnSparkError) -> None:
         """Try again later, or raise what does not pass, or has lasted."""
         if not (is_failing(error) or isinstance(error, _PASSING)):
             raise error
-        now_ms = self._clock.monotonic_ms()
-        if self._failing_since_ms is None:
-            log.warning("group %r: tries again: %s", self._group, error)
-            self._failing_since_ms = now_ms
+        before, self._failure = self._failure, None
         timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
-        if now_ms - self._failing_since_ms >= timeout_ms:
-            self._failing_since_ms = None
-            raise error
-        self._retry_at_ms = now_ms + RETRY_MS
+        self._failure = Failure.after(before, error, self._clock.monotonic_ms(), timeout_ms)
+        self._retry_at_ms = self._failure.retry_at_ms
+        if before is None:
+            log.warning("group %r: tries again: %s", self._group, error)
 
     def _is_short(self) -> bool:
-        """Return whether others have its place, or partitions that it shall own, or have yet to say
-        which these are; or may have been killed, with partitions that nobody reads."""
+        """Return whether others have its place, or partitions that it shall own, or have not shared
+        out yet; or may have been killed, with partitions that nobody reads."""
         image = self._metadata.image
         group, me = image.consumer_groups.get(self._group), self._me(image)
         if group is None or me is None:
             return self._is_awaiting
         if is_to_share(image, group) or not me.target <= me.owned:
             return True
-        return len(group.members) > 1 and not self._witness.hears_others
+        return len(group.members) > 1 and not self._liveness.knows_others
 
     def _do_what_is_due(self) -> None:
         try:
@@ -289,12 +295,12 @@ class Member:
         return self._reconcile(me)
 
     def _submit(self, decide: Decide[None]) -> None:
-        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        self._metadata.submit(decide, timeout_ms=self._liveness.timeout_ms)
 
     def _shares_out(self, image: MetadataImage, group: ConsumerGroup, me: MemberId) -> bool:
         """Return whether it shares out the group's partitions now: any member may, and one is
-        enough. Who has changed the group does, and the first of its members; the others do if these
-        have not for an interval. Who comes second finds nothing to decide."""
+        enough. The member that has changed the group does, and the first of its members; the others
+        do if these have not for an interval. The second one finds nothing to decide."""
         now_ms = self._clock.monotonic_ms()
         if group.target_epoch != self._target_epoch:
             self._target_epoch, self._target_at_ms = group.target_epoch, now_ms
@@ -308,17 +314,17 @@ class Member:
         due_ms = self._target_at_ms + SHARE_MS
         first = min(name for name, each in group.members.items() if not each.is_away)
         if not self._is_mine and me != first:
-            due_ms = max(due_ms, self._to_share_since_ms + self._witness.turn_ms)
+            due_ms = max(due_ms, self._to_share_since_ms + self._liveness.interval_ms)
         return now_ms >= due_ms
 
     def _join(self) -> None:
         if self._id is None:
-            self._id = MemberId(self._new_id())
+            self._id = MemberId(self._liveness.new_id())
         self.is_begun = True
-        # A process that may not write is told so: a read-only root would read as one that is away.
+        # Here, because a read-only root would read as one that is away.
         self._metadata.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
-        self._witness.begin(member_id)
+        self._liveness.begin(member_id)
         self._submit(
             lambda image: join(
                 image,
@@ -331,32 +337,29 @@ class Member:
         )
         self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True
         self._is_awaiting = False
-        self._witness.watch(None)
-        self._witness.tidy()
+        self._liveness.watch(None)
+        self._liveness.tidy()
 
     def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
         """Wait for the end of the member that has this static member's place, if it is silent: it
         may be a life of this consumer that was killed, and nobody else may be there to fence it.
-
-        Raises:
-            UnreleasedInstanceIdError: It lives.
-        """
+        One that lives raises UnreleasedInstanceIdError."""
         # A commit that this process has seen since may have ended the member, and its group.
         group = self._metadata.image.consumer_groups.get(self._group)
         holder = None if group is None else group.with_instance(self._settings.group_instance_id)
         self._is_awaiting = holder is not None
         if holder is None:
             return
-        if self._witness.watch(holder.member_id):
-            self._witness.watch(None)
+        if self._liveness.watch(holder.member_id):
+            self._liveness.watch(None)
             raise error
-        self._retry_at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
+        self._retry_at_ms = self._clock.monotonic_ms() + self._liveness.interval_ms
 
     def _reconcile(self, me: GroupMember) -> bool:
         """Give up and take what is due; return whether the group may have changed by it."""
         if giving_up := me.to_give_up & self.owned:
             self._stop(giving_up)
-        member, now_ms, known = self.speaker(), self._clock.now_ms(), self._metadata.image
+        member, now_ms, known = self.membership(), self._clock.now_ms(), self._metadata.image
         owned = submit_if_due(
             known,
             lambda image: follow_target(
@@ -368,19 +371,19 @@ class Member:
                 begins_at=self._settings.place_committed,
                 now_ms=now_ms,
             ),
-            partial(self._metadata.submit, timeout_ms=self._timeout_ms),
+            partial(self._metadata.submit, timeout_ms=self._liveness.timeout_ms),
         )
         self._stopped = {}
         taken = owned - self.owned
         if owned != self.owned:
             self.owned = owned
         if taken:
-            self._tell(self._listeners.assigned, taken)
+            self._call(self._listeners.assigned, taken)
         return self._metadata.image is not known
 
     def _stop(self, keys: frozenset[PartitionKey]) -> None:
         """Hand out no more of some partitions; remember how far they are processed."""
-        self._tell(self._listeners.revoked, keys)
+        self._call(self._listeners.revoked, keys)
         if self._settings.is_auto_commit:
             self._stopped |= self._processed(keys)
         self.owned -= keys
@@ -400,30 +403,27 @@ class Member:
         lost, self.owned = self.owned, frozenset()
         self._forget(lost)
         self._stopped, self._id, self._is_member = {}, None, False
-        self._witness.end()
+        self._liveness.end()
         if lost:
-            self._tell(self._listeners.lost, lost)
+            self._call(self._listeners.lost, lost)
         try:
             check_not_replaced(self._metadata.image, self._group, self._settings.group_instance_id)
         except FencedInstanceIdError as error:
-            self._told = self._told or error
+            self._error = self._error or error
 
-    def _tell(self, tell: Tell, keys: frozenset[PartitionKey]) -> None:
-        """Tell the user; what that raises is raised once all is done that is due."""
+    def _call(self, listener: OnKeys, keys: frozenset[PartitionKey]) -> None:
+        """Call a listener; what it raises is raised once all is done that is due."""
         try:
-            tell(keys)
+            listener(keys)
         except Exception as error:
-            self._told = self._told or error
+            self._error = self._error or error
 
     # The end
 
     def leave(self) -> None:
         """Leave, with its positions saved if commits are automatic; a static member says that it
-        returns. One that was fenced saves nothing.
-
-        Raises: as `MetadataService.submit`, and what listeners raise; it beats no more in any case,
-            so it is fenced if it could not leave.
-        """
+        returns. One that was fenced saves nothing. It beats no more in any case, so it is fenced if
+        it could not leave."""
         try:
             if self._id is not None:
                 self._leave(self._id)
@@ -431,13 +431,13 @@ class Member:
             log.warning("what was handed out last is not committed: %s", error)
         finally:
             self._id, self._is_member = None, False
-            self._witness.end()
-        if self._told is not None:
-            raise self._told
+            self._liveness.end()
+        if self._error is not None:
+            raise self._error
 
     def _leave(self, member_id: MemberId) -> None:
         if self.owned:
-            self._tell(self._listeners.revoked, self.owned)
+            self._call(self._listeners.revoked, self.owned)
         self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
         is_saved = self._settings.is_auto_commit
         processed = self._stopped | dict(self._processed(self.owned)) if is_saved else {}

@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka_on_spark.base.errors import InvalidConfigError, InvalidRequestError
 from kafka_on_spark.base.ids import check_text, check_whole_number
-from kafka_on_spark.groups.checks import check_group
+from kafka_on_spark.groups.offsets import check_group
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

@@ -1,17 +1,29 @@
-"""A query's offset: one consistent cut over all partitions that it reads.
+"""A query's offset: one consistent cut over all partitions that it reads, and what is left of it.
 
 As JSON it is Kafka's, ``{"flights": {"0": 23}}``, with one more key, which no topic can have:
 ``"$cut"`` has the cluster, the metadata offset, the topic ids and the unclean generations. So a
-query notices that a topic or partition was removed and made again, or that an election was unclean.
-Keys are sorted: Spark compares offsets as JSON texts.
+query notices that a topic or partition was removed and made again, or that an election was unclean:
+it fails, in the words of Spark's Kafka source (KAFKA_DATA_LOSS.*), or continues with the records
+that are left if `failOnDataLoss` is off. Pure. Keys are sorted: Spark compares offsets as JSON
+texts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.errors import (
+    InconsistentClusterIdError,
+    InconsistentTopicIdError,
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.consume.positions import FindCuts, Position, after_cuts, may_have_lost
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 CUT: Final = "$cut"
 CUT_VERSION: Final = 1
@@ -22,14 +34,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """The state of the cluster that a query's positions belong to.
-
-    Attributes:
-        cluster_id: The cluster.
-        metadata_offset: The offset of the image that the cut was taken from.
-        topic_ids: By topic name.
-        unclean_generations: By topic name and partition; only those above 0.
-    """
+    """The state of the cluster that a query's positions belong to: taken of the image at
+    `metadata_offset`; topic ids by name, and unclean generations above 0."""
 
     cluster_id: str | None
     metadata_offset: int
@@ -48,11 +54,7 @@ class Cut:
 
     @classmethod
     def from_json(cls, cut: Mapping[str, Any] | None) -> "Cut | None":
-        """Return the cut that `to_json` wrote, or None for plain Kafka JSON.
-
-        Raises:
-            InvalidRequestError: It is not a cut, or its version is newer.
-        """
+        """Return what `to_json` wrote, or plain Kafka JSON."""
         if cut is None:
             return None
         try:
@@ -77,12 +79,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Next offset to read, by topic and partition.
-
-    Attributes:
-        positions: By topic name and partition.
-        cut: What they belong to; None in plain Kafka JSON.
-    """
+    """Next offset to read, by topic name and partition; no `cut` in plain Kafka JSON."""
 
     positions: Mapping[str, Mapping[int, int]]
     cut: Cut | None = None
@@ -94,11 +91,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> "StreamOffset":
-        """Return the offset that `to_json` wrote, or plain Kafka JSON.
-
-        Raises:
-            InvalidRequestError: It is neither, or its version is newer.
-        """
+        """Return what `to_json` wrote, or plain Kafka JSON."""
         try:
             positions = _numbers({name: offset[name] for name in offset if name != CUT})
         except (AttributeError, TypeError, ValueError):
@@ -144,3 +137,178 @@ def _generations(topic: TopicImage) -> dict[int, int]:
         for number, partition in topic.partitions.items()
         if partition.unclean_generation
     }
+
+
+# Data loss
+
+_TO_CONTINUE = "set failOnDataLoss to false to go on"
+
+
+@dataclass(frozen=True, slots=True)
+class DataLoss:
+    """What a query does if its offsets point to records that are gone: it fails, or continues with
+    what is left. Source: failOnDataLoss."""
+
+    is_failed: bool
+    find_cuts: FindCuts
+
+    def checked(self, image: MetadataImage, offset: StreamOffset) -> StreamOffset:
+        """Return `offset`, if its cluster, topics and unclean generations are still those of
+        `image`.
+
+        If data loss may pass, positions of lost records are cut as those of consumers are, so that
+        records appended since are read. A topic that was created again is read from its beginning.
+
+        Raises:
+            InconsistentClusterIdError: The offset is another cluster's, or of its future: this one
+                was rolled back.
+            UnknownTopicOrPartitionError: A topic or partition is gone.
+            InconsistentTopicIdError: A topic was deleted and created again.
+            LogTruncatedError: An unclean election has lost records that may have been read, or the
+                partition was removed and added again.
+        """
+        _check_cluster(image, offset)
+        if self.is_failed:
+            for name in offset.positions:
+                _check_topic(image, offset, name)
+            return offset
+        topics = {name: image.topic(name) for name in offset.positions if name in image.topic_ids}
+        after = after_cuts(image, positions_of(image, offset), self.find_cuts)
+        positions = {}
+        for name, topic in topics.items():
+            if is_another_topic(image, offset, name):
+                positions[name] = {
+                    number: int(each.log_start_offset) for number, each in topic.partitions.items()
+                }
+                continue
+            # A position above the high watermark, up to the log's end, waits for commits.
+            positions[name] = {
+                number: min(after[key].offset, topic.partitions[number].known_log_end)
+                for number in offset.positions[name]
+                if (key := PartitionKey(topic.topic_id, number)) in after
+            }
+        return StreamOffset(positions=positions, cut=offset.cut)
+
+    def first_offset(
+        self, image: MetadataImage, start: StreamOffset, name: str, number: int
+    ) -> int:
+        """Return where a query that stands at `start` begins in a partition: one that was added
+        since is read from its beginning, or fails the query if that is not offset 0."""
+        position = start.positions.get(name, {}).get(number)
+        if position is not None:
+            return position
+        first = image.topic(name).partitions[number].log_start_offset
+        if first > 0 and self.is_failed:
+            raise OffsetOutOfRangeError(
+                "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
+                f" {name}-{number} starts from {first} instead of 0; {_TO_CONTINUE} from there"
+            )
+        return first
+
+
+def _check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
+    cut = offset.cut
+    if cut is None:
+        return
+    if cut.cluster_id != image.cluster_id:
+        raise InconsistentClusterIdError(
+            f"the stored offsets are of cluster {cut.cluster_id}, not of {image.cluster_id}:"
+            " start with a new checkpoint"
+        )
+    if cut.metadata_offset > image.offset:
+        raise InconsistentClusterIdError(
+            f"the stored offsets were taken at metadata offset {cut.metadata_offset}, and the"
+            f" metadata log of cluster {image.cluster_id} ends at {image.offset}: it was rolled"
+            " back; start with a new checkpoint"
+        )
+
+
+def positions_of(image: MetadataImage, offset: StreamOffset) -> dict[PartitionKey, Position]:
+    """Return the positions of an offset, in partitions that are still there, and of topics that are
+    still the same, with the unclean generations that they were taken in."""
+    return {
+        PartitionKey(topic.topic_id, number): Position(
+            Offset(position), _generation(offset, name, number, topic.partitions[number])
+        )
+        for name, positions in sorted(offset.positions.items())
+        if name in image.topic_ids and not is_another_topic(image, offset, name)
+        for topic in [image.topic(name)]
+        for number, position in sorted(positions.items())
+        if number in topic.partitions
+    }
+
+
+def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> bool:
+    """Return whether the topic of that name was created again since `offset` was taken."""
+    topic_id = image.topic(name).topic_id
+    return offset.cut is not None and offset.cut.topic_ids.get(name, topic_id) != topic_id
+
+
+def _generation(
+    offset: StreamOffset, name: str, number: int, partition: PartitionRegistration
+) -> int:
+    """Return the unclean generation of a partition as `offset` was taken."""
+    if offset.cut is None:
+        return partition.unclean_generation
+    return offset.cut.unclean_generations.get(name, {}).get(number, 0)
+
+
+def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
+    """Return whether a partition of the topics of `offset` had an unclean election since, or is
+    another one of its number."""
+    return any(
+        partition.unclean_generation > _generation(offset, name, number, partition)
+        for name in offset.positions
+        if name in image.topic_ids
+        for number, partition in image.topic(name).partitions.items()
+    )
+
+
+def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
+    places = start.positions[name]
+    if name not in image.topic_ids:
+        raise partitions_deleted(f"{name}-{number}" for number in places)
+    if is_another_topic(image, start, name):
+        raise InconsistentTopicIdError(
+            f"KAFKA_DATA_LOSS: topic {name!r} was deleted and created again since the query's"
+            " last batch: start with a new checkpoint, or set failOnDataLoss to false"
+        )
+    partitions = image.topic(name).partitions
+    gone = [f"{name}-{number}" for number in places if number not in partitions]
+    if gone:
+        raise partitions_deleted(gone)
+    for number, position in places.items():
+        partition = partitions[number]
+        generation = _generation(start, name, number, partition)
+        has_lost = may_have_lost(partition, Position(Offset(position), generation))
+        if has_lost or position > partition.known_log_end:
+            changed = (
+                f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition {name}-{number} offset was"
+                f" changed from {position} to {partition.high_watermark}"
+            )
+            raise LogTruncatedError(
+                f"{changed}: it was led by a replica that lacked committed records (an unclean"
+                f" election), or removed and added again; {_TO_CONTINUE} with what there is now"
+                if has_lost
+                else f"{changed}, and its log ends at {partition.known_log_end}: the start offset"
+                " is set too high and this is the first batch, or records are gone;"
+                f" {_TO_CONTINUE} from there"
+            )
+
+
+def partitions_deleted(
+    names: Iterable[str], what: str = "have been deleted"
+) -> UnknownTopicOrPartitionError:
+    """Return the error for partitions of a query that are gone."""
+    return UnknownTopicOrPartitionError(
+        f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(sorted(names))} {what};"
+        f" {_TO_CONTINUE} without them"
+    )
+
+
+def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRangeError:
+    """Return the error for records of a range that can't be read: [first, last)."""
+    return OffsetOutOfRangeError(
+        "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset"
+        f" [{first}, {last}) for topic partition {place}: {why}; {_TO_CONTINUE} without them"
+    )

@@ -47,11 +47,7 @@ Subscription = Assign | Subscribe | SubscribePattern
 
 
 def parse_subscription(given: Mapping[str, str]) -> Subscription:
-    """Return the subscription that the options name; their keys are lower-cased.
-
-    Raises:
-        InvalidRequestError: There is none, more than one, or it can't be parsed.
-    """
+    """Return the subscription that the options, lower-cased, name."""
     named = [name for name in STRATEGIES if name in given]
     if len(named) != 1:
         count = "Only one" if named else "One"
@@ -76,11 +72,7 @@ def parse_subscription(given: Mapping[str, str]) -> Subscription:
 
 @lru_cache(maxsize=64)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return `pattern` compiled.
-
-    Raises:
-        InvalidRequestError: It is not in Python's syntax.
-    """
+    """Return `pattern` compiled, or raise InvalidRequestError if it is not in Python's syntax."""
     try:
         with warnings.catch_warnings():
             # "Possible set intersection": in Java's syntax, and perhaps in a later Python's, the
@@ -132,12 +124,8 @@ def _is_numbers(numbers: object) -> bool:
 def partitions_of(
     image: MetadataImage, subscription: Subscription, *, is_missing_failed: bool = True
 ) -> Partitions:
-    """Return the partitions that `subscription` means in `image`.
-
-    Raises:
-        UnknownTopicOrPartitionError: One that it names does not exist, and `is_missing_failed`;
-            otherwise that one is left out.
-    """
+    """Return the partitions that `subscription` means in `image`. One that it names and that does
+    not exist raises UnknownTopicOrPartitionError, or is left out, as `is_missing_failed` says."""
     if isinstance(subscription, Assign):
         return _assigned(image, subscription, is_missing_failed=is_missing_failed)
     if isinstance(subscription, SubscribePattern):
@@ -167,12 +155,7 @@ def _assigned(image: MetadataImage, subscription: Assign, *, is_missing_failed: 
 def subscription_of(
     image: MetadataImage, topics: object, pattern: object, partitions: object
 ) -> Subscription | None:
-    """Return what a consumer is made for: topics, a pattern or partitions; None: nothing yet.
-
-    Raises:
-        InvalidRequestError: More than one is given, or one is not what it should be.
-        UnknownTopicOrPartitionError: A topic or partition does not exist.
-    """
+    """Return what a consumer is made for: topics, a pattern or partitions; None: nothing yet."""
     given = [each for each in (topics, pattern, partitions) if each is not None]
     if len(given) > 1:
         raise InvalidRequestError(
@@ -195,12 +178,7 @@ def subscription_of(
 
 
 def assignment_of(image: MetadataImage, partitions: object) -> Assign:
-    """Return some partitions, named by topic and number, as a subscription.
-
-    Raises:
-        InvalidRequestError: They are not, or there is none.
-        UnknownTopicOrPartitionError: One does not exist.
-    """
+    """Return some partitions, named by topic and number, as a subscription."""
     names = {image.name_of(key) for key in keys_of(image, partitions)}
     if not names:
         raise InvalidRequestError(
@@ -213,10 +191,7 @@ def assignment_of(image: MetadataImage, partitions: object) -> Assign:
 
 
 def assigned_keys(image: MetadataImage, subscription: Subscription) -> list[PartitionKey]:
-    """Return the keys of the partitions that `subscription` means in `image`.
-
-    Raises: as `partitions_of`.
-    """
+    """Return the keys of the partitions that `subscription` means in `image`."""
     return [
         PartitionKey(image.topic_ids[name], number)
         for name, numbers in partitions_of(image, subscription).items()

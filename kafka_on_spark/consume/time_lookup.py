@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.consume.positions import TimeLookup, TimeQuestion
+from kafka_on_spark.consume.query_batch import TimeLookup, TimeQuestion
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.daemon_threads import DaemonThreads

@@ -27,8 +27,8 @@ from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
 from kafka_on_spark.base.stored_json import parse_json
 from kafka_on_spark.controller import brokers, election, lost_replicas, reassignment, topics
 from kafka_on_spark.controller.log_start import delete_records_of_all
-from kafka_on_spark.groups import groups
 from kafka_on_spark.groups.membership import remove_members
+from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
@@ -167,7 +167,7 @@ def _remove_group_members(
     image: MetadataImage, *, group: str, member_ids: Collection[MemberId] | None
 ) -> ControllerResult[list[MemberId]]:
     left = remove_members(image, group, member_ids)
-    return groups.offsets_kept(image, group, left, image.time_ms)
+    return offsets_kept(image, group, left, image.time_ms)
 
 
 _PLACES: Final = ("new_uuid", "random_below")
@@ -230,9 +230,9 @@ CANCEL_REASSIGNMENTS: Final = Command(
 
 DELETE_RECORDS: Final = Command("delete_records", delete_records_of_all)
 
-ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", groups.alter_group_offsets)
+ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", alter_group_offsets)
 
-DELETE_GROUP: Final = Command("delete_group", groups.delete_group)
+DELETE_GROUP: Final = Command("delete_group", delete_group)
 
 REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", _remove_group_members)
 

@@ -46,8 +46,8 @@ from kafka_on_spark.controller.probes import (
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.removing_replicas import CheckControls
 from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms
-from kafka_on_spark.groups.silent_groups import SilentGroups
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider

@@ -38,7 +38,7 @@ from kafka_on_spark.controller.sweep_progress import UPKEEP_NAME, FileSweepHints
 from kafka_on_spark.controller.upkeep_report import UpkeepReport, UpkeepTotals
 from kafka_on_spark.controller.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
-from kafka_on_spark.groups.silent_groups import SilentGroups
+from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.node.task_calls import or_away
 from kafka_on_spark.node.tasks import (
     LOCAL_CREATIONS_MAX,

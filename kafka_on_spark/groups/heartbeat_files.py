@@ -1,8 +1,8 @@
 """Heartbeats of groups' members: `groups/<group>/<member>` on the metadata roots.
 
 Each member replaces its own files, on a majority of the roots; the others read a majority, and
-compare each root with what it had before. Two majorities share a root, so who can't see one root
-hears whoever lives all the same. A group's name comes from people: in a path stands what is
+compare each root with what it had before. Two majorities share a root, so a member that can't reach
+one root still sees all that live. A group's name comes from people: in a path stands what is
 harmless of it, and its digest.
 """
 
@@ -37,13 +37,14 @@ _OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
 
 class HeartbeatFiles:
     """Heartbeats in files of a cluster's metadata roots: written to the first that take them, and
-    listened to on the first that answer, a majority each. Threads may share it."""
+    read from the first that answer, a majority each. Threads may share it."""
 
     def __init__(self, roots: HintRoots) -> None:
         self._roots = roots
 
     def beat(self, group: str, member_id: MemberId, count: int) -> None:
-        """Replace a member's heartbeat, on the first roots that take it, until a majority has."""
+        """Replace a member's heartbeat by another, which `count` tells from the one before, on the
+        first roots that take it, until a majority has; raise KafkaStorageError if fewer do."""
         heartbeat = f"{member_id} {count}\n".encode()
         failures: list[KafkaStorageError] = []
         roots = self._roots.in_turn()
@@ -61,16 +62,39 @@ class HeartbeatFiles:
                 return
         raise failures[0]
 
-    def listen(
+    def contents(
         self, group: str, member_ids: Sequence[MemberId]
     ) -> list[Mapping[str, bytes | None]]:
-        """Return what stands of some members' heartbeats, in order, by the URLs of the first roots
-        that answer, a majority of all; None: no file.
+        """Return some members' heartbeats, in order, by the URLs of the first roots that answer, a
+        majority of all; None: no file. Each beat changes it on a majority. A root that has failed
+        is asked no more.
 
         A member that has changed roots leaves its last one on the root before.
+
+        Raises:
+            KafkaStorageError: No majority answers: what fewer have is no evidence of a member that
+                they do not have.
         """
-        listening = _Listening(self._roots)
-        return [listening.contents(_path(group, each)) for each in member_ids]
+        answering = self._roots.in_turn()
+        needed = majority_of(len(answering))
+        proven: set[str] = set()
+        failures: list[KafkaStorageError] = []
+        contents: list[Mapping[str, bytes | None]] = []
+        for member_id in member_ids:
+            found: dict[str, bytes | None] = {}
+            for root in list(answering):
+                if len(found) == needed:
+                    break
+                try:
+                    found[root.url] = _read(root, _path(group, member_id), proven)
+                except KafkaStorageError as error:
+                    failures.append(error)
+                    answering.remove(root)
+                    self._roots.try_last(root.url)
+            if len(found) < needed:
+                raise failures[0]
+            contents.append(found)
+        return contents
 
     def stop(self, group: str, member_id: MemberId) -> None:
         """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
@@ -80,7 +104,8 @@ class HeartbeatFiles:
                 self._remove_if_empty(root.url, group)
 
     def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
-        """Remove the heartbeats of all but these, where it can be."""
+        """Remove the heartbeats of all but these, where it can be. That of a member about to join
+        is removed as well, which its next heartbeat mends."""
         kept = {name_in_path(each) for each in member_ids}
         for root in self._roots.in_turn():
             try:
@@ -107,49 +132,18 @@ class HeartbeatFiles:
             log.debug("%s stays: %s", path, error)  # others have heartbeats there
 
 
-class _Listening:
-    """One look at heartbeats: a root that has failed in it is asked no more."""
-
-    def __init__(self, roots: HintRoots) -> None:
-        self._roots = roots
-        self._answering = roots.in_turn()
-        self._needed = majority_of(len(self._answering))
-        self._proven: set[str] = set()
-        self._failures: list[KafkaStorageError] = []
-
-    def contents(self, path: str) -> dict[str, bytes | None]:
-        """Return what stands under a path on the first roots that answer, a majority of all, by
-        their URLs.
-
-        Raises:
-            KafkaStorageError: Fewer do: what they have is no evidence of a member that they do not
-                have.
-        """
-        found: dict[str, bytes | None] = {}
-        for root in list(self._answering):
-            if len(found) == self._needed:
-                break
-            try:
-                found[root.url] = self._read(root, path)
-            except KafkaStorageError as error:
-                self._failures.append(error)
-                self._answering.remove(root)
-                self._roots.try_last(root.url)
-        if len(found) < self._needed:
-            raise self._failures[0]
-        return found
-
-    def _read(self, root: RootFiles, path: str) -> bytes | None:
-        try:
-            content = root.read(f"{root.url}/{path}", SMALL_FILE_BYTES_MAX)
-        except UnsafeFileError:
-            return None
-        if content is None and root.url not in self._proven:
-            # An empty mount point has no heartbeats, whoever lives.
-            if root.read(f"{root.url}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX) is None:
-                raise _not_there(root.url)
-            self._proven.add(root.url)
-        return content
+def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
+    """Return what is under a path of a root; `proven`: roots that are known to be there."""
+    try:
+        content = root.read(f"{root.url}/{path}", SMALL_FILE_BYTES_MAX)
+    except UnsafeFileError:
+        return None
+    if content is None and root.url not in proven:
+        # An empty mount point has no heartbeats, whoever lives.
+        if root.read(f"{root.url}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX) is None:
+            raise _not_there(root.url)
+        proven.add(root.url)
+    return content
 
 
 def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -> None:
@@ -159,11 +153,7 @@ def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -
 
 
 def _make_missing(root: str, group: str) -> None:
-    """Make the folders of a group on a local root: not on a mount point without its disk.
-
-    Raises:
-        KafkaStorageError: The root is not there, or takes no folders.
-    """
+    """Make the folders of a group on a local root: not on a mount point without its disk."""
     if not os.path.isfile(f"{root}/{META_PROPERTIES}"):
         raise _not_there(root)
     path = f"{root}/{_folder(group)}"

@@ -1,8 +1,8 @@
-"""Heartbeats: when a member counts as silent, who listens to whom, and how long one may go on.
+"""Heartbeats: when a member counts as silent, who checks whom, and how long one may go on. Pure.
 
 A heartbeat is a small file that its member replaces; only what it leads to is a record. Clocks
-count durations, each in its own process, and no rule of safety rests on them: who was fenced too
-early joins again, and saves no offset before.
+count durations, each in its own process, and no rule of safety rests on them: a member that was
+fenced too early joins again, and saves no offset before.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,31 +12,31 @@ from typing import Final
 from kafka_on_spark.base.ids import MemberId
 
 GAPS_A_SESSION: Final = 3
-"""Two looks may be this part of a session apart. A process that was frozen between two has heard
+"""Two checks may be this part of a session apart. A process that was frozen between two has seen
 nothing meanwhile: it begins again."""
 
 BEATS_MISSED_MAX: Final = 3
-"""A member that is silent for longer than so many intervals is no witness of those behind it."""
+"""A member that is silent for longer than so many intervals fences none of those behind it."""
 
 ASKED_MS: Final = 1_000
-"""So long a member hands out what it has found in the metadata log to be its own. It is
-about as long as a reader waits between two looks at a store."""
+"""So long a member hands out what it has found in the metadata log to be its own. It is about as
+long as a reader waits between two requests to a store."""
 
 
 Content = Mapping[str, bytes | None]
-"""What stands of a heartbeat on roots, by their URLs; None: no file."""
+"""A member's heartbeat on roots, by their URLs; None: no file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """Looks at one member that have found the same.
+class Observed:
+    """What checks of one member have found, the last of them unchanged.
 
     Attributes:
         content: What they found, on all roots that one of them read.
         since_ms: When the first of them had ended: it has changed by then, if ever.
         until_ms: When the last of them began: it had not changed by then.
         ended_ms: When the last of them had ended.
-        has_beaten: The look before the first of them has found another: the member lived since.
+        has_beaten: The check before the first of them has found another: the member lived since.
     """
 
     content: Content
@@ -59,17 +59,16 @@ class Heard:
         return self.silent_ms > BEATS_MISSED_MAX * interval_ms
 
     def lives(self, interval_ms: int) -> bool:
-        """Return whether the member is known to live: a look has found another heartbeat than the
+        """Return whether the member is known to live: a check has found another heartbeat than the
         one before."""
         return self.has_beaten and not self.is_late(interval_ms)
 
 
-def after_look(
-    before: Heard | None, content: Content, began_ms: int, ended_ms: int, session_ms: int
-) -> Heard:
-    """Return what is known of a member after one more look, which began and ended then, by a clock
-    that never goes back. It has found `content` on the roots that it read: a majority of them, as a
-    heartbeat is written to.
+def observe(
+    before: Observed | None, content: Content, began_ms: int, ended_ms: int, session_ms: int
+) -> Observed:
+    """Return what is known of a member after one more check, which began and ended then by a
+    monotonic clock, and has found `content` on a majority of the roots.
 
     Each root is held against itself: what others have of a heartbeat is older or newer, and says
     nothing. Two majorities share a root, so of roots that all were read before one has a heartbeat
@@ -79,70 +78,63 @@ def after_look(
     known = {} if before is None else before.content
     has_beaten = any(known.get(root, each) != each for root, each in content.items())
     if before is None or has_beaten or began_ms - before.ended_ms > _gap_ms(session_ms):
-        return Heard(content, ended_ms, began_ms, ended_ms, has_beaten)
+        return Observed(content, ended_ms, began_ms, ended_ms, has_beaten)
     if content.keys() <= known.keys():
         return replace(before, until_ms=began_ms, ended_ms=ended_ms)
-    return Heard({**known, **content}, ended_ms, began_ms, ended_ms)
+    return Observed({**known, **content}, ended_ms, began_ms, ended_ms)
 
 
 def _gap_ms(session_ms: int) -> float:
     return session_ms / GAPS_A_SESSION
 
 
-def to_listen_to(
+def members_to_check(
     members: Iterable[MemberId],
     me: MemberId,
-    heard: Mapping[MemberId, Heard],
+    observed: Mapping[MemberId, Observed],
     interval_ms: int,
 ) -> list[MemberId]:
-    """Return the members that one listens to: the one after it in a circle; if that is late, those
+    """Return the members that one checks: the one after it in a circle; if that is late, those
     behind it, too, up to the first that is known to live.
 
-    So each look of a quiet group is one request. Of many that died at once all but the first are
-    fenced at once: whoever lives begins to listen to the whole run of them behind it in one look.
+    So a check of a quiet group is one request. Of many that died at once all but the first are
+    fenced at once: the member before them begins to check the whole run behind it together.
     """
     circle = sorted({*members, me})
     place = circle.index(me)
-    followers = circle[place + 1 :] + circle[:place]
-    listened: list[MemberId] = []
-    for member in followers:
-        is_first = not listened
-        listened.append(member)
-        known = heard.get(member)
+    checked: list[MemberId] = []
+    for member in circle[place + 1 :] + circle[:place]:
+        is_first = not checked
+        checked.append(member)
+        known = observed.get(member)
         if is_first and (known is None or not known.is_late(interval_ms)):
             break
         if known is not None and known.lives(interval_ms):
             break
-    return listened
+    return checked
 
 
 @dataclass(frozen=True, slots=True)
 class Beats:
-    """A member's own heartbeats: those that were written with less than a session between any two.
-    Nobody has a reason to fence it that came up since the first of them.
-
-    Attributes:
-        since_ms: When the first of them began.
-        last_ms: When the last of them began.
-    """
+    """A member's own heartbeats that were written with less than a session between any two: when
+    the first and the last of them began. Nobody has a reason to fence it that came up since the
+    first."""
 
     since_ms: int
     last_ms: int
 
 
 def after_beat(before: Beats | None, began_ms: int, ended_ms: int, session_ms: int) -> Beats:
-    """Return what a member knows after one more heartbeat that was written.
-
-    Others may have seen the one before until this one was written whole.
-    """
+    """Return what a member knows after one more heartbeat that was written. Others may have seen
+    the one before until this one was written whole."""
     if before is None or ended_ms - before.last_ms >= session_ms:
         return Beats(began_ms, began_ms)
     return replace(before, last_ms=began_ms)
 
 
 def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) -> bool:
-    """Return whether a member may hand out more without another look into the metadata log, in
-    which it has last found itself by a look that began at `asked_ms`.
+    """Return whether a member may hand out more without asking the metadata log again, in which it
+    has last found itself by a request that began at `asked_ms`.
 
     It may if nobody can have fenced it since; or for moments, whatever its heartbeats do.
     """

@@ -1,12 +1,15 @@
 """Members of a group: they join, subscribe, leave and are fenced, each in the group's next epoch.
 
-None of this shares out partitions: `sharing` does, for all changes that came before it.
+None of this shares out partitions: `assignment` does, for all changes that came before it.
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.base.errors import (
+    FencedInstanceIdError,
     GroupIdNotFoundError,
     GroupMaxSizeReachedError,
     InvalidRequestError,
@@ -19,12 +22,12 @@ from kafka_on_spark.base.ids import (
     GroupEpoch,
     MemberId,
     PartitionKey,
+    TopicPartition,
     check_text,
     check_topic_name,
 )
-from kafka_on_spark.groups.assignors import assignors_of
-from kafka_on_spark.groups.checks import check_group, member_of
-from kafka_on_spark.groups.offsets import beginning
+from kafka_on_spark.groups.assignment import assignors_of
+from kafka_on_spark.groups.offsets import beginning, check_group, member_of, saved_partitions
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
@@ -52,11 +55,8 @@ def join(
     else has to give up or take any.
 
     Raises:
-        InvalidGroupIdError, InvalidTopicError, InvalidRequestError: A name is not allowed.
-        UnsupportedAssignorError: There is no such assignor (group.consumer.assignors).
         UnreleasedInstanceIdError: The static member's place is taken by one that is at work.
-        GroupMaxSizeReachedError: The group is full (group.consumer.max.size).
-    """
+        GroupMaxSizeReachedError: The group is full (group.consumer.max.size)."""
     check_group(group)
     _check_subscription(image, topics, assignor)
     if instance_id is not None:
@@ -148,6 +148,18 @@ def _returned(
     ]
 
 
+def check_not_replaced(image: MetadataImage, group: str, instance_id: str | None) -> None:
+    """Raise FencedInstanceIdError if another consumer is at work in the place of a static member
+    that was fenced. Source: GroupMetadataManager.throwIfInstanceIdIsFenced."""
+    known = image.consumer_groups.get(group)
+    other = None if known is None else known.with_instance(instance_id)
+    if other is not None and not other.is_away:
+        raise FencedInstanceIdError(
+            f"static member {instance_id!r} of group {group!r} runs as {other.member_id} now: end"
+            " this consumer, or give it another group_instance_id"
+        )
+
+
 def subscribe(
     image: MetadataImage,
     group: str,
@@ -158,13 +170,7 @@ def subscribe(
     """Decide that a member reads other topics from now on.
 
     Topics come to a member, whose pattern stays, as they are created: the group stands at their
-    beginning, whoever reads them first.
-
-    Raises:
-        InvalidTopicError: A name is not allowed.
-        UnsupportedAssignorError: There is no such assignor.
-        UnknownMemberIdError: It has left, or was fenced.
-    """
+    beginning, whoever reads them first."""
     _check_subscription(image, topics, assignor)
     member = member_of(image, group, member_id)
     after = GroupMember(
@@ -223,11 +229,10 @@ def fence(
     *,
     is_all_or_none: bool = False,
 ) -> ControllerResult[None]:
-    """Decide that members are out: somebody has seen no heartbeat of each for so long.
+    """Decide that members are out: no heartbeat of each was seen for so long.
 
     One that is gone stays so. Another life of the same consumer has another id. `is_all_or_none`:
-    none is if others have joined meanwhile, who see to it themselves.
-    """
+    none is if others have joined meanwhile, which check it themselves."""
     known = image.consumer_groups.get(group)
     if known is None or (is_all_or_none and known.members.keys() - silent_ms.keys()):
         return ControllerResult([], None)
@@ -242,12 +247,7 @@ def remove_members(
     image: MetadataImage, group: str, member_ids: Collection[MemberId] | None
 ) -> ControllerResult[list[MemberId]]:
     """Decide that members are out by request, of all that there are (None) or some; one that lives
-    joins again. Answer: who was there.
-
-    Raises:
-        InvalidGroupIdError: The name can't be a group's.
-        GroupIdNotFoundError: The group has no members.
-    """
+    joins again. Answer: those that were there."""
     check_group(group)
     known = image.consumer_groups.get(group)
     if known is None:
@@ -270,3 +270,95 @@ def _removed(
 
 def _next_epoch(known: ConsumerGroup) -> GroupEpoch:
     return GroupEpoch(known.group_epoch + 1)
+
+
+# Descriptions
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+GROUP_STATES: Final = (EMPTY, ASSIGNING, RECONCILING, STABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """A member of a group.
+
+    Attributes:
+        member_id: One life of a consumer.
+        instance_id: Of a static member, or None.
+        is_away: Whether it has ended and said that it returns.
+        member_epoch: Of the target that it has followed in giving up partitions.
+        topics: What it has subscribed to.
+        partitions: What it owns.
+        target: What it shall own.
+    """
+
+    member_id: MemberId
+    instance_id: str | None
+    is_away: bool
+    member_epoch: GroupEpoch
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """A group and its members.
+
+    Attributes:
+        state: Kafka's: "Empty" without members, "Assigning" while it is not decided who shall own
+            what, "Reconciling" while members give up and take partitions, or "Stable".
+        group_epoch: Changes of its members and partitions; None: it has no members.
+        target_epoch: The last of them that it was decided for who shall own what.
+        members: By their ids.
+    """
+
+    state: str
+    group_epoch: GroupEpoch | None
+    target_epoch: GroupEpoch | None
+    members: tuple[MemberDescription, ...]
+
+
+def describe_members(image: MetadataImage, group: str) -> GroupMembers:
+    """Return a group's members, or raise GroupIdNotFoundError."""
+    check_group(group)
+    known = image.consumer_groups.get(group)
+    if known is None:
+        saved_partitions(image, group)
+        return GroupMembers(state=EMPTY, group_epoch=None, target_epoch=None, members=())
+    return GroupMembers(
+        state=state_of(known),
+        group_epoch=known.group_epoch,
+        target_epoch=known.target_epoch,
+        members=tuple(_described(image, known.members[each]) for each in sorted(known.members)),
+    )
+
+
+def state_of(group: ConsumerGroup | None) -> str:
+    """Return a group's state. Source: ConsumerGroup.maybeUpdateGroupState."""
+    if group is None:
+        return EMPTY
+    if group.group_epoch > group.target_epoch:
+        return ASSIGNING
+    is_settled = all(each.is_away or each.owned == each.target for each in group.members.values())
+    return STABLE if is_settled else RECONCILING
+
+
+def _described(image: MetadataImage, member: GroupMember) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        is_away=member.is_away,
+        member_epoch=member.member_epoch,
+        topics=member.subscribed_topics,
+        partitions=_names(image, member.owned),
+        target=_names(image, member.target),
+    )
+
+
+def _names(image: MetadataImage, keys: Iterable[PartitionKey]) -> tuple[TopicPartition, ...]:
+    """Return the names of partitions; those of a deleted topic have none."""
+    return tuple(sorted(image.name_of(key) for key in keys if image.partition(key) is not None))

@@ -1,9 +1,9 @@
-"""What the services ask of the metadata root: its log, its commit lock, heartbeats."""
+"""What the services ask of the metadata root: its log, its commit lock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-from kafka_on_spark.base.ids import MemberId, Offset
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 
@@ -99,36 +99,3 @@ class CommitLock:
 
 NO_LOCK: Final = CommitLock()
 """There is no lock to take, or another process has held it for too long."""
-
-
-class Heartbeats(Protocol):
-    """Keeps heartbeats of groups' members: small, replaced often, and no part of the log."""
-
-    def beat(self, group: str, member_id: MemberId, count: int) -> None:
-        """Replace a member's heartbeat by another, which `count` tells from the one before.
-
-        Raises:
-            KafkaStorageError: No majority of the metadata roots answers, or takes writes.
-        """
-        ...
-
-    def listen(
-        self, group: str, member_ids: Sequence[MemberId]
-    ) -> list[Mapping[str, bytes | None]]:
-        """Return what stands of each member's heartbeat, in order: by metadata root, of a majority
-        of them, which need not be those of the last look; None: no file. Each beat changes it on a
-        majority of all roots.
-
-        Raises:
-            KafkaStorageError: No majority of the metadata roots answers: the look says nothing.
-        """
-        ...
-
-    def stop(self, group: str, member_id: MemberId) -> None:
-        """Remove a member's heartbeat, where it can be: the member has left."""
-        ...
-
-    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
-        """Remove what stands of all but these, where it can be. Of one that is about to join it is
-        removed as well, which its next heartbeat mends."""
-        ...

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.consume.group_offsets import GROUP_STATES, lag_of, state_of
 from kafka_on_spark.controller.upkeep_report import UpkeepTotals
+from kafka_on_spark.groups.membership import GROUP_STATES, state_of
+from kafka_on_spark.groups.offsets import lag_of
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

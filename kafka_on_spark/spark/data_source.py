@@ -74,7 +74,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch's reader; bad options fail here, before any task."""
-        from kafka_on_spark.consume.source_options import parse_source
+        from kafka_on_spark.consume.options import parse_source
         from kafka_on_spark.spark.source import BatchReader
 
         options = parse_source(self._given, is_stream=False)
@@ -90,7 +90,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         with gc_paused():  # a new process, and its query waits for this import
-            from kafka_on_spark.consume.source_options import parse_source
+            from kafka_on_spark.consume.options import parse_source
             from kafka_on_spark.spark.source import StreamReader
 
         options = parse_source(self._given, is_stream=True)

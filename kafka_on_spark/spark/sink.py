@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, Offset
-from kafka_on_spark.consume.sink_options import SinkOptions, parse_sink
+from kafka_on_spark.consume.options import SinkOptions, parse_sink
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService

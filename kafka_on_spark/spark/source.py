@@ -1,6 +1,6 @@
 """Reads of ``format("kafka_on_spark")``: readers of batches and streams.
 
-Thin over `query/` and `service/`: options, offsets, plans. Readers are created in planner workers
+Thin over `consume/`: options, offsets, plans. Readers are created in planner workers
 and pickled to executors, so they hold values only and open what they need. The reader of files is
 imported where files are read, since a query waits for the process that plans it.
 """
@@ -23,21 +23,24 @@ from pyspark.sql.streaming.datasource import (
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.consume.data_loss import checked_position, could_not_read
 from kafka_on_spark.consume.group_offsets import save_group
-from kafka_on_spark.consume.next_offset import (
+from kafka_on_spark.consume.options import Bound, SourceOptions
+from kafka_on_spark.consume.positions import cuts_after
+from kafka_on_spark.consume.query_batch import (
     Available,
+    Ends,
+    TimeLookup,
     available,
     bounded,
+    check_end,
+    check_order,
     committed_ends,
     is_delayed,
+    plan_ranges,
+    resolve,
+    split_ranges,
 )
-from kafka_on_spark.consume.positions import Positions, TimeLookup, resolve
-from kafka_on_spark.consume.read_plan import check_end, check_order, plan_ranges, split_ranges
-from kafka_on_spark.consume.settings import EARLIEST, LATEST
-from kafka_on_spark.consume.source_options import SourceOptions
-from kafka_on_spark.consume.standing import FindCuts, cuts_after
-from kafka_on_spark.consume.stream_offsets import StreamOffset
+from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, could_not_read
 from kafka_on_spark.consume.subscription import partitions_of
 from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
@@ -96,23 +99,23 @@ class Reading:
         self,
         metadata: MetadataService,
         image: MetadataImage,
-        positions: Positions,
+        bound: Bound,
         option: str,
         look_up: TimeLookup,
-        group_default: str,
     ) -> StreamOffset:
         """Return the offsets that an option means in an image, which may be of the past."""
         return resolve(
             image,
             partitions_of(image, self.options.subscription),
-            positions,
+            bound,
             option=option,
             look_up=look_up,
-            group=self.options.group,
-            group_default=group_default,
-            is_data_loss_failed=self.options.is_data_loss_failed,
-            find_cuts=cuts_of(metadata),
+            loss=self.loss(metadata),
         )
+
+    def loss(self, metadata: MetadataService) -> DataLoss:
+        """Return what the query does if records are gone."""
+        return _loss(metadata, is_failed=self.options.is_data_loss_failed)
 
     def ranges(
         self,
@@ -124,14 +127,8 @@ class Reading:
         """Return the tasks between two positions; only partitions with records become one. `then`:
         the image of the past that is read."""
         self.warn_of_losses(metadata, start, end)
-        orders = plan_ranges(
-            metadata.image,
-            start,
-            end,
-            is_data_loss_failed=self.options.is_data_loss_failed,
-            client_rack=self.options.client_rack,
-            find_cuts=cuts_of(metadata),
-        )
+        rack = self.options.client_rack
+        orders = plan_ranges(metadata.image, start, end, self.loss(metadata), client_rack=rack)
         if then is not None:
             orders = [of_cut(order, then, metadata.image) for order in orders]
         options = self.options
@@ -152,14 +149,8 @@ class Reading:
         if self.options.is_data_loss_failed:
             return
         try:
-            plan_ranges(
-                metadata.image,
-                start,
-                end,
-                is_data_loss_failed=True,
-                client_rack=None,
-                find_cuts=cuts_of(metadata),
-            )
+            strict = _loss(metadata, is_failed=True)
+            plan_ranges(metadata.image, start, end, strict, client_rack=None)
         except ProtocolError as loss:
             warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
@@ -229,9 +220,11 @@ class Reading:
         warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
 
-def cuts_of(metadata: MetadataService) -> FindCuts:
-    """Return a function that reads from the metadata log where unclean elections have cut."""
-    return lambda generations: cuts_after(metadata.pieces_newest_first(), generations)
+def _loss(metadata: MetadataService, *, is_failed: bool) -> DataLoss:
+    """Where unclean elections have cut, the metadata log says."""
+    return DataLoss(
+        is_failed, lambda generations: cuts_after(metadata.pieces_newest_first(), generations)
+    )
 
 
 class BatchReader(SentToExecutors, DataSourceReader):
@@ -248,8 +241,8 @@ class BatchReader(SentToExecutors, DataSourceReader):
             at = Offset(value) if option == "asOfMetadataOffset" else metadata.offset_at(value)
             then = image_as_of(metadata, at, f"option {option!r} can't be {value}")
         cut, times = (metadata, then), reading.look_up(now, then)
-        start = reading.resolve(*cut, options.starting, "startingOffsets", times, EARLIEST)
-        end = reading.resolve(*cut, options.ending, "endingOffsets", times, LATEST)
+        start = reading.resolve(*cut, options.starting, "startingOffsets", times)
+        end = reading.resolve(*cut, options.ending, "endingOffsets", times)
         check_order(then, start, end)
         if options.is_data_loss_failed:
             check_end(then, end)
@@ -274,8 +267,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         self._reading = Reading(options)
         self._metadata: MetadataService | None = None
         self._initial: dict[str, Any] | None = None
-        self._first_ends: dict[str, dict[int, int]] | None = None
-        self._available_now: dict[str, dict[int, int]] | None = None
+        self._first_ends: Ends | None = None
+        self._available_now: Ends | None = None
         self._reported: StreamOffset | None = None
         self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
         self._last_trigger_ms: int | None = None
@@ -309,13 +302,13 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
             image = metadata.image
             at, times = (metadata, image), self._reading.look_up(image, image)
-            offset = self._reading.resolve(*at, starting, "startingOffsets", times, LATEST)
+            offset = self._reading.resolve(*at, starting, "startingOffsets", times)
             self._initial = offset.to_json()
             wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
             self._first_ends = committed_ends(image, wanted)
         return self._initial
 
-    def _held_ends(self, since: StreamOffset) -> dict[str, dict[int, int]] | None:
+    def _held_ends(self, since: StreamOffset) -> Ends | None:
         """Return where the first batch of a new query ends at most; None: this is another batch.
 
         Spark stores where a batch ends, but not where the first one begins. If that fails, "latest"
@@ -346,9 +339,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             image,
             since,
             options.subscription,
-            is_data_loss_failed=options.is_data_loss_failed,
+            self._reading.loss(metadata),
             fixed_ends=self._available_now if held is None else held,
-            find_cuts=cuts_of(metadata),
         )
         self._reported = StreamOffset.in_image(image, found.ends)
         self._save_group(metadata, since)
@@ -389,9 +381,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
-            kept = checked_position(
-                metadata.image, processed, is_data_loss_failed=False, find_cuts=cuts_of(metadata)
-            )
+            kept = _loss(metadata, is_failed=False).checked(metadata.image, processed)
             moved = metadata.submit(
                 lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,

@@ -7,8 +7,7 @@ import traceback
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.consume.sink_options import parse_sink
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_sink, parse_source
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder

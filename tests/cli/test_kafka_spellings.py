@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kafka_on_spark import __version__
-from kafka_on_spark.consume.group_offsets import describe_group
+from kafka_on_spark.groups.offsets import describe_group
 from tests.cli.conftest import ROOT
 
 

@@ -15,7 +15,7 @@ from kafka_on_spark.base.errors import (
     CorruptLogError,
     InvalidRootError,
 )
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp

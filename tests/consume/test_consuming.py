@@ -30,7 +30,7 @@ def test_what_was_read_before_an_unclean_election_is_void_once_the_position_is_k
     reader.metadata.catch_up()
 
     start = min(cut, 5)
-    assert reader.consuming.standing(KEY).offset == start
+    assert reader.consuming.position(KEY).offset == start
 
     assert reader.poll() == (0, 1, start, 20)
 
@@ -110,7 +110,7 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 
     def sleep_and_look(duration_ms):
         sleep_ms(duration_ms)
-        reader.witness.look()
+        reader.liveness.check()
 
     reader.clock.sleep_ms = sleep_and_look
     assert reader.poll(timeout_ms=20_000) is None
@@ -122,8 +122,8 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back_has_its_turn(
     monkeypatch,
 ):
-    looked, look = [], Consuming._due_in_turn
-    monkeypatch.setattr(Consuming, "_due_in_turn", lambda *of: looked.append(of) or look(*of))
+    looked, look = [], Consuming._due_partitions
+    monkeypatch.setattr(Consuming, "_due_partitions", lambda *of: looked.append(of) or look(*of))
     reader = Reader(*[1] * 30)
 
     first = [reader.poll()[0] for _ in range(15)]

@@ -3,9 +3,15 @@
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.consume.next_offset import TriggerLimits
-from kafka_on_spark.consume.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
-from kafka_on_spark.consume.source_options import AsOf, parse_source
+from kafka_on_spark.consume.options import (
+    AsOf,
+    Group,
+    Offsets,
+    Timestamps,
+    TriggerLimits,
+    parse_source,
+)
+from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence
 
@@ -43,7 +49,7 @@ STARTS = [
     pytest.param({},                                                                  EARLIEST,                                    LATEST,  id="default"),
     pytest.param({"startingOffsets": "EARLIEST"},                                     EARLIEST,                                    EARLIEST, id="a word"),
     pytest.param({"startingOffsets": '{"t":{"0":3,"1":-2}}'},                         Offsets({"t": {0: 3, 1: EARLIEST}}),         None,    id="offsets"),
-    pytest.param({"startingOffsets": "group", "kafka.group.id": "g"},                 GROUP,                                       GROUP,   id="a group's"),
+    pytest.param({"startingOffsets": "group", "kafka.group.id": "g"},                 Group("g", EARLIEST),                        Group("g", LATEST), id="a group's"),
     pytest.param({"startingTimestamp": " 5 "},                                        Timestamps(5),                               None,    id="one time"),
     pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}'},                     Timestamps({"t": {0: 7}}),                   None,    id="times"),
     pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}, Timestamps({"t": {0: 7}}),        None,    id="times win over offsets"),

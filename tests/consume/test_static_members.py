@@ -6,8 +6,8 @@ from kafka_on_spark.base.errors import RootAccessDeniedError, UnreleasedInstance
 from kafka_on_spark.consume.member import Listeners, Member
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscribe
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import join, leave
-from kafka_on_spark.groups.witness import Witness
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import TopicRecord
 from kafka_on_spark.metadata.result import ControllerResult
@@ -29,17 +29,18 @@ class Place:
         self.commit(
             lambda image: join(image, "g", member_id="before", topics=[TOPIC], instance_id="one")
         )
-        self.witness = Witness(
+        self.liveness = Liveness(
             self.metadata,
             self.heartbeats,
             self.clock,
             group="g",
             max_poll_interval_ms=300_000,
             timeout_ms=TIMEOUT_MS,
+            new_id=lambda: "after",
         )
         self.member = Member(
             self.metadata,
-            self.witness,
+            self.liveness,
             lambda keys: {},
             lambda keys: None,
             Listeners(*([lambda keys: None] * 3)),
@@ -53,8 +54,6 @@ class Place:
                 group_instance_id="one",
             ),
             subscription=Subscribe((TOPIC,)),
-            new_id=lambda: "after",
-            timeout_ms=TIMEOUT_MS,
         )
 
     def commit(self, decide):
@@ -95,13 +94,13 @@ def test_a_holder_that_leaves_while_its_place_is_refused_is_no_error(place):
 
 
 def poll_seldom(place):
-    """Poll each half a minute, for two minutes; the witness looks each five seconds."""
+    """Poll each half a minute, for two minutes; the liveness looks each five seconds."""
     for _ in range(4):
         place.member.follow()
         for _ in range(6):
             place.clock.advance(5_000)
-            place.witness.beat()
-            place.witness.look()
+            place.liveness.beat()
+            place.liveness.check()
 
 
 def test_a_member_that_may_write_nothing_is_told_so_and_joins_nothing(place, monkeypatch):
@@ -127,11 +126,11 @@ def test_a_holder_that_was_killed_does_not_live_as_another_root_is_read(place):
     stands = {"r0": b"before 1", "r1": b"before 1", "r2": None}
     read = [("r1", "r2"), ("r0", "r2"), ("r0", "r1")]
 
-    def listen(group, members):
+    def contents(group, members):
         roots = read.pop() if read else ("r0", "r1")
         return [{each: stands[each] for each in roots} for _ in members]
 
-    place.heartbeats.listen = listen
+    place.heartbeats.contents = contents
     poll_seldom(place)
 
     assert place.names == {"after"}
@@ -141,7 +140,7 @@ def test_a_holder_that_lives_keeps_its_place_and_its_successor_is_told(place):
     place.member.follow()
     for count in (1, 2):
         place.heartbeats.beat("g", "before", count)
-        place.witness.look()
+        place.liveness.check()
         place.clock.advance(5_000)
 
     with pytest.raises(UnreleasedInstanceIdError):
@@ -149,5 +148,5 @@ def test_a_holder_that_lives_keeps_its_place_and_its_successor_is_told(place):
 
     for _ in range(20):
         place.clock.advance(5_000)
-        place.witness.look()
+        place.liveness.check()
     assert place.names == {"before"}, "who gave up looks no more"

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.following import leave_group
+from kafka_on_spark.consume.group_offsets import leave_group
 from kafka_on_spark.controller.commands import REMOVE_GROUP_MEMBERS
 from kafka_on_spark.controller.expiry import expire, needs_renewal
-from kafka_on_spark.groups.checks import Membership
-from kafka_on_spark.groups.groups import offsets_kept
 from kafka_on_spark.groups.membership import fence, join, leave
+from kafka_on_spark.groups.offsets import Membership, offsets_kept
 from kafka_on_spark.log.producers import registered_producers
 from kafka_on_spark.metadata.image import (
     GroupOffset,

@@ -6,10 +6,10 @@ from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscribe
-from kafka_on_spark.groups.checks import member_of
+from kafka_on_spark.groups.assignment import reconcile, share_out
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import join
-from kafka_on_spark.groups.sharing import reconcile, share_out
-from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.groups.offsets import member_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -109,13 +109,14 @@ class Reader:
             client_rack=None,
             max_poll_interval_ms=max_poll_interval_ms,
         )
-        self.witness = Witness(
+        self.liveness = Liveness(
             self.metadata,
             self.heartbeats,
             self.clock,
             group=GROUP,
             max_poll_interval_ms=max_poll_interval_ms,
             timeout_ms=TIMEOUT_MS,
+            new_id=lambda: "m",
         )
         self.consuming = Consuming(
             self.metadata,
@@ -125,9 +126,8 @@ class Reader:
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
             timeout_ms=TIMEOUT_MS,
-            witness=self.witness if is_member else None,
+            liveness=self.liveness if is_member else None,
             listeners=Listeners(*([lambda keys: None] * 3)),
-            new_id=lambda: "m",
         )
         numbers = tuple(range(len(ends)))
         self.consuming.subscribe(Subscribe((TOPIC,)) if is_member else Assign({TOPIC: numbers}))
@@ -191,7 +191,7 @@ class Reader:
         rows = self.consuming.next_rows(timeout_ms, rows_max)
         if rows is None:
             return None
-        number = self.consuming.turn.key.partition
+        number = self.consuming.fetch.key.partition
         self.consuming.hand_out(rows)
         return number, rows.generation, rows.start, rows.end
 
@@ -224,13 +224,13 @@ class Reader:
 
         def sleep_and_take_turns(duration_ms):
             sleep_ms(duration_ms)
-            if self.clock.monotonic_ms() - turns[-1] < self.witness.turn_ms:
+            if self.clock.monotonic_ms() - turns[-1] < self.liveness.interval_ms:
                 return
             turns.append(self.clock.monotonic_ms())
-            self.witness.beat()
+            self.liveness.beat()
             for name in others:
                 self.heartbeats.beat(GROUP, name, len(turns))
-            self.witness.look()
+            self.liveness.check()
             each_turn()
 
         self.clock.sleep_ms = sleep_and_take_turns

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.groups.heartbeats import (
-    Heard,
+    Observed,
     after_beat,
-    after_look,
     may_go_on,
-    to_listen_to,
+    members_to_check,
+    observe,
 )
 
 SESSION_MS = 45_000
@@ -23,7 +23,7 @@ def heard(*looks):
     known = None
     for moment, content in looks:
         began, ended = moment if isinstance(moment, tuple) else (moment, moment)
-        known = after_look(known, content, began * 1000, ended * 1000, SESSION_MS)
+        known = observe(known, content, began * 1000, ended * 1000, SESSION_MS)
     return known
 
 
@@ -103,7 +103,7 @@ def test_whichever_roots_are_read_no_member_is_silent_for_longer_than_it_was():
                     stands |= dict.fromkeys(beaten, str(turn + 1).encode())
                     last_ms = now_ms - 1
                 content = {each: stands[each] for each in roots}
-                known = after_look(known, content, now_ms, now_ms, SESSION_MS)
+                known = observe(known, content, now_ms, now_ms, SESSION_MS)
                 assert known.silent_ms <= now_ms - last_ms, (beaten_on, read)
                 heard_at = turn if known.has_beaten else heard_at
                 assert turn - heard_at < 2 or not all(beaten_on), (beaten_on, read)
@@ -111,7 +111,7 @@ def test_whichever_roots_are_read_no_member_is_silent_for_longer_than_it_was():
 
 
 def silent(seconds):
-    return Heard(ONE, 0, seconds * 1000, seconds * 1000)
+    return Observed(ONE, 0, seconds * 1000, seconds * 1000)
 
 
 def beating(seconds):
@@ -133,11 +133,11 @@ def beating(seconds):
     ],
 )
 def test_a_member_listens_to_those_behind_it_up_to_one_that_lives(me, known, listened):
-    assert to_listen_to("dcba", me, known, INTERVAL_MS) == list(listened)
+    assert members_to_check("dcba", me, known, INTERVAL_MS) == list(listened)
 
 
 def test_a_member_alone_listens_to_nobody():
-    assert to_listen_to("a", "a", {}, INTERVAL_MS) == []
+    assert members_to_check("a", "a", {}, INTERVAL_MS) == []
 
 
 def test_who_lives_hears_of_every_member_that_died():
@@ -145,7 +145,9 @@ def test_who_lives_hears_of_every_member_that_died():
     for dead in ("b", "bcd", "ag", "abdefg"):
         known = {name: silent(40 if name in dead else 0) for name in members}
         living = set(members) - set(dead)
-        listened = {each for me in living for each in to_listen_to(members, me, known, INTERVAL_MS)}
+        listened = {
+            each for me in living for each in members_to_check(members, me, known, INTERVAL_MS)
+        }
         assert listened >= set(dead)
 
 

@@ -18,23 +18,20 @@ from kafka_on_spark.base.errors import (
     UnsupportedAssignorError,
 )
 from kafka_on_spark.base.ids import AWAY, PartitionKey
-from kafka_on_spark.consume.group_offsets import save_standings
-from kafka_on_spark.consume.standing import Standing
+from kafka_on_spark.consume.group_offsets import saved_positions
+from kafka_on_spark.consume.positions import Position
 from kafka_on_spark.controller.topics import create_topic
-from kafka_on_spark.groups.checks import (
+from kafka_on_spark.groups.assignment import reconcile, share_out
+from kafka_on_spark.groups.membership import check_not_replaced, fence, join, leave, subscribe
+from kafka_on_spark.groups.offsets import (
     Membership,
-    check_may_commit,
-    check_not_replaced,
-    member_of,
-)
-from kafka_on_spark.groups.groups import (
     alter_group_offsets,
+    check_may_commit,
     delete_group,
+    member_of,
     save_offsets,
+    saved_offset,
 )
-from kafka_on_spark.groups.membership import fence, join, leave, subscribe
-from kafka_on_spark.groups.offsets import saved_offset
-from kafka_on_spark.groups.sharing import reconcile, share_out
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import committed, replay
 
@@ -257,21 +254,21 @@ def test_a_partition_that_is_not_owned_is_named_by_its_topic_while_that_is_there
 
 
 def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
-    standings = {KEY: Standing(3, 0)}
+    positions = {KEY: Position(3, 0)}
     for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a"))):
         assert save_offsets(image, "g", {KEY: 3}, None, 0).records
-        assert save_standings(image, "g", standings, 0).records
+        assert saved_positions(image, "g", positions, None, 0)
 
     image = settled(joined(EMPTY, "a"), "a")
     for save in (
         lambda: save_offsets(image, "g", {KEY: 3}, None, 0),
-        lambda: save_standings(image, "g", standings, 0),
+        lambda: saved_positions(image, "g", positions, None, 0),
     ):
         with pytest.raises(UnknownMemberIdError, match="has members, which alone save"):
             save()
-    assert save_standings(image, "g", standings, 0, Membership("a", 1)).records
+    assert saved_positions(image, "g", positions, Membership("a", 1), 0)
     with pytest.raises(StaleMemberEpochError):
-        save_standings(image, "g", standings, 0, Membership("a", 0))
+        saved_positions(image, "g", positions, Membership("a", 0), 0)
 
 
 def test_offsets_of_a_group_with_members_are_not_changed_by_request():

@@ -2,7 +2,7 @@
 
 import logging
 
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.spark.source import Reading
 
 CANARY = "canary-Zr8mQe4T"

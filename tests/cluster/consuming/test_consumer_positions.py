@@ -10,7 +10,7 @@ import pytest
 from kafka_on_spark import Record
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.consume.consumer import Consumer, Handouts, OneCaller
-from kafka_on_spark.consume.consuming import Consuming, Turn
+from kafka_on_spark.consume.consuming import Consuming, Fetch
 from tests.cluster.consuming.polled import SOON, drained, values
 from tests.cluster.disks import records
 
@@ -163,7 +163,7 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
     cluster.append(topic, records(*(b"%d" % each for each in range(5))))
     with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
         assert next(consumer).value == b"0"
-        for kind, name in ((Consuming, "hand_out"), (Turn, "peek")):
+        for kind, name in ((Consuming, "hand_out"), (Fetch, "peek")):
             with monkeypatch.context() as patched:
                 patched.setattr(kind, name, _interrupt)
                 with pytest.raises(KeyboardInterrupt):

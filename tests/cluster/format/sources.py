@@ -4,7 +4,7 @@ import pickle
 
 from pyspark import cloudpickle
 
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.spark.source import BatchReader, StreamReader
 
 

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     LogTruncatedError,
     OffsetOutOfRangeError,
 )
-from kafka_on_spark.consume.group_offsets import describe_group
+from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.spark import source
 from kafka_on_spark.spark.source import BatchReader
 from kafka_on_spark.store.clock import SystemClock

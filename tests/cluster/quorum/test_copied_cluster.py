@@ -13,7 +13,7 @@ from kafka_on_spark.base.errors import (
     InvalidRootError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.consume.source_options import parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.fsck.fsck_services import check_cluster
 from kafka_on_spark.node.opening import Awaits
 from kafka_on_spark.produce.multi_topic import MultiTopicOrder

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 import kafka_on_spark
-from kafka_on_spark.consume.group_offsets import describe_group
+from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import new_disks
 from tests.integration.format.frames import WAIT_S_MAX, Batches

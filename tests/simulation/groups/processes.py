@@ -17,7 +17,7 @@ from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscribe
-from kafka_on_spark.groups.witness import Witness
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import Stamp
@@ -107,9 +107,9 @@ class PortsOf:
         self._world.heartbeats.beat(group, member_id, count)
         self._world.checker.beaten_at_ms[member_id] = self._world.awake_ms
 
-    def listen(self, group: str, member_ids: Any) -> Any:
+    def contents(self, group: str, member_ids: Any) -> Any:
         self._world.at_port(self._process)
-        return self._world.heartbeats.listen(group, member_ids)
+        return self._world.heartbeats.contents(group, member_ids)
 
     def __getattr__(self, name: str) -> Any:
         of_log = name in _OF_LOG
@@ -141,13 +141,14 @@ class Process:
             group_instance_id=instance_id,
         )
         self.metadata.catch_up()
-        self.witness = Witness(
+        self.liveness = Liveness(
             self.metadata,
             self.ports,
             self.clock,
             group=GROUP,
             max_poll_interval_ms=60_000,
             timeout_ms=TIMEOUT_MS,
+            new_id=self._new_life,
         )
         self.consuming = Consuming(
             self.metadata,
@@ -157,9 +158,8 @@ class Process:
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
             timeout_ms=TIMEOUT_MS,
-            witness=self.witness,
+            liveness=self.liveness,
             listeners=Listeners(*([lambda keys: None] * 3)),
-            new_id=self._new_life,
         )
         self.consuming.subscribe(Subscribe(world.topics))
         self.beat_at_ms = self.look_at_ms = world.now_ms + INTERVAL_MS
@@ -202,7 +202,7 @@ class Process:
             self.world.checker.processed(self, key, rows)
         rows = self.consuming.next_rows(0, ROWS_MAX)
         if rows is not None:
-            key = self.consuming.turn.key
+            key = self.consuming.fetch.key
             self.consuming.hand_out(rows)
             self.world.checker.hand_out(self, key, rows)
             self.in_hand = key, rows
@@ -219,8 +219,8 @@ class Process:
         """Beat and look, as its threads do when it is time to."""
         world = self.world
         if world.now_ms >= self.beat_at_ms:
-            self.do(self.witness.beat)
+            self.do(self.liveness.beat)
             self.beat_at_ms = world.now_ms + INTERVAL_MS
         if not self.is_gone and world.now_ms >= self.look_at_ms:
-            self.do(self.witness.look)
+            self.do(self.liveness.check)
             self.look_at_ms = world.now_ms + INTERVAL_MS

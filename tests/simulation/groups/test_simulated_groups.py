@@ -5,9 +5,10 @@ from collections import Counter
 
 import pytest
 
-from kafka_on_spark.consume import consuming, following, group_offsets, member
+from kafka_on_spark.consume import consuming, group_offsets, member
 from kafka_on_spark.controller import topics
-from kafka_on_spark.groups import heartbeats, sharing, witness
+from kafka_on_spark.groups import assignment, heartbeats, liveness
+from kafka_on_spark.metadata.result import ControllerResult
 from tests.simulation.groups.world import run_seed
 
 SEEDS = 16
@@ -61,18 +62,19 @@ def test_it_is_so_with_more_seeds():
 
 def saves_offsets_of_what_it_does_not_own(patch):
     def wrong(image, group, processed, member, now_ms):
-        return group_offsets.save_standings(image, group, processed, now_ms, member)
+        records = group_offsets.saved_positions(image, group, processed, member, now_ms)
+        return ControllerResult(records, None)
 
     patch.setattr(group_offsets, "check_may_commit", lambda *_: None)
     patch.setattr(consuming, "save_positions", wrong)
 
 
 def takes_what_another_owns(patch):
-    patch.setattr(sharing, "_owned_by_others", lambda group, member_id: set())
+    patch.setattr(assignment, "_owned_by_others", lambda group, member_id: set())
 
 
 def gives_up_before_the_offsets_are_saved(patch):
-    patch.setattr(following, "_saved", lambda *_: [])
+    patch.setattr(group_offsets, "_saved", lambda *_: [])
 
 
 def goes_on_without_asking(patch):
@@ -86,13 +88,13 @@ def fences_by_looks_from_before_it_was_frozen(patch):
 
 def begins_where_a_partition_ends_when_it_looks(patch):
     def wrong(*arguments, begins_at, **others):
-        return following.follow_target(*arguments, begins_at=None, **others)
+        return group_offsets.follow_target(*arguments, begins_at=None, **others)
 
     patch.setattr(member, "follow_target", wrong)
 
 
 def reads_added_partitions_as_any_other(patch):
-    patch.setattr(sharing, "_begun_partitions", lambda *_: ())
+    patch.setattr(assignment, "_begun_partitions", lambda *_: ())
 
 
 def reads_topics_created_anew_as_any_other(patch):
@@ -100,7 +102,7 @@ def reads_topics_created_anew_as_any_other(patch):
 
 
 def lets_offsets_be_old_as_the_last_member_goes(patch):
-    for module in (following, witness):
+    for module in (group_offsets, liveness):
         patch.setattr(module, "offsets_kept", lambda image, group, left, now_ms: left)
 
 

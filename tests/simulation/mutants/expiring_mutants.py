@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.consume import group_offsets
 from kafka_on_spark.controller import controller_loop
+from kafka_on_spark.groups import offsets
 from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate
 from kafka_on_spark.log.producer_state import producer_fenced
@@ -205,7 +205,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.SILENT,
         "a group that stands still saves again where it is",
-        (group_offsets, "needs_saving_again", _no),
+        (offsets, "needs_saving_again", _no),
     ),
     _missing(
         ONE_CLOCK,

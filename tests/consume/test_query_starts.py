@@ -14,17 +14,11 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.consume.group_offsets import save_group
-from kafka_on_spark.consume.positions import (
-    EARLIEST,
-    GROUP,
-    LATEST,
-    Offsets,
-    Timestamps,
-    resolve,
-)
-from kafka_on_spark.consume.source_options import parse_source
-from kafka_on_spark.consume.standing import cuts_after
-from kafka_on_spark.consume.stream_offsets import StreamOffset
+from kafka_on_spark.consume.options import Group, Offsets, Timestamps, parse_source
+from kafka_on_spark.consume.positions import cuts_after
+from kafka_on_spark.consume.query_batch import resolve
+from kafka_on_spark.consume.settings import EARLIEST, LATEST
+from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset
 from kafka_on_spark.consume.subscription import Assign, Subscribe, partitions_of
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import image_of_topics, partition
@@ -77,7 +71,8 @@ def resolved(
     wanted=ALL_OF_A,
     look_up=at_times,
     find_cuts=lambda generations: {},
-    **fields,
+    *,
+    is_data_loss_failed=True,
 ):
     return resolve(
         image,
@@ -85,8 +80,7 @@ def resolved(
         positions,
         option="startingOffsets",
         look_up=look_up,
-        find_cuts=find_cuts,
-        **fields,
+        loss=DataLoss(is_data_loss_failed, find_cuts),
     )
 
 
@@ -150,7 +144,7 @@ def test_a_groups_offsets_are_started_from(committed, default, expected):
         {"a": list(IMAGE.topic("a").partitions.values()), "c": [partition("1")]}, groups=groups
     )
 
-    found = resolved(GROUP, image, group="g", group_default=default)
+    found = resolved(Group("g", default), image)
 
     assert found.positions == {"a": expected}
 
@@ -172,14 +166,14 @@ def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, of
     registration = partition("1", start=2, hw=10, unclean_generation=now)
     groups = {("g", PartitionKey("id of a", 0)): saved}
     image = image_of_topics({"a": [registration]}, groups=groups)
-    start = {"image": image, "wanted": {"a": [0]}, "group": "g"}
+    start = {"image": image, "wanted": {"a": [0]}}
 
     if is_told:
         with pytest.raises(LogTruncatedError, match="PARTITION_OFFSET_CHANGED"):
-            resolved(GROUP, **start)
+            resolved(Group("g", EARLIEST), **start)
     else:
-        assert resolved(GROUP, **start).positions == {"a": {0: offset}}
-    passed_over = resolved(GROUP, **start, is_data_loss_failed=False)
+        assert resolved(Group("g", EARLIEST), **start).positions == {"a": {0: offset}}
+    passed_over = resolved(Group("g", EARLIEST), **start, is_data_loss_failed=False)
     assert passed_over.positions == {"a": {0: min(offset, 10)}}
     assert passed_over.cut.unclean_generations == ({"a": {0: now}} if now else {})
 
@@ -193,10 +187,9 @@ def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumer
     world = appended(cut_short(AddedAgain(before, ()), "a", at=5), "a", end=20)
 
     found = resolved(
-        GROUP,
+        Group("g", EARLIEST),
         world.image,
         {"a": [0]},
-        group="g",
         is_data_loss_failed=False,
         find_cuts=lambda generations: cuts_after(world.pieces, generations),
     )

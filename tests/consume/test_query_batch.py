@@ -1,4 +1,4 @@
-"""A stream's next cut: what moved, what came later, what was lost; and the ranges between two."""
+"""A batch of a query: what moved, came or was lost since, its limits, ranges and tasks."""
 
 import json
 
@@ -12,13 +12,23 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.consume.next_offset import available, committed_ends
-from kafka_on_spark.consume.read_plan import plan_ranges
-from kafka_on_spark.consume.standing import cuts_after
-from kafka_on_spark.consume.stream_offsets import StreamOffset
+from kafka_on_spark.base.ids import Offset, TopicPartition
+from kafka_on_spark.consume.options import TriggerLimits
+from kafka_on_spark.consume.positions import cuts_after
+from kafka_on_spark.consume.query_batch import (
+    available,
+    check_end,
+    check_order,
+    committed_ends,
+    is_delayed,
+    limited,
+    plan_ranges,
+    split_ranges,
+)
+from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
-from tests.builders import image_of_topics, partition
+from kafka_on_spark.log.read_order import ReadOrder
+from tests.builders import KEY, TOPIC, image_of, image_of_topics, partition
 from tests.controller.added_again import added_again
 
 A = Subscribe(("a",))
@@ -43,16 +53,12 @@ def no_cuts(generations):
 
 
 def next_batch(now, since, subscription=A, *, fails=True, find_cuts=no_cuts, **fields):
-    return available(
-        now, since, subscription, is_data_loss_failed=fails, find_cuts=find_cuts, **fields
-    )
+    return available(now, since, subscription, DataLoss(fails, find_cuts), **fields)
 
 
 def spans(now, start, end, *, fails=True, find_cuts=no_cuts):
     """Return the ranges between two offsets by partition."""
-    orders = plan_ranges(
-        now, start, end, is_data_loss_failed=fails, client_rack=None, find_cuts=find_cuts
-    )
+    orders = plan_ranges(now, start, end, DataLoss(fails, find_cuts), client_rack=None)
     return {str(each.name): (each.start_offset, each.end_offset) for each in orders}
 
 
@@ -235,3 +241,170 @@ def test_records_that_retention_has_taken_are_told_or_passed_over():
     assert spans(now, at(5), at(5)) == {}  # a batch that reads nothing of it has lost nothing
     assert spans(now, at(5), at(9), fails=False) == {"a-0": (7, 9)}
     assert spans(now, at(5), at(6), fails=False) == {}
+
+
+# Where a batch may begin and end
+
+PARTLY_COMMITTED = image_of(partition("1", hw=3, hw_epoch=0, leo=5))
+
+
+def plain_at(offset):
+    return StreamOffset(positions={TOPIC: {0: offset}})
+
+
+@pytest.mark.parametrize("end", [0, 2, 3, 4, 5])
+def test_a_batch_ends_at_or_below_the_log_end(end):
+    check_end(PARTLY_COMMITTED, plain_at(end))
+
+
+@pytest.mark.parametrize("end", [6, 9])
+def test_a_batch_that_ends_above_the_log_end_is_refused(end):
+    with pytest.raises(OffsetOutOfRangeError, match="its log ends at 5 and is committed up to 3"):
+        check_end(PARTLY_COMMITTED, plain_at(end))
+
+
+# fmt: off
+ORDERS = [  # start end
+    pytest.param(0, 3, id="forward"),
+    pytest.param(2, 2, id="empty"),
+    pytest.param(4, 3, id="between the high watermark and the log end it waits"),
+    pytest.param(5, 3, id="at the log end, too"),
+]
+BACKWARD = [
+    pytest.param(2, 1, id="below the high watermark"),
+    pytest.param(6, 3, id="from above the log end"),
+    pytest.param(5, 4, id="to no end of what is committed"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end", ORDERS)
+def test_a_batch_may_be_empty(start, end):
+    check_order(PARTLY_COMMITTED, plain_at(start), plain_at(end))
+
+
+@pytest.mark.parametrize("start, end", BACKWARD)
+def test_a_batch_that_ends_before_it_begins_is_refused(start, end):
+    with pytest.raises(InvalidRequestError, match="RESOLVED_START_OFFSET_GREATER"):
+        check_order(PARTLY_COMMITTED, plain_at(start), plain_at(end))
+
+
+@pytest.mark.parametrize(
+    "log_start, is_strict, is_refused", [(0, True, False), (1, True, True), (1, False, False)]
+)
+def test_a_partition_that_came_later_is_read_from_its_first_record(
+    log_start, is_strict, is_refused
+):
+    image = image_of(partition("1", hw=3, hw_epoch=0, leo=5, start=log_start))
+    start = StreamOffset(positions={TOPIC: {}})
+
+    def planned():
+        return plan_ranges(
+            image,
+            start,
+            plain_at(3),
+            DataLoss(is_strict, lambda generations: {}),
+            client_rack=None,
+        )
+
+    if is_refused:
+        with pytest.raises(OffsetOutOfRangeError, match="starts from 1 instead of 0"):
+            planned()
+    else:
+        assert [(each.start_offset, each.end_offset) for each in planned()] == [(log_start, 3)]
+
+
+# How much a batch takes, how long it waits, and how many tasks it becomes
+
+# Starts, ends, limit, and the ends that follow (Source: KafkaMicroBatchStream.rateLimit).
+# fmt: off
+RATES = [
+    ([0, 0],      [100, 100],   50,   [25, 25]),
+    ([0, 0],      [300, 100],   100,  [75, 25]),
+    ([10, 20],    [310, 120],   100,  [85, 45]),
+    ([0, 0],      [999, 1],     10,   [9, 1]),        # a share below one is one: nobody starves
+    ([0, 0, 0],   [1, 1, 1],    1,    [1, 1, 1]),     # so the sum may be above the limit
+    ([0, 0],      [7, 7],       5,    [2, 2]),        # 2.5 is floored
+    ([0, 5],      [10, 5],      4,    [4, 5]),        # nothing new in the second
+    ([0],         [3],          10,   [3]),           # never behind the end
+    ([0],         [3],          None, [3]),
+    ([3],         [3],          1,    [3]),
+    ([0],         [2**62],      2**61, [2**61]),
+]
+DELAYS = [  # min, new records, ms since the last trigger, is it delayed
+    (None, 0,  0,     False),
+    (10,   9,  0,     True),
+    (10,   10, 0,     False),
+    (10,   9,  99,    True),
+    (10,   9,  100,   False),
+    (10,   0,  1000,  False),
+    (10,   9,  None,  False),  # the first batch of a run
+]
+TASKS = [  # sizes, minPartitions, maxRecordsPerPartition, sizes of tasks
+    ([10, 10],        None, None, [10, 10]),
+    ([10, 0, 10],     None, None, [10, 10]),
+    ([10, 10],        2,    None, [10, 10]),
+    ([10, 10],        4,    None, [5, 5, 5, 5]),
+    ([10, 10],        3,    None, [5, 5, 5, 5]),              # rounding: 1.5 is 2, each
+    ([1, 100],        3,    None, [1, 50, 50]),               # what is whole does not count
+    ([1, 1, 998],     10,   None, [1, 1, *[124, 125, 125, 125, 124, 125, 125, 125]]),
+    ([3],             5,    None, [1, 1, 1]),                 # no empty tasks
+    ([10],            None, 4,    [3, 3, 4]),
+    ([10, 4],         None, 5,    [5, 5, 4]),
+    ([10],            4,    5,    [2, 3, 2, 3]),              # both
+    ([],              4,    5,    []),
+]
+# fmt: on
+
+
+def ends(offsets):
+    return {"t": dict(enumerate(offsets))}
+
+
+@pytest.mark.parametrize("starts, available, limit, expected", RATES)
+def test_a_limit_is_shared_by_what_each_partition_has(starts, available, limit, expected):
+    assert limited(ends(starts), ends(available), limit) == ends(expected)
+
+
+@pytest.mark.parametrize("minimum, count, elapsed_ms, expected", DELAYS)
+def test_a_batch_waits_for_enough_records_or_long_enough(minimum, count, elapsed_ms, expected):
+    limits = TriggerLimits(min_offsets=minimum, max_delay_ms=100)
+    last = None if elapsed_ms is None else 5000 - elapsed_ms
+
+    assert is_delayed(limits, count, now_ms=5000, last_trigger_ms=last) is expected
+
+
+def order(first, size):
+    return ReadOrder(
+        name=TopicPartition("t", 0),
+        key=KEY,
+        partition=partition("1", hw=10_000),
+        start_offset=Offset(first),
+        end_offset=Offset(first + size),
+        candidates=(),
+    )
+
+
+@pytest.mark.parametrize("given, tasks_min, records_max, expected", TASKS)
+def test_ranges_are_split_into_tasks(given, tasks_min, records_max, expected):
+    orders = [order(1000 * place, size) for place, size in enumerate(given)]
+
+    parts = split_ranges(orders, tasks_min=tasks_min, records_max=records_max)
+
+    sizes = [part.end_offset - part.start_offset for part in parts]
+    assert sorted(sizes) == sorted(expected)
+    covered = [offset for part in parts for offset in range(part.start_offset, part.end_offset)]
+    assert covered == [1000 * p + n for p, size in enumerate(given) for n in range(size)]
+
+
+def test_every_small_split_covers_each_record_once():
+    for first in range(1, 7):
+        for second in range(7):
+            for tasks_min in (None, *range(1, 9)):
+                for records_max in (None, 1, 2, 3):
+                    orders = [order(0, first), order(100, second)]
+                    parts = split_ranges(orders, tasks_min=tasks_min, records_max=records_max)
+                    covered = [n for p in parts for n in range(p.start_offset, p.end_offset)]
+                    assert covered == [*range(first), *range(100, 100 + second)]
+                    largest = max(p.end_offset - p.start_offset for p in parts)
+                    assert records_max is None or largest <= records_max

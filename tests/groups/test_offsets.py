@@ -11,13 +11,13 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.groups.groups import (
+from kafka_on_spark.groups.offsets import (
     alter_group_offsets,
     delete_group,
+    is_saved,
     save_offsets,
     saved_partitions,
 )
-from kafka_on_spark.groups.offsets import is_saved
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.committing import replay

@@ -9,14 +9,9 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.base.ids import KEEP, Offset, PartitionKey, TopicId
-from kafka_on_spark.consume.group_offsets import save_standings
+from kafka_on_spark.consume.group_offsets import saved_positions
+from kafka_on_spark.consume.positions import Position, begin, cuts_after, revised
 from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.consume.standing import (
-    Standing,
-    begin,
-    cuts_after,
-    revised,
-)
 from kafka_on_spark.groups.offsets import added_since
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
@@ -52,7 +47,7 @@ def settled(image, offset, generation=0, reset="latest", cut=None):
     return revised(
         image,
         key(),
-        Standing(Offset(offset), generation),
+        Position(Offset(offset), generation),
         reset=reset,
         find_cuts=lambda generations: {} if cut is None else dict.fromkeys(generations, cut),
     )
@@ -115,7 +110,7 @@ def test_after_an_unclean_election_a_position_goes_back_to_the_cut(offset, cut, 
 
     found = settled(now, offset, generation=2, cut=cut)
 
-    assert found == Standing(after, 3)
+    assert found == Position(after, 3)
 
 
 def test_an_unclean_election_fails_a_consumer_that_may_not_be_reset():
@@ -132,9 +127,9 @@ def test_where_the_history_of_elections_is_gone_what_is_there_is_read_again():
         raise HistoryExpiredError("gone")
 
     def found(reset):
-        return revised(now, key(), Standing(Offset(7), 2), reset=reset, find_cuts=find)
+        return revised(now, key(), Position(Offset(7), 2), reset=reset, find_cuts=find)
 
-    assert found("latest") == Standing(Offset(2), 3)
+    assert found("latest") == Position(Offset(2), 3)
     with pytest.raises(LogTruncatedError):
         found("none")
 
@@ -176,7 +171,7 @@ def test_cuts_count_that_came_after_the_position():
 
 def test_a_consumer_begins_anew_in_a_partition_that_was_removed_and_added_again():
     world = added_again(image(partition("1"), partition("1", hw=9)), "orders", 20)
-    old = Standing(Offset(9), 0)
+    old = Position(Offset(9), 0)
 
     def after(reset):
         return revised(
@@ -188,10 +183,10 @@ def test_a_consumer_begins_anew_in_a_partition_that_was_removed_and_added_again(
         )
 
     again = world.image.partition(key(1))
-    assert after("latest") == Standing(Offset(0), again.unclean_generation)
+    assert after("latest") == Position(Offset(0), again.unclean_generation)
     with pytest.raises(LogTruncatedError, match="orders-1 has lost the records from offset 0 on"):
         after("none")
-    assert not save_standings(world.image, "g", {key(1): old}, now_ms=0).records
+    assert not saved_positions(world.image, "g", {key(1): old}, None, 0)
 
 
 def test_an_unclean_election_after_a_partition_was_added_again_cuts_where_it_says():
@@ -235,12 +230,12 @@ def test_of_the_metadata_log_no_more_is_read_than_back_to_the_generation_of_a_po
 
 def test_a_position_from_before_an_unclean_election_is_not_saved():
     now = image(partition("1", hw=9, unclean_generation=1), partition("1", hw=9), saved={1: 4})
-    standings = {key(0): Standing(Offset(5), 0), key(1): Standing(Offset(5), 0)}
+    positions = {key(0): Position(Offset(5), 0), key(1): Position(Offset(5), 0)}
 
-    result = save_standings(now, "g", standings, now_ms=0)
+    records = saved_positions(now, "g", positions, None, 0)
 
-    assert [(each.partition, each.offset) for each in result.records] == [(1, 5)]
-    assert not save_standings(now, "g", {key(1): Standing(Offset(4), 0)}, now_ms=0).records
+    assert [(each.partition, each.offset) for each in records] == [(1, 5)]
+    assert not saved_positions(now, "g", {key(1): Position(Offset(4), 0)}, None, 0)
 
 
 GIVEN = {

@@ -4,17 +4,17 @@ import pytest
 
 from kafka_on_spark.base.errors import StaleMemberEpochError, UnknownMemberIdError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.following import (
+from kafka_on_spark.consume.group_offsets import (
     follow_target,
     leave_group,
     save_positions,
     subscribed_topics,
 )
-from kafka_on_spark.consume.standing import Standing
+from kafka_on_spark.consume.positions import Position
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern
-from kafka_on_spark.groups.checks import Membership
+from kafka_on_spark.groups.assignment import share_out
 from kafka_on_spark.groups.membership import fence, join
-from kafka_on_spark.groups.sharing import share_out
+from kafka_on_spark.groups.offsets import Membership
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
@@ -70,7 +70,7 @@ def test_where_a_group_begins_is_saved_as_a_partition_is_taken(begins_at, offset
 def test_offsets_come_before_the_partition_is_given_up():
     image = joined(alone(), "b")
 
-    result = follow(image, held={ZERO}, processed={ONE: Standing(5, 0)})
+    result = follow(image, held={ZERO}, processed={ONE: Position(5, 0)})
 
     assert result.response == {ZERO}
     assert kinds(result) == ["OffsetCommitRecord", "GroupAssignmentRecord"]
@@ -84,9 +84,9 @@ def test_offsets_come_before_the_partition_is_given_up():
 def test_what_was_given_up_already_is_not_saved_again():
     """The outcome of the first try was unknown: it stands, and b has the partition."""
     image = joined(alone(), "b")
-    image = replay(image, follow(image, held={ZERO}, processed={ONE: Standing(5, 0)}))
+    image = replay(image, follow(image, held={ZERO}, processed={ONE: Position(5, 0)}))
 
-    again = follow(image, held={ZERO}, processed={ONE: Standing(5, 0)})
+    again = follow(image, held={ZERO}, processed={ONE: Position(5, 0)})
 
     assert (again.records, again.response) == ([], {ZERO})
 
@@ -101,7 +101,7 @@ def test_a_target_that_moves_nothing_of_a_member_is_followed_with_its_next_offse
     assert before < image.consumer_groups["g"].target_epoch
 
     assert follow(image, held={ZERO, ONE}).records == []
-    saved = save_positions(image, "g", {ZERO: Standing(4, 0)}, member(image), 0)
+    saved = save_positions(image, "g", {ZERO: Position(4, 0)}, member(image), 0)
 
     assert kinds(saved) == ["OffsetCommitRecord", "GroupAssignmentRecord"]
     after = replay(image, saved).consumer_groups["g"]
@@ -113,7 +113,7 @@ def test_a_target_that_moves_nothing_of_a_member_is_followed_with_its_next_offse
 def test_who_saves_positions_gives_up_and_takes_nothing_by_it():
     image = joined(alone(), "b")
 
-    saved = save_positions(image, "g", {ONE: Standing(5, 0)}, member(image), 0)
+    saved = save_positions(image, "g", {ONE: Position(5, 0)}, member(image), 0)
 
     assert kinds(saved) == ["OffsetCommitRecord"]
 
@@ -122,7 +122,7 @@ def test_who_was_fenced_saves_nothing_and_leaves_what_it_has_left():
     image = alone()
     speaker = member(image)
     fenced = replay(image, fence(image, "g", {"a": 1}))
-    processed = {ZERO: Standing(4, 0)}
+    processed = {ZERO: Position(4, 0)}
 
     with pytest.raises(UnknownMemberIdError):
         save_positions(fenced, "g", processed, speaker, 0)
@@ -137,7 +137,7 @@ def test_who_leaves_saves_its_positions_first():
     image = alone()
 
     left = leave_group(
-        image, "g", member(image), processed={ZERO: Standing(4, 0)}, returns=False, now_ms=0
+        image, "g", member(image), processed={ZERO: Position(4, 0)}, returns=False, now_ms=0
     )
 
     assert kinds(left) == ["OffsetCommitRecord", "RemoveGroupMemberRecord"]

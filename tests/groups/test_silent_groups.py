@@ -2,8 +2,8 @@
 
 import pytest
 
+from kafka_on_spark.groups.liveness import SILENCE_MS, SilentGroups
 from kafka_on_spark.groups.membership import fence, join, leave
-from kafka_on_spark.groups.silent_groups import SILENCE_MS, SilentGroups
 from kafka_on_spark.metadata.image import MetadataImage
 from tests.builders import TOPIC
 from tests.committing import replay
@@ -15,7 +15,6 @@ class World:
 
     def __init__(self, *names):
         self.clock, self.heartbeats = FakeClock(), MemoryHeartbeats()
-        self.listened = 0
         self.silent_groups = SilentGroups(self.heartbeats, self.clock)
         self.image = MetadataImage()
         for name in names:
@@ -101,8 +100,10 @@ def test_a_root_that_is_away_fences_nobody_and_is_looked_at_again():
 def test_a_living_group_is_asked_for_seldom():
     world = World("a", "b", "c")
     asked = []
-    listen = world.heartbeats.listen
-    world.heartbeats.listen = lambda group, members: asked.append(members) or listen(group, members)
+    contents = world.heartbeats.contents
+    world.heartbeats.contents = lambda group, members: (
+        asked.append(members) or contents(group, members)
+    )
 
     world.pass_by(SILENCE_MS, "a")
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.groups.silent_groups import SILENCE_MS, SilentGroups
+from kafka_on_spark.groups.liveness import SILENCE_MS, SilentGroups
 from tests.cluster.consuming.groups.members import member
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder, roots_in
@@ -38,12 +38,12 @@ def test_members_that_were_given_different_roots_hear_each_other(given_one_root_
         ids = [each.member_id for each in clusters[0].describe_group_members("g").members]
         assert len(ids) == 2
         for each in heartbeats:
-            assert all(any(found.values()) for found in each.listen("g", ids))
+            assert all(any(found.values()) for found in each.contents("g", ids))
 
         roots[0].rename(roots[0].with_name("away"))
         heartbeats[0].beat("g", ids[0], 1_000_000)
 
-        [found] = heartbeats[1].listen("g", ids[:1])
+        [found] = heartbeats[1].contents("g", ids[:1])
         assert any(b" 1000000\n" in (each or b"") for each in found.values())
         roots[0].with_name("away").rename(roots[0])
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.groups.heartbeats import Heard
+from kafka_on_spark.groups.heartbeats import Observed
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import join
-from kafka_on_spark.groups.witness import Witness
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import RemoveGroupMemberRecord, TopicRecord
 from kafka_on_spark.metadata.result import ControllerResult
@@ -20,24 +20,25 @@ class Members:
 
     def __init__(self, *names):
         self.log, self.heartbeats = MemoryMetadataLog(), MemoryHeartbeats()
-        self.clocks, self.witnesses, self.services = {}, {}, {}
+        self.clocks, self.livenesses, self.services = {}, {}, {}
         for name in names:
             self.clocks[name] = FakeClock()
             self.services[name] = service = MetadataService(
                 self.log, self.clocks[name], random=lambda: 0.0
             )
-            self.witnesses[name] = Witness(
+            self.livenesses[name] = Liveness(
                 service,
                 self.heartbeats,
                 self.clocks[name],
                 group="g",
                 max_poll_interval_ms=300_000,
                 timeout_ms=1_000,
+                new_id=lambda: "unused",
             )
             if name == names[0]:
                 self.commit(name, lambda _: ControllerResult([_TOPIC], None))
             self.commit(name, lambda image, name=name: _join(image, name))
-            self.witnesses[name].begin(name)
+            self.livenesses[name].begin(name)
 
     def commit(self, name, decide):
         self.services[name].catch_up()
@@ -49,9 +50,9 @@ class Members:
             for each in self.clocks.values():
                 each.advance(INTERVAL_MS)
             for name in names:
-                self.witnesses[name].note_asked_for(self.clocks[name].monotonic_ms())
-                self.witnesses[name].beat()
-                self.witnesses[name].look()
+                self.livenesses[name].note_poll(self.clocks[name].monotonic_ms())
+                self.livenesses[name].beat()
+                self.livenesses[name].check()
 
     @property
     def names(self):
@@ -127,10 +128,10 @@ def test_two_that_fence_the_same_one_do_it_once():
     batches = len(members.log.batches)
     for each in members.services.values():
         each.catch_up()
-    silent = Heard({"memory": b"c"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+    silent = Observed({"memory": b"c"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
 
-    members.witnesses["a"].fence({"c": silent})
-    members.witnesses["b"].fence({"c": silent})
+    members.livenesses["a"].fence({"c": silent})
+    members.livenesses["b"].fence({"c": silent})
 
     assert members.names == set("ab")
     assert len(members.log.batches) == batches + 1
@@ -138,10 +139,10 @@ def test_two_that_fence_the_same_one_do_it_once():
 
 def test_a_look_from_before_a_freeze_fences_nobody():
     members = Members("a", "b")
-    silent = Heard({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+    silent = Observed({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
     members.clocks["a"].advance(SESSION_MS / 3 + 1)
 
-    members.witnesses["a"].fence({"b": silent})
+    members.livenesses["a"].fence({"b": silent})
 
     assert members.names == {"a", "b"}
 
@@ -150,9 +151,9 @@ def test_heartbeats_that_can_not_be_written_are_told_of_the_first_alone():
     members = Members("a")
     members.heartbeats.is_offline = True
 
-    members.witnesses["a"].beat()
+    members.livenesses["a"].beat()
     with pytest.raises(KafkaStorageError):
-        members.witnesses["a"].begin("another")
+        members.livenesses["a"].begin("another")
 
 
 def test_who_is_asked_for_nothing_for_long_stops_to_beat_and_leaves():
@@ -160,9 +161,9 @@ def test_who_is_asked_for_nothing_for_long_stops_to_beat_and_leaves():
     members.clocks["a"].advance(300_000)
     count = members.heartbeats.counts["g", "a"]
 
-    members.witnesses["a"].beat()
+    members.livenesses["a"].beat()
     assert members.heartbeats.counts["g", "a"] == count
-    members.witnesses["a"].look()
+    members.livenesses["a"].check()
 
     assert members.names == {"b"}
     assert ("g", "a") not in members.heartbeats.counts
@@ -172,7 +173,7 @@ def test_nobody_beats_for_a_closed_cluster():
     members = Members("a")
     members.services["a"].close()
 
-    for turn in (members.witnesses["a"].beat, members.witnesses["a"].look):
+    for turn in (members.livenesses["a"].beat, members.livenesses["a"].check):
         with pytest.raises(ClusterClosedError):
             turn()
 
@@ -181,6 +182,6 @@ def test_what_killed_members_have_left_goes_when_somebody_joins():
     members = Members("a", "b")
     members.heartbeats.beat("g", "long dead", 1)
 
-    members.witnesses["b"].tidy()
+    members.livenesses["b"].tidy()
 
     assert {name for _, name in members.heartbeats.counts} == {"a", "b"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.groups.heartbeat_files import HeartbeatFiles, name_in_path
-from kafka_on_spark.groups.heartbeats import after_look
+from kafka_on_spark.groups.heartbeats import observe
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from tests.fakes import MemoryHeartbeats
 from tests.hints import hint_roots, make_roots
@@ -34,20 +34,20 @@ class Hearer:
 
     def look(self):
         """Return what is known of the member after one more look."""
-        [content] = self.heartbeats.listen("g", ["a"])
-        self.heard = after_look(self.heard, content, self.now_ms, self.now_ms, 45_000)
+        [content] = self.heartbeats.contents("g", ["a"])
+        self.heard = observe(self.heard, content, self.now_ms, self.now_ms, 45_000)
         self.now_ms += 5_000
         return self.heard
 
 
 def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
     heartbeats.beat("g", "a", 1)
-    [first] = heartbeats.listen("g", ["a"])
-    assert heartbeats.listen("g", ["a"]) == [first]
+    [first] = heartbeats.contents("g", ["a"])
+    assert heartbeats.contents("g", ["a"]) == [first]
 
     heartbeats.beat("g", "a", 2)
 
-    [second] = heartbeats.listen("g", ["a"])
+    [second] = heartbeats.contents("g", ["a"])
     assert None not in (*first.values(), *second.values())
     assert first != second
 
@@ -59,10 +59,10 @@ def test_what_others_have_left_is_removed(heartbeats):
     heartbeats.keep_only("g", ["b"])
     heartbeats.keep_only("nobody", [])
 
-    assert [stands(each) for each in heartbeats.listen("g", "abc")] == [False, True, False]
-    assert stands(*heartbeats.listen("other", ["a"]))
+    assert [stands(each) for each in heartbeats.contents("g", "abc")] == [False, True, False]
+    assert stands(*heartbeats.contents("other", ["a"]))
     heartbeats.beat("g", "a", 2)
-    assert stands(*heartbeats.listen("g", ["a"]))
+    assert stands(*heartbeats.contents("g", ["a"]))
 
 
 def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
@@ -82,8 +82,8 @@ def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
 
     assert not folder.exists()
     one.beat("g", "a", 2)
-    assert two.listen("g", ["a"]) == one.listen("g", ["a"])
-    assert stands(*two.listen("g", ["a"]))
+    assert two.contents("g", ["a"]) == one.contents("g", ["a"])
+    assert stands(*two.contents("g", ["a"]))
 
 
 def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
@@ -95,7 +95,7 @@ def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
     with pytest.raises(KafkaStorageError):
         heartbeats.beat("g", "a", 1)
     with pytest.raises(KafkaStorageError):
-        heartbeats.listen("g", ["a"])
+        heartbeats.contents("g", ["a"])
 
 
 @pytest.fixture
@@ -148,9 +148,9 @@ def test_what_stands_on_one_root_of_three_is_no_evidence(tmp_path, voters):
         root.rename(root.with_suffix(".away"))
 
     with pytest.raises(KafkaStorageError):
-        other.listen("g", ["a"])
+        other.contents("g", ["a"])
     with pytest.raises(KafkaStorageError):
-        other.listen("g", ["b"])
+        other.contents("g", ["b"])
     with pytest.raises(KafkaStorageError):
         member.beat("g", "a", 2)
 
@@ -181,7 +181,7 @@ def test_names_of_groups_never_lead_out_of_their_folder(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["groups", META_PROPERTIES]
     folders = os.listdir(tmp_path / "groups")
     assert len(folders) == len(HOSTILE) + 1
-    assert all(map(stands, heartbeats.listen("g", HOSTILE)))
+    assert all(map(stands, heartbeats.contents("g", HOSTILE)))
     assert all(len(os.listdir(tmp_path / "groups" / each)) >= 1 for each in folders)
     assert len(os.listdir(tmp_path / "groups" / name_in_path("g"))) == len(HOSTILE)
 

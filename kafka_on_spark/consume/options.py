@@ -1,0 +1,606 @@
+"""Options of ``format("kafka_on_spark")``, in the words of Spark's Kafka source and sink.
+
+Pure: texts in, values out. Keys come lower-cased, as Spark passes them to a Python source.
+
+A query that moves here from Kafka keeps its `kafka.*` options. What Spark refuses is refused. Some
+have a meaning here (a source's `kafka.group.id` and `kafka.client.rack`, a sink's `kafka.acks` and
+`kafka.transactional.id`); the others are ignored, and one warning names them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from kafka_on_spark.base.config import check_acks, leaves_auto_controller, unknown_name
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import whole_number
+from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.consume.settings import EARLIEST, LATEST
+from kafka_on_spark.consume.stream_offsets import CUT, Cut
+from kafka_on_spark.consume.subscription import Subscription, names_of, parse_subscription
+
+_PREFIX: Final = "kafka."
+_GROUP_ID: Final = "kafka.group.id"
+_RACK: Final = "kafka.client.rack"
+_ACKS: Final = "kafka.acks"
+_TRANSACTIONAL_ID: Final = "kafka.transactional.id"
+_SOURCE_OPTIONS_USED: Final = frozenset({_GROUP_ID, _RACK})
+_SINK_OPTIONS_USED: Final = frozenset({_ACKS, _TRANSACTIONAL_ID})
+
+# Options of Spark's connector that are about the client too.
+_CONNECTOR: Final = {
+    "groupidprefix": "groupIdPrefix",
+    "kafkaconsumer.polltimeoutms": "kafkaConsumer.pollTimeoutMs",
+    "fetchoffset.numretries": "fetchOffset.numRetries",
+    "fetchoffset.retryintervalms": "fetchOffset.retryIntervalMs",
+}
+
+_DESERIALIZED: Final = (
+    "Kafka option '{name}.deserializer' is not supported as {name}s are deserialized as byte"
+    " arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the"
+    " {name}s."
+)
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": (
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option"
+        " 'startingoffsets' to 'earliest' or 'latest' to specify where to start. Structured"
+        " Streaming manages which offsets are consumed internally, rather than relying on the"
+        " kafkaConsumer to do it."
+    ),
+    "kafka.key.deserializer": _DESERIALIZED.format(name="key"),
+    "kafka.value.deserializer": _DESERIALIZED.format(name="value"),
+    "kafka.enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+    "kafka.interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+}
+
+_REFUSED_BY_SINK: Final = {
+    "kafka.key.serializer": (
+        "Kafka option 'key.serializer' is not supported as keys are serialized with"
+        " ByteArraySerializer."
+    ),
+    "kafka.value.serializer": (
+        "Kafka option 'value.serializer' is not supported as value are serialized with"
+        " ByteArraySerializer."
+    ),
+}
+
+_STORAGE_PREFIX: Final = "storage."
+
+
+# Where a read begins and ends
+
+_GROUP: Final = "group"
+_WIRE: Final = {-2: EARLIEST, -1: LATEST}
+
+Place = int | str
+"""An offset, EARLIEST or LATEST."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A place by topic and partition; `cut` if it is the stored offset of a query."""
+
+    by_partition: Mapping[str, Mapping[int, Place]]
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamps:
+    """The first record that is not older than a time, in ms since 1970: one time for all
+    partitions, or one by topic and partition. If there is none, it is the latest offset, or the
+    read is refused."""
+
+    given: int | Mapping[str, Mapping[int, int]]
+    is_latest_if_none: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Where a consumer group stands; EARLIEST or LATEST if it has saved no offset of the query."""
+
+    name: str
+    default: str
+
+
+Bound = str | Offsets | Timestamps | Group
+"""EARLIEST or LATEST for all partitions; or offsets; or timestamps; or a group's. The order of
+precedence is Spark's: one timestamp for all, timestamps by partition, offsets. Source:
+KafkaSourceProvider.getKafkaOffsetRangeLimit."""
+
+
+def _parse_starting(given: Mapping[str, str], group: str | None, *, default: str) -> Bound:
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if strategy not in ("error", "latest"):
+        raise InvalidRequestError(
+            f"option 'startingOffsetsByTimestampStrategy' can't be {strategy!r}: error or latest"
+        )
+    bound = _parse_bound(given, "starting", words=(EARLIEST, LATEST, _GROUP))
+    if bound == _GROUP:
+        if not group:
+            raise InvalidRequestError(
+                "startingOffsets can't be 'group' without a group: set kafka.group.id"
+            )
+        return Group(group, default)
+    if isinstance(bound, Timestamps) and strategy == "latest":
+        return replace(bound, is_latest_if_none=True)
+    return bound or default
+
+
+def _parse_ending(given: Mapping[str, str]) -> Bound:
+    bound = _parse_bound(given, "ending", words=(EARLIEST, LATEST))
+    if isinstance(bound, Timestamps):
+        return replace(bound, is_latest_if_none=True)
+    return bound or LATEST
+
+
+def _parse_bound(given: Mapping[str, str], side: str, *, words: tuple[str, ...]) -> Bound | None:
+    if f"{side}timestamp" in given:
+        return Timestamps(_long(given[f"{side}timestamp"]))
+    if f"{side}offsetsbytimestamp" in given:
+        return Timestamps(
+            _parse_json(
+                f"{side}OffsetsByTimestamp",
+                given[f"{side}offsetsbytimestamp"],
+                _whole,
+                '{"topicA": {"0": 123456789, "1": 123456789},'
+                ' "topicB": {"0": 123456789, "1": 123456789}}',
+            )
+        )
+    if f"{side}offsets" not in given:
+        return None
+    text = given[f"{side}offsets"]
+    word = text.strip().lower()
+    if word in words:
+        return word
+    example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+    offsets = _parse_json(f"{side}Offsets", text, _place, example)
+    return Offsets(offsets, Cut.from_json(parse_json(text).get(CUT)))
+
+
+def _long(text: str) -> int:
+    try:
+        return whole_number(text.strip())
+    except ValueError:
+        raise InvalidRequestError(f"Expected a single long value, got {text.strip()}") from None
+
+
+def _parse_json(
+    option: str, text: str, read: Callable[[Any], Any], example: str
+) -> dict[str, dict[int, Any]]:
+    try:
+        parsed = parse_json(text)
+        return {
+            topic: {whole_number(number): read(value) for number, value in partitions.items()}
+            for topic, partitions in parsed.items()
+            if topic != CUT
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidRequestError(
+            f"option {option!r}: Expected e.g. {example}, got {text}"
+        ) from None
+
+
+def _place(offset: Any) -> Place:
+    number = _whole(offset)
+    if number < -2:
+        raise ValueError(offset)
+    return _WIRE.get(number, number)
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _check_batch(starting: Bound, ending: Bound) -> None:
+    """Check that a batch does not start at latest, end at earliest, or end before it starts.
+    Source: KafkaSourceProvider.validateBatchOptions, checkOffsetLimitValidity."""
+    if starting == LATEST:
+        raise InvalidRequestError("starting offset can't be latest for batch queries on Kafka")
+    if ending == EARLIEST:
+        raise InvalidRequestError("ending offset can't be earliest for batch queries on Kafka")
+    _refuse_word(starting, LATEST, "startingOffsets for {} can't be latest")
+    _refuse_word(ending, EARLIEST, "ending offset for {} can't be earliest")
+    if isinstance(starting, Offsets) and isinstance(ending, Offsets):
+        _check_sides(starting.by_partition, ending.by_partition, "offset")
+    elif isinstance(starting, Timestamps) and isinstance(ending, Timestamps):
+        first, last = starting.given, ending.given
+        if not isinstance(first, int) and not isinstance(last, int):
+            _check_sides(first, last, "timestamp")
+
+
+def _refuse_word(bound: Bound, word: str, sentence: str) -> None:
+    if not isinstance(bound, Offsets):
+        return
+    for topic, partitions in bound.by_partition.items():
+        for number, place in partitions.items():
+            if place == word:
+                name = sentence.format(f"{topic}-{number}")
+                raise InvalidRequestError(f"{name} for batch queries on Kafka")
+
+
+def _check_sides(
+    first: Mapping[str, Mapping[int, Place]], last: Mapping[str, Mapping[int, Place]], word: str
+) -> None:
+    if names_of(first) != names_of(last):
+        raise InvalidRequestError(
+            "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: The specified start"
+            " offset and end offset should have the same topic-partitions. Topic-partitions for"
+            f" start offset: {names_of(first)}, topic-partitions for end offset: {names_of(last)}."
+        )
+    for topic, partitions in first.items():
+        for number, start in partitions.items():
+            end = last[topic][number]
+            if isinstance(start, int) and isinstance(end, int) and start > end:
+                raise InvalidRequestError(
+                    f"UNRESOLVED_START_{word.upper()}_GREATER_THAN_END_{word.upper()}: The"
+                    f" specified start {word} {start} is greater than the end {word} {end} for"
+                    f" topic {topic} partition {number}."
+                )
+
+
+# How much a micro-batch reads
+
+_MINUTE_MS: Final = 60_000
+_UNITS_MS: Final = {
+    **{"us": 0.001, "ms": 1, "s": 1000},
+    **{"m": _MINUTE_MS, "min": _MINUTE_MS, "h": 60 * _MINUTE_MS, "d": 1440 * _MINUTE_MS},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """The limits of a micro-batch: it has `max_offsets` records at most, and waits for
+    `min_offsets` for `max_delay_ms` at most."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 15 * 60_000
+
+    def __post_init__(self) -> None:
+        if self.min_offsets is None or self.max_offsets is None:
+            return
+        if self.min_offsets > self.max_offsets:
+            raise InvalidRequestError(
+                f"The value of minOffsetPerTrigger({self.min_offsets}) is higher than the"
+                f" maxOffsetsPerTrigger({self.max_offsets})."
+            )
+
+
+def _delay_ms(text: str) -> int:
+    """Return a time such as "15m" in ms, or "7", which is ms. Source: JavaUtils.timeStringAs."""
+    given = text.strip().lower()
+    digits = given.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = given[len(digits) :] or "ms"
+    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS_MS:
+        raise InvalidRequestError(
+            f"option 'maxTriggerDelay' can't be {text!r}: Time must be specified as seconds (s),"
+            " milliseconds (ms), microseconds (us), minutes (m or min), hour (h), or day (d)."
+            " E.g. 50s, 100ms, or 250us."
+        )
+    return int(int(digits) * _UNITS_MS[unit])
+
+
+# Reads
+
+_SOURCE_NAMES: Final = (
+    "cluster assign subscribe subscribePattern startingOffsets startingTimestamp"
+    " startingOffsetsByTimestamp startingOffsetsByTimestampStrategy endingOffsets endingTimestamp"
+    " endingOffsetsByTimestamp asOfTimestamp asOfMetadataOffset failOnDataLoss maxOffsetsPerTrigger"
+    " minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition includeHeaders"
+    " client.rack"
+)
+SOURCE_OPTIONS: Final = {name.lower(): name for name in _SOURCE_NAMES.split()}
+"""The names as people write them, by the lower-cased names."""
+
+_STREAM_ONLY: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+_NOT_IN_STREAMS: Final = {
+    "endingoffsets": "ending offset not valid in streaming queries",
+    "endingoffsetsbytimestamp": "ending timestamp not valid in streaming queries",
+    "endingtimestamp": "ending timestamp not valid in streaming queries",
+    "asoftimestamp": "option 'asOfTimestamp' is not valid in streaming queries: read a batch",
+    "asofmetadataoffset": (
+        "option 'asOfMetadataOffset' is not valid in streaming queries: read a batch"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """A moment of the past: the option that names it, and an offset of the metadata log, or a time
+    in ms since 1970."""
+
+    option: Literal["asOfMetadataOffset", "asOfTimestamp"]
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The checked options of a read.
+
+    Attributes:
+        cluster: The metadata root.
+        starting: Where a new query, or a batch, begins.
+        ending: Where a batch ends; not for streams.
+        as_of: The moment of the past that a batch reads, or None.
+        tasks_min: Number of tasks of a batch, about, at least; or None.
+        records_max: Records that a task reads at most, or None.
+        group: The consumer group whose offsets the query saves, or None.
+        warnings: Sentences to log once.
+    """
+
+    cluster: str
+    subscription: Subscription
+    starting: Bound
+    ending: Bound = LATEST
+    as_of: AsOf | None = None
+    is_data_loss_failed: bool = True
+    limits: TriggerLimits = field(default_factory=TriggerLimits)
+    tasks_min: int | None = None
+    records_max: int | None = None
+    has_headers: bool = False
+    client_rack: str | None = None
+    group: str | None = None
+    warnings: tuple[str, ...] = ()
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
+    """Return the checked options of a read, or raise InvalidRequestError."""
+    client, rest = _split_client_options(options)
+    given = _known_options(rest, SOURCE_OPTIONS)
+    if is_stream:
+        _refuse(given, _NOT_IN_STREAMS)
+    subscription = parse_subscription(given)
+    default = LATEST if is_stream else EARLIEST
+    starting = _parse_starting(given, client.get(_GROUP_ID), default=default)
+    ending = _parse_ending(given)
+    if not is_stream:
+        _check_batch(starting, ending)
+    _refuse(client, _REFUSED)
+    return SourceOptions(
+        cluster=_cluster_root(given),
+        subscription=subscription,
+        starting=starting,
+        ending=ending,
+        as_of=_as_of(given),
+        is_data_loss_failed=_flag(given, "failondataloss", default=True),
+        limits=_limits(given),
+        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
+        records_max=_positive(
+            given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
+        ),
+        has_headers=_flag(given, "includeheaders", default=False),
+        client_rack=given.get("client.rack") or client.get(_RACK),
+        group=client.get(_GROUP_ID) or None,
+        warnings=(*_ignored_warnings(client), *_ignored_in_batches(given, is_stream=is_stream)),
+        storage=_storage_options(options),
+    )
+
+
+def _ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+    names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
+    return [f"{SOURCE_OPTIONS[name]} option ignored in batch queries" for name in names]
+
+
+def _as_of(given: Mapping[str, str]) -> AsOf | None:
+    if "asoftimestamp" in given and "asofmetadataoffset" in given:
+        raise InvalidRequestError(
+            "only one of the options asOfTimestamp and asOfMetadataOffset can be specified"
+        )
+    if "asofmetadataoffset" in given:
+        return AsOf("asOfMetadataOffset", _long(given["asofmetadataoffset"]))
+    if "asoftimestamp" in given:
+        return AsOf("asOfTimestamp", _long(given["asoftimestamp"]))
+    return None
+
+
+def _limits(given: Mapping[str, str]) -> TriggerLimits:
+    return TriggerLimits(
+        max_offsets=_positive(
+            given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
+        ),
+        min_offsets=_positive(
+            given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
+        ),
+        max_delay_ms=_delay_ms(given.get("maxtriggerdelay", "15m")),
+    )
+
+
+def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+    """Return an option that is a whole number above 0; None: it is not given."""
+    if name not in given:
+        return None
+    try:
+        number = whole_number(given[name].strip())
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise InvalidRequestError(f"{sentence}: give a whole number, not {given[name]!r}")
+    return number
+
+
+# Writes
+
+_SINK_NAMES: Final = (
+    "cluster topic acks producer_id producer_epoch sequence transactional_id expected_offsets"
+    " auto.controller includeHeaders checkpointLocation"
+)
+_SINK: Final = {name.lower(): name for name in _SINK_NAMES.split()}
+_NUMBERED: Final = (
+    "producer_id and sequence can't be set for a stream: its query id and batch number are used"
+)
+_BATCH_ONLY: Final = {
+    "producer_id": _NUMBERED,
+    "sequence": _NUMBERED,
+    "expected_offsets": (
+        "expected_offsets can't be set for a stream, which appends more than once: use it with"
+        " cluster.append in foreachBatch"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """The checked options of a write.
+
+    Attributes:
+        cluster: The metadata root.
+        topic: The topic of all rows; None: each row names its own.
+        producer_id: The producer of an idempotent batch write, or None.
+        producer_epoch: The run of a batch write. Of a stream: a number above the epochs of all ids
+            that have expired, with which the query goes on if its own has. None: the next epoch.
+        transactional_id: The id whose older writers this one fences, or None.
+        expected_offsets: Log ends by topic and partition, for a conditional batch write.
+        may_decide: The write may control where nobody does: auto.controller is not off.
+        warnings: Sentences to log once.
+    """
+
+    cluster: str
+    topic: str | None
+    acks: str
+    producer_id: str | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    transactional_id: str | None = None
+    expected_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    may_decide: bool = True
+    warnings: tuple[str, ...] = ()
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
+    """Return the checked options of a write, or raise InvalidRequestError."""
+    client, rest = _split_client_options(options)
+    given = _known_options(rest, _SINK)
+    _refuse(client, _REFUSED_BY_SINK)
+    if is_stream:
+        _refuse(given, _BATCH_ONLY)
+    # The sink always writes the column `headers`: this option is checked, and has no effect.
+    _flag(given, "includeheaders", default=False)
+    return SinkOptions(
+        cluster=_cluster_root(given),
+        topic=given["topic"].strip() if "topic" in given else None,
+        acks=check_acks(given.get("acks", client.get(_ACKS, "all"))),
+        producer_id=given.get("producer_id"),
+        producer_epoch=_whole_number(given, "producer_epoch"),
+        sequence=_whole_number(given, "sequence"),
+        transactional_id=given.get("transactional_id", client.get(_TRANSACTIONAL_ID)),
+        expected_offsets=_expected_offsets(given.get("expected_offsets")),
+        may_decide=leaves_auto_controller(
+            {name: text for name, text in given.items() if name == "auto.controller"}
+        ),
+        warnings=tuple(_ignored_warnings(client, _SINK_OPTIONS_USED)),
+        storage=_storage_options(options),
+    )
+
+
+def _whole_number(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    try:
+        return whole_number(given[name].strip())
+    except ValueError:
+        raise InvalidRequestError(
+            f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"
+        ) from None
+
+
+def _expected_offsets(text: str | None) -> dict[str, dict[int, int]]:
+    if text is None:
+        return {}
+    refusal = InvalidRequestError(
+        f"option 'expected_offsets' can't be {text!r}: give the log ends by topic and partition,"
+        ' for instance {"flights":{"0":23,"1":0}}'
+    )
+    try:
+        topics = parse_json(text)
+        offsets = {
+            name: {int(number): _whole(offset) for number, offset in partitions.items()}
+            for name, partitions in topics.items()
+            if all(number.isdecimal() for number in partitions)
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise refusal from None
+    if offsets.keys() != topics.keys() or any(
+        offset < 0 for partitions in offsets.values() for offset in partitions.values()
+    ):
+        raise refusal
+    return offsets
+
+
+# Both
+
+
+def _known_options(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return all options but those of the storage, lower-cased. `known`: the names as people write
+    them, by the lower-cased names."""
+    given = {}
+    for name, text in options.items():
+        if name.lower().startswith(_STORAGE_PREFIX):
+            continue
+        if name.lower() not in known:
+            raise InvalidRequestError(unknown_name("option", name, list(known.values())))
+        given[name.lower()] = text
+    return given
+
+
+def _storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.lower().removeprefix(_STORAGE_PREFIX): text
+        for name, text in options.items()
+        if name.lower().startswith(_STORAGE_PREFIX)
+    }
+
+
+def _cluster_root(given: Mapping[str, str]) -> str:
+    if not given.get("cluster"):
+        raise InvalidRequestError(
+            "Option 'cluster' must be specified: give the cluster's metadata root"
+        )
+    return given["cluster"]
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false; `name` is one of the source's, lower-cased."""
+    text = given.get(name)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise InvalidRequestError(
+            f"option {SOURCE_OPTIONS[name]!r} can't be {text!r}: true or false"
+        )
+    return text.lower() == "true"
+
+
+def _is_client_option(name: str) -> bool:
+    return name.startswith(_PREFIX) or name in _CONNECTOR
+
+
+def _split_client_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the client's options, lower-cased, and all others unchanged."""
+    client = {
+        name.lower(): text for name, text in options.items() if _is_client_option(name.lower())
+    }
+    return client, {name: text for name, text in options.items() if name.lower() not in client}
+
+
+def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    """Refuse options, lower-cased, that can't be given: in Spark's words, where it does, too."""
+    for name, sentence in refused.items():
+        if name in given:
+            raise InvalidRequestError(sentence)
+
+
+def _ignored_warnings(
+    names: Iterable[str], used: Collection[str] = _SOURCE_OPTIONS_USED
+) -> list[str]:
+    """Return a warning that names the ignored options, lower-cased; none if all are used. Names
+    only: a value may be a password."""
+    ignored = sorted(
+        _CONNECTOR.get(name, name) for name in names if _is_client_option(name) and name not in used
+    )
+    if not ignored:
+        return []
+    return [f"options of Kafka's client mean nothing here and are ignored: {', '.join(ignored)}"]

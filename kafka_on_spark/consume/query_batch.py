@@ -1,0 +1,408 @@
+"""A batch of a query: where it begins, where it ends, and the ranges that its tasks read. Pure.
+
+A batch ends at one consistent cut: the high watermarks of all partitions in one image, or less by
+`maxOffsetsPerTrigger`, `minOffsetsPerTrigger` and `maxTriggerDelay`. The end moves only when a
+partition of the query moves, or when a loss must be reported to the query. Source:
+KafkaOffsetReaderAdmin, KafkaMicroBatchStream.rateLimit and delayBatch, KafkaOffsetRangeCalculator.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.consume.options import Bound, Group, Offsets, Place, Timestamps, TriggerLimits
+from kafka_on_spark.consume.positions import at, begin
+from kafka_on_spark.consume.settings import EARLIEST
+from kafka_on_spark.consume.stream_offsets import (
+    DataLoss,
+    StreamOffset,
+    could_not_read,
+    has_new_generations,
+    is_another_topic,
+    partitions_deleted,
+)
+from kafka_on_spark.consume.subscription import Partitions, Subscription, names_of, partitions_of
+from kafka_on_spark.log.read_order import ReadOrder, plan_read
+from kafka_on_spark.metadata.image import MetadataImage
+
+Ends = Mapping[str, Mapping[int, int]]
+"""Offsets by topic name and partition."""
+
+# Where it begins
+
+
+@dataclass(frozen=True, slots=True)
+class TimeQuestion:
+    """Asks for the first record of a partition that is not older than `timestamp_ms`."""
+
+    key: PartitionKey
+    timestamp_ms: int
+
+
+TimeLookup = Callable[[Sequence[TimeQuestion]], Sequence[Offset | None]]
+"""Answers questions, in order; None if all committed records are older."""
+
+
+def resolve(
+    image: MetadataImage,
+    wanted: Partitions,
+    bound: Bound,
+    *,
+    option: str,
+    look_up: TimeLookup,
+    loss: DataLoss,
+) -> StreamOffset:
+    """Return the offsets that `bound`, the value of an option, means for the partitions `wanted`.
+
+    Raises:
+        InvalidRequestError: Specific offsets do not name all partitions, or all records are older
+        than a start."""
+    if isinstance(bound, Timestamps):
+        return StreamOffset.in_image(image, _by_time(image, wanted, bound, option, look_up))
+    if isinstance(bound, Group):
+        kept = loss.checked(image, _group_start(image, bound, wanted))
+        return StreamOffset.in_image(image, kept.positions)
+    if not isinstance(bound, Offsets):
+        words = {name: dict.fromkeys(numbers, bound) for name, numbers in wanted.items()}
+        return StreamOffset.in_image(image, _resolved(image, words))
+    if names_of(bound.by_partition) != names_of(wanted):
+        raise InvalidRequestError(
+            f"If {option} contains specific offsets, you must specify all TopicPartitions."
+            " Use -1 for latest, -2 for earliest."
+            f" Specified: {names_of(bound.by_partition)} Assigned: {names_of(wanted)}"
+        )
+    start = StreamOffset(positions=_resolved(image, bound.by_partition), cut=bound.cut)
+    kept = start if bound.cut is None else loss.checked(image, start)
+    return StreamOffset.in_image(image, kept.positions)
+
+
+def _resolved(image: MetadataImage, places: Mapping[str, Mapping[int, Place]]) -> Ends:
+    return {
+        name: {
+            number: place
+            if isinstance(place, int)
+            else at(image.topic(name).partitions[number], place).offset
+            for number, place in partitions.items()
+        }
+        for name, partitions in places.items()
+    }
+
+
+def _by_time(
+    image: MetadataImage, wanted: Partitions, bound: Timestamps, option: str, look_up: TimeLookup
+) -> Ends:
+    times = bound.given
+    if not isinstance(times, int) and names_of(times) != names_of(wanted):
+        raise InvalidRequestError(
+            f"If {option}ByTimestamp contains specific offsets, you must specify all topics."
+            f" Specified: {names_of(times)} Assigned: {names_of(wanted)}"
+        )
+    questions = [
+        TimeQuestion(
+            PartitionKey(image.topic_ids[name], number),
+            times if isinstance(times, int) else times[name][number],
+        )
+        for name, numbers in wanted.items()
+        for number in numbers
+    ]
+    ends: dict[str, dict[int, int]] = {name: {} for name in wanted}
+    for question, offset in zip(questions, look_up(questions), strict=True):
+        name, number = image.name_of(question.key)
+        if offset is None and not bound.is_latest_if_none:
+            raise InvalidRequestError(
+                f"No offset matched from request of topic-partition {name}-{number} and timestamp"
+                f" {question.timestamp_ms}."
+            )
+        partition = image.topics[question.key.topic_id].partitions[number]
+        ends[name][number] = partition.high_watermark if offset is None else offset
+    return ends
+
+
+def _group_start(image: MetadataImage, group: Group, wanted: Partitions) -> StreamOffset:
+    """Return where a group stands, with the unclean generations in which its positions were saved.
+    If it has saved an offset of some partition, the others were added later, and are read from
+    their beginning."""
+    keys = {
+        name: {number: PartitionKey(image.topic_ids[name], number) for number in numbers}
+        for name, numbers in wanted.items()
+    }
+    has_saved = any(
+        (group.name, key) in image.groups for of in keys.values() for key in of.values()
+    )
+    reset = EARLIEST if has_saved else group.default
+    begun = {
+        name: {
+            number: begin(image, key, group=group.name, reset=reset, is_added=False)
+            for number, key in of.items()
+        }
+        for name, of in keys.items()
+    }
+    now = StreamOffset.in_image(
+        image,
+        {name: {number: each.offset for number, each in of.items()} for name, of in begun.items()},
+    )
+    assert now.cut is not None, "in_image sets the cut"
+    generations = {
+        name: {number: each.unclean_generation for number, each in of.items()}
+        for name, of in begun.items()
+    }
+    return replace(now, cut=replace(now.cut, unclean_generations=generations))
+
+
+# Where it ends
+
+
+def sizes(starts: Ends, ends: Ends) -> dict[tuple[str, int], int]:
+    """Return how many records lie between, by partition; only partitions with records."""
+    return {
+        (name, number): size
+        for name, partitions in ends.items()
+        for number, end in partitions.items()
+        if (size := end - starts[name][number]) > 0
+    }
+
+
+def is_delayed(
+    limits: TriggerLimits, new_records: int, *, now_ms: int, last_trigger_ms: int | None
+) -> bool:
+    """Return whether a batch waits for more records; a run's first batch never does."""
+    if limits.min_offsets is None or last_trigger_ms is None:
+        return False
+    is_over = now_ms - last_trigger_ms >= limits.max_delay_ms
+    return not is_over and new_records < limits.min_offsets
+
+
+def limited(starts: Ends, ends: Ends, max_offsets: int | None) -> dict[str, dict[int, int]]:
+    """Return `ends`, cut so that about `max_offsets` records lie between.
+
+    Each partition gets its share, and one record at least, so that small partitions never starve;
+    the sum may exceed the limit by one record a partition.
+    """
+    found = sizes(starts, ends)
+    total = sum(found.values())
+
+    def end_of(name: str, number: int, end: int) -> int:
+        size = found.get((name, number))
+        if size is None or max_offsets is None:
+            return end
+        share = max_offsets * (size / total)
+        count = math.ceil(share) if share < 1 else math.floor(share)
+        return min(end, starts[name][number] + count)
+
+    return {
+        name: {number: end_of(name, number, end) for number, end in partitions.items()}
+        for name, partitions in ends.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """What a stream could read next: from `starts` to `ends` at most. `is_moved`: there are
+    records, partitions, or a loss. `has_loss`: a loss must be reported at once."""
+
+    starts: Ends
+    ends: Ends
+    is_moved: bool
+    has_loss: bool
+
+    @property
+    def record_count(self) -> int:
+        """Number of records between starts and ends."""
+        return sum(sizes(self.starts, self.ends).values())
+
+    def offset(self, image: MetadataImage, max_offsets: int | None = None) -> StreamOffset:
+        """Return the next batch's end, of about `max_offsets` records."""
+        return StreamOffset.in_image(image, limited(self.starts, self.ends, max_offsets))
+
+
+def committed_ends(image: MetadataImage, wanted: Partitions) -> dict[str, dict[int, int]]:
+    """Return the high watermarks of the partitions `wanted`."""
+    return {
+        name: {number: int(image.topic(name).partitions[number].high_watermark) for number in each}
+        for name, each in wanted.items()
+    }
+
+
+def bounded(ends: Ends, fixed: Ends) -> dict[str, dict[int, int]]:
+    """Return `ends`, but none beyond `fixed`, and only of its partitions."""
+    return {
+        name: {
+            number: min(end, fixed[name][number])
+            for number, end in partitions.items()
+            if number in fixed[name]
+        }
+        for name, partitions in ends.items()
+        if name in fixed
+    }
+
+
+def available(
+    image: MetadataImage,
+    since: StreamOffset,
+    subscription: Subscription,
+    loss: DataLoss,
+    *,
+    fixed_ends: Ends | None = None,
+) -> Available:
+    """Return what a stream could read after `since`, up to `fixed_ends` if given, which also limit
+    the partitions. A partition that `since` lacks was added later."""
+    start = loss.checked(image, since)
+    wanted = partitions_of(image, subscription, is_missing_failed=loss.is_failed)
+    ends = committed_ends(image, wanted)
+    if fixed_ends is not None:
+        ends = bounded(ends, fixed_ends)
+    dropped = [
+        f"{name}-{number}"
+        for name, partitions in start.positions.items()
+        for number in partitions
+        if number not in wanted.get(name, ())
+    ]
+    if dropped and loss.is_failed:
+        raise partitions_deleted(dropped, "are in the checkpoint and not in the subscription")
+    starts = {
+        name: {number: loss.first_offset(image, start, name, number) for number in partitions}
+        for name, partitions in ends.items()
+    }
+    # Where a log shrank, a batch ends no earlier than it begins.
+    ends = {
+        name: {number: max(end, starts[name][number]) for number, end in partitions.items()}
+        for name, partitions in ends.items()
+    }
+    has_loss = (
+        has_new_generations(image, since)
+        or any(is_another_topic(image, since, name) for name in ends)
+        or start.positions != since.positions
+    )
+    return Available(
+        starts=starts,
+        ends=ends,
+        is_moved=has_loss or ends != start.positions,
+        has_loss=has_loss,
+    )
+
+
+# What its tasks read
+
+
+def plan_ranges(
+    image: MetadataImage,
+    start: StreamOffset,
+    end: StreamOffset,
+    loss: DataLoss,
+    *,
+    client_rack: str | None,
+) -> list[ReadOrder]:
+    """Return one order a partition that has records between `start` and `end`. Which replica serves
+    is decided when it is read (log/reading.py).
+
+    Raises:
+        OffsetOutOfRangeError: Records of the range are gone below the log start."""
+    start, end = loss.checked(image, start), loss.checked(image, end)
+    orders = []
+    for name, partitions in sorted(end.positions.items()):
+        topic = image.topic(name)
+        for number, last in sorted(partitions.items()):
+            log_start = topic.partitions[number].log_start_offset
+            first = loss.first_offset(image, start, name, number)
+            if first < min(log_start, last) and loss.is_failed:
+                why = f"its log starts at {log_start}"
+                raise could_not_read(f"{name}-{number}", first, min(log_start, last), why)
+            first = max(first, log_start)
+            if first >= last:
+                continue
+            orders.append(
+                plan_read(
+                    image,
+                    PartitionKey(topic.topic_id, number),
+                    start_offset=Offset(first),
+                    end_offset=Offset(last),
+                    client_rack=client_rack,
+                )
+            )
+    return orders
+
+
+def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
+    """Raise InvalidRequestError if a batch ends before its start in a partition."""
+    for name, partitions in end.positions.items():
+        for number, last in partitions.items():
+            first = start.positions[name][number]
+            partition = image.topic(name).partitions[number]
+            high_watermark = partition.high_watermark
+            # Between high watermark and log end a batch waits for commits, and is empty.
+            is_waiting = last == high_watermark and first <= partition.known_log_end
+            if first > last and not is_waiting:
+                raise InvalidRequestError(
+                    "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset"
+                    f" {first} is greater than the resolved end offset {last} for topic {name}"
+                    f" partition {number}; its high watermark is {high_watermark}"
+                )
+
+
+def check_end(image: MetadataImage, end: StreamOffset) -> None:
+    """Raise OffsetOutOfRangeError if a batch ends behind a log's end. An end between high watermark
+    and log end is allowed, and cut to the high watermark."""
+    for name, partitions in end.positions.items():
+        for number, last in partitions.items():
+            partition = image.topic(name).partitions[number]
+            if last > partition.known_log_end:
+                why = (
+                    f"its log ends at {partition.known_log_end} and is committed up to"
+                    f" {partition.high_watermark}"
+                )
+                raise could_not_read(f"{name}-{number}", partition.high_watermark, last, why)
+
+
+def split_ranges(
+    orders: Sequence[ReadOrder], *, tasks_min: int | None, records_max: int | None
+) -> list[ReadOrder]:
+    """Return `orders` split so that there are about `tasks_min` of them at least, of `records_max`
+    each at most. An order without records is dropped.
+
+    Rounding may give a few tasks more or fewer than were asked for."""
+    ranges = [order for order in orders if _size(order) > 0]
+    if records_max is not None:
+        ranges = [
+            part for each in ranges for part in _parts(each, math.ceil(_size(each) / records_max))
+        ]
+    if tasks_min is None or len(ranges) >= tasks_min:
+        return ranges
+    counts = _shares([_size(each) for each in ranges], tasks_min)
+    return [
+        part for each, count in zip(ranges, counts, strict=True) for part in _parts(each, count)
+    ]
+
+
+def _shares(sizes: Sequence[int], tasks_min: int) -> list[int]:
+    """Return into how many parts each range is split: about `tasks_min` in all."""
+    total = sum(sizes)
+    whole = [_part_count(size, total, tasks_min) == 1 for size in sizes]
+    # Ranges that stay whole do not count in the shares of the others.
+    rest = sum(size for size, is_whole in zip(sizes, whole, strict=True) if not is_whole)
+    wanted = max(tasks_min - sum(whole), 1)
+    return [
+        1 if is_whole else min(_part_count(size, rest, wanted), size)
+        for size, is_whole in zip(sizes, whole, strict=True)
+    ]
+
+
+def _size(order: ReadOrder) -> int:
+    return order.end_offset - order.start_offset
+
+
+def _part_count(size: int, total: int, wanted: int) -> int:
+    # Java's Math.round: halves go up.
+    return max(math.floor(size / total * wanted + 0.5), 1)
+
+
+def _parts(order: ReadOrder, count: int) -> Iterator[ReadOrder]:
+    """Yield `order` in `count` parts; the last parts take the remainder."""
+    first, remaining = order.start_offset, _size(order)
+    for place in range(count):
+        size = remaining // (count - place)
+        if size:
+            last = Offset(first + size)
+            yield replace(order, start_offset=first, end_offset=last)
+            first, remaining = last, remaining - size
