@@ -120,7 +120,7 @@ def older_epochs_are_counted(patch):
 
     def counted(self):
         view = confirmed(self)
-        return replace(view, log=view.log.cut_to(view.counted_end))
+        return replace(view, table=replace(view.table, log=view.log.cut_to(view.counted_end)))
 
     patch.setattr(LeaderView, "counted_end", property(counted_end))
     patch.setattr(LeaderView, "is_confirmed", property(is_confirmed))
