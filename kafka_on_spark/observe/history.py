@@ -1,10 +1,10 @@
-"""The history of partitions (leaders, ISRs, epochs, log starts, compaction, causes) and of brokers.
+"""The history of partitions and brokers: changes with their causes, and leaders and ISRs over time.
 
-Replays the metadata log; SQL over the metadata table gives the same.
+Replays the metadata log; SQL over the metadata table (`tables`) gives the same.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kafka_on_spark.base.ids import (
@@ -14,6 +14,7 @@ from kafka_on_spark.base.ids import (
     PartitionEpoch,
     PartitionKey,
     TopicId,
+    TopicPartition,
 )
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerState
@@ -35,22 +36,13 @@ from kafka_on_spark.metadata.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One change of a partition's registration or of its log start, and what it led to.
+    """One change of a partition's registration or of its log start, and what holds from then on.
 
     Attributes:
         time: When it was committed, UTC.
-        topic: The topic's name.
-        partition: Its number.
-        leader: The leader from now on, or None.
-        leader_epoch: Leaderships so far.
-        partition_epoch: Changes so far.
-        isr: The replicas in sync from now on.
-        replicas: The brokers assigned from now on; none once the partition is deleted.
-        high_watermark: The high watermark that the metadata had then.
-        log_start_offset: The first offset that is kept from now on.
+        replicas: The brokers assigned; none once the partition is deleted.
         is_deletion: The log start alone changed: retention or delete-records deleted records.
-        compaction: How far its logs are to be compacted from now on.
-        is_compaction: This alone changed.
+        is_compaction: How far its logs are to be compacted alone changed.
         cause: The reason, in words.
         metadata_offset: Offset of the record in the metadata log.
         by: Who committed it: the controller's id, or Spark's application id; None: another process.
@@ -80,11 +72,8 @@ class BrokerEvent:
 
     Attributes:
         time: When it was committed, UTC.
-        broker_id: The broker.
         state: Its state from now on; None: it is unregistered.
-        cause: The reason, in words.
         is_registration: A new broker, or another disk under its id.
-        metadata_offset: Offset of the record in the metadata log.
     """
 
     time: datetime
@@ -118,25 +107,23 @@ def partition_history(
     """
     image = after or MetadataImage()
     entries = []
-
-    def note(batch: MetadataBatch, index: int, key: PartitionKey, at: MetadataImage) -> None:
-        registration = at.partition(key)
-        is_asked_for = topic_id in (None, key.topic_id) and partition in (None, key.partition)
-        if registration is None or not is_asked_for:
-            return
-        entry = _entry_of(batch, index, at.name_of(key).topic, key.partition, registration)
-        if isinstance(batch.records[index], RemovePartitionRecord | RemoveTopicRecord):
-            entry = replace(entry, leader=None, isr=(), replicas=())
-        entries.append(entry)
-
     for batch in batches:
         before, image = image, image.replay(batch)
         for index, record in enumerate(batch.records):
-            for key in _deleted_keys(record, before):
-                note(batch, index, key, before)
-            changed = _changed_key(record, before, image)
-            if changed is not None:
-                note(batch, index, changed, image)
+            deleted = _deleted_keys(record, before)
+            for key in deleted or _changed_keys(record, before, image):
+                at = before if deleted else image
+                registration = at.partition(key)
+                is_other = topic_id not in (None, key.topic_id) or partition not in (
+                    None,
+                    key.partition,
+                )
+                if registration is None or is_other:
+                    continue
+                entry = _entry_of(batch, index, at.name_of(key), registration)
+                entries.append(
+                    replace(entry, leader=None, isr=(), replicas=()) if deleted else entry
+                )
     return entries
 
 
@@ -157,42 +144,37 @@ def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
     ]
 
 
-def _deleted_keys(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
-    """Yield the partitions that `record` deletes."""
+def _deleted_keys(record: Record, before: MetadataImage) -> list[PartitionKey]:
+    """Return the partitions that `record` deletes."""
     if isinstance(record, RemovePartitionRecord):
-        yield record.key
-    elif isinstance(record, RemoveTopicRecord):
-        topic = before.topics.get(record.topic_id)
-        for number in sorted(topic.partitions if topic is not None else ()):
-            yield PartitionKey(record.topic_id, number)
+        return [record.key]
+    if isinstance(record, RemoveTopicRecord) and record.topic_id in before.topics:
+        numbers = sorted(before.topics[record.topic_id].partitions)
+        return [PartitionKey(record.topic_id, number) for number in numbers]
+    return []
 
 
-def _changed_key(
+def _changed_keys(
     record: Record, before: MetadataImage, after: MetadataImage
-) -> PartitionKey | None:
-    """Return the partition whose registration or log start `record` changes."""
+) -> list[PartitionKey]:
+    """Return the partition whose registration or log start `record` changes, if it does."""
     if isinstance(record, PartitionRecord | PartitionChangeRecord):
-        return record.key
+        return [record.key]
     if not isinstance(record, HighWatermarkRecord) or record.log_start_offset is None:
-        return None
+        return []
     was, now = before.partition(record.key), after.partition(record.key)
-    if was is None or now is None or now.log_start_offset == was.log_start_offset:
-        return None
-    return record.key
+    is_moved = was is not None and now is not None and now.log_start_offset != was.log_start_offset
+    return [record.key] if is_moved else []
 
 
 def _entry_of(
-    batch: MetadataBatch,
-    index: int,
-    topic: str,
-    partition: int,
-    registration: PartitionRegistration,
+    batch: MetadataBatch, index: int, name: TopicPartition, registration: PartitionRegistration
 ) -> HistoryEntry:
     record = batch.records[index]
     return HistoryEntry(
         time=time_of(batch.stamp.time_ms),
-        topic=topic,
-        partition=partition,
+        topic=name.topic,
+        partition=name.partition,
         leader=registration.leader,
         leader_epoch=registration.leader_epoch,
         partition_epoch=registration.partition_epoch,
@@ -207,3 +189,63 @@ def _entry_of(
         metadata_offset=Offset(batch.base_offset + index),
         by=batch.stamp.controller_id or batch.stamp.application_id,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which a replica's part did not change.
+
+    Attributes:
+        start: The first moment.
+        end: The moment after it.
+        leader_epoch: The replica's leader epoch, if it led; None for a follower.
+        is_in_sync: The replica was in the ISR.
+    """
+
+    start: datetime
+    end: datetime
+    leader_epoch: LeaderEpoch | None = None
+    is_in_sync: bool = False
+
+    def is_alike(self, other: "Span") -> bool:
+        """Return whether the replica's part is the same in both."""
+        return (self.leader_epoch, self.is_in_sync) == (other.leader_epoch, other.is_in_sync)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One partition: the spans of each of its replicas, and the times without a leader."""
+
+    topic: str
+    partition: int
+    spans: dict[BrokerId, list[Span]] = field(default_factory=dict)
+    leaderless: list[Span] = field(default_factory=list)
+
+
+def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
+    """Return the lanes that `entries`, oldest first, make until `end`."""
+    by_partition: dict[tuple[str, int], list[HistoryEntry]] = {}
+    for entry in entries:
+        by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
+    lanes = []
+    for name, own in sorted(by_partition.items()):
+        brokers = sorted({broker_id for entry in own for broker_id in entry.replicas})
+        lane = Lane(*name, {broker_id: [] for broker_id in brokers})
+        for entry, until in zip(own, [*(each.time for each in own[1:]), end], strict=True):
+            if entry.leader is None and entry.replicas:
+                _extend(lane.leaderless, Span(entry.time, until))
+            for broker_id in entry.replicas:
+                epoch = entry.leader_epoch if entry.leader == broker_id else None
+                span = Span(entry.time, until, epoch, broker_id in entry.isr)
+                _extend(lane.spans[broker_id], span)
+        lanes.append(lane)
+    return lanes
+
+
+def _extend(spans: list[Span], new: Span) -> None:
+    """Add a span, joined with the one before if nothing changed."""
+    last = spans[-1] if spans else None
+    if last is not None and last.end == new.start and last.is_alike(new):
+        spans[-1] = replace(last, end=new.end)
+    else:
+        spans.append(new)

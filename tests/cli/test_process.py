@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kafka_on_spark.cli.log_lines import JsonFormatter, TextFormatter
+from kafka_on_spark.cli.process import JsonFormatter, TextFormatter
 from tests.cli.conftest import ROOT
 
 EVIL = "\x1b[2J\u202e\nFORGED"
@@ -67,7 +67,7 @@ def test_the_library_leaves_lines_to_its_user_and_to_pythons_last_resort():
 
 @pytest.mark.parametrize("level, said", [("", ["b"]), ("info", ["a", "b"])])
 def test_the_command_line_writes_lines_itself_from_a_level_on(level, said):
-    program = "from kafka_on_spark.cli.log_lines import set_up; set_up()\n"
+    program = "from kafka_on_spark.cli.process import set_up; set_up()\n"
     py4j = "import logging; logging.info('gives the root logger a handler')\n"
 
     lines = complaint_of(program + py4j + SAYING, KAFKA_ON_SPARK_LOG_LEVEL=level)

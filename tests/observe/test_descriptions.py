@@ -1,9 +1,11 @@
-"""What a replica is to its partition, and what is wrong with a partition, in words."""
+"""What the metadata say of replicas and brokers, in the words of people."""
+
+from operator import itemgetter
 
 import pytest
 
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.observe.grid import Part, cell_of, grid_of
+from kafka_on_spark.observe.descriptions import Part, cell_of, describe_brokers, grid_of
 from tests.builders import broker, image_of, partition
 
 L, S, X, M, F = Part.LEADER, Part.IN_SYNC, Part.OUT_OF_SYNC, Part.REASSIGNING, Part.OFFLINE
@@ -63,3 +65,32 @@ def test_problems_of_a_partition_the_worst_first(registration, problems):
 
 def test_a_cluster_without_topics_is_a_grid_without_rows():
     assert grid_of(image_of(), topics=[]).rows == ()
+
+
+def counts(image):
+    return {
+        row["broker"]: itemgetter("leaders", "preferred", "replicas", "in_sync", "lost")(row)
+        for row in describe_brokers(image)
+    }
+
+
+def test_brokers_have_counts_of_leaderships_preferred_leaderships_and_replicas():
+    image = image_of(
+        partition("1 2 3", isr="2 3", leader=2, lost="1"),
+        partition("2 1", isr="1 2", leader=2),
+        partition("1", isr="1", leader=None),
+        ids="1 2 3 4",
+        fenced="4",
+    )
+
+    #                        leads, preferred, replicas, in sync, lost
+    assert counts(image) == {
+        1: (0, 2, 3, 2, 1),
+        2: (2, 1, 2, 2, 0),
+        3: (0, 0, 1, 1, 0),
+        4: (0, 0, 0, 0, 0),
+    }
+
+
+def test_a_replica_on_an_unregistered_broker_counts_for_no_broker():
+    assert counts(image_of(partition("1 9"), ids="1")) == {1: (1, 1, 1, 1, 0)}

@@ -1,4 +1,4 @@
-"""Figures as text: names of Kafka's exporter, words of users as values, bounds."""
+"""Figures as text for Prometheus."""
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
