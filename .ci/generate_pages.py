@@ -28,10 +28,10 @@ from kafka_on_spark.observe.replicas import (
     LogDescription,
     PartitionLogs,
 )
-from kafka_on_spark.produce.append_results import AppendResult, PartitionAppend
+from kafka_on_spark.produce.accumulator import RecordMetadata
+from kafka_on_spark.produce.append import AppendResult, PartitionAppend
 from kafka_on_spark.produce.producer import Producer
 from kafka_on_spark.produce.records import Record
-from kafka_on_spark.produce.sent_record import RecordMetadata
 from kafka_on_spark.spark.query_lag import LagListener, lag
 
 ROOT: Final = Path(__file__).parents[1]

@@ -50,7 +50,7 @@ from kafka_on_spark.metadata.metadata_roles import kept_history
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import Services, check_created
-from kafka_on_spark.produce.settings import (
+from kafka_on_spark.produce.accumulator import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     LINGER_MS,
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.observe.read_services import ServicesAsOf
     from kafka_on_spark.observe.replicas import MoveProgress, PartitionLogs
     from kafka_on_spark.observe.what_if import Forecast
-    from kafka_on_spark.produce.append_results import AppendResult
+    from kafka_on_spark.produce.append import AppendResult
     from kafka_on_spark.produce.producer import Producer
     from kafka_on_spark.produce.sender import Sender
 
@@ -597,7 +597,7 @@ class Cluster:
         else:
             batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
             rows = stage_records(plan.order, batches, options)
-        return appends.append_staged(plan, rows)
+        return appends.append_staged([(plan, rows)])[0]
 
     @_operation(APPEND, what="make a producer")
     def producer(

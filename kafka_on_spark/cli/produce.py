@@ -44,15 +44,15 @@ from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.produce.append_results import AppendResult
-from kafka_on_spark.produce.delivery import (
+from kafka_on_spark.produce.accumulator import (
+    LINGER_MS,
     TRY_MS_MIN,
     SlowWord,
     is_passing,
     may_stand,
 )
-from kafka_on_spark.produce.settings import LINGER_MS
-from kafka_on_spark.produce.staging import INPUT_SCHEMA
+from kafka_on_spark.produce.append import AppendResult
+from kafka_on_spark.produce.records import INPUT_SCHEMA
 from kafka_on_spark.store.clock import SystemClock, new_uuid
 
 CHUNK_BYTES: Final = 8 * 2**20

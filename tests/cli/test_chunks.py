@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import MessageTooLargeError
 from kafka_on_spark.cli import produce
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.produce import Input
-from kafka_on_spark.produce.settings import LINGER_MS
+from kafka_on_spark.produce.accumulator import LINGER_MS
 
 
 def _lines(descriptor, bytes_max=1000):

@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.cli.lines import line_parser
 from kafka_on_spark.cli.produce import Appends, Chunk
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.produce.delivery import SILENT_MS
+from kafka_on_spark.produce.accumulator import SILENT_MS
 from tests.fakes import FakeClock
 
 LED = SimpleNamespace(leader=1)

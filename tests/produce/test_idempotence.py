@@ -1,4 +1,4 @@
-"""Runs of producers, and writers: each takes the epoch after the newest, and no other."""
+"""Runs of producers and writers, and where an earlier try of an append may stand."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
@@ -6,15 +6,24 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kafka_on_spark.base.errors import (
+    DuplicateSequenceError,
     InvalidRequestError,
+    OutOfOrderSequenceError,
     ProducerFencedError,
     RootAccessDeniedError,
     UnknownProducerIdError,
 )
 from kafka_on_spark.controller.expiry import expire
 from kafka_on_spark.metadata.image import id_of_one_run
+from kafka_on_spark.produce.idempotence import (
+    EarlierTries,
+    ProducerRuns,
+    check_transactional_id,
+    check_tries,
+)
 from kafka_on_spark.produce.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
-from kafka_on_spark.produce.producers import ProducerRuns, check_transactional_id
+from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun, StageOrder
+from tests.builders import KEY, TOPIC, TOPIC_ID, entry, image_of, log, partition, staged, stamp
 from tests.controller.controlled import World
 from tests.fakes import MemoryMetadataLog
 
@@ -218,3 +227,93 @@ def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest)
     with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
         runs(world).begin("p", epoch, 0)
     assert world.image.producers == {}
+
+
+TWO = image_of(partition("1 2"), partition("1 2"))
+OTHER = KEY._replace(partition=1)
+BOTH = [KEY, OTHER]
+
+
+def plan(*, sequence=1, epoch=0, is_next=True, is_only=False, is_by_partition=False):
+    order = StageOrder(
+        targets=(), has_producer=True, now_us=0, record_bytes_max=1, segment_bytes_max=1
+    )
+    run = ProducerRun(
+        producer_id="p", producer_epoch=epoch, sequence=sequence, is_next=is_next, is_only=is_only
+    )
+    return AppendPlan(
+        topic_id=TOPIC_ID,
+        topic=TOPIC,
+        order=order,
+        acks="all",
+        producer=run,
+        timeout_ms=1,
+        is_by_partition=is_by_partition,
+    )
+
+
+# fmt: off
+LOOKS = [  # an append, another of which the topic was looked at before (7 stood there), and whether it is looked at now
+    pytest.param(plan(is_only=True),                None,          False, id="of an id that is new, or that this run alone has had"),
+    pytest.param(plan(is_only=True, is_next=False), None,          True,  id="a retry in such a run"),
+    pytest.param(plan(),                            None,          True,  id="the first of a run after others"),
+    pytest.param(plan(sequence=8),                  plan(),        False, id="the next of such a run"),
+    pytest.param(plan(sequence=7),                  plan(),        True,  id="one that an earlier run had begun"),
+    pytest.param(plan(is_next=False),               plan(),        True,  id="a retry in such a run after others"),
+    pytest.param(plan(epoch=2),                     plan(epoch=1), True,  id="the first of another run"),
+    pytest.param(plan(is_by_partition=True),        None,          False, id="a Producer's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("append, before, is_checked", LOOKS)
+def test_a_topic_is_checked_where_an_earlier_try_may_stand(append, before, is_checked):
+    tries = EarlierTries()
+    if before is not None:
+        tried = tries.partitions(TWO, [before])
+        assert list(tried) == BOTH
+        batches = {KEY: staged("z", producer=stamp(1))}
+        check_tries(TWO, {KEY: EMPTY, OTHER: log("0:a", stamps={"a": stamp(7)})}, batches, tried)
+        tries.note_checked([before], tried)
+
+    assert list(tries.partitions(TWO, [append])) == (BOTH if is_checked else [])
+
+
+WITH_5 = log("0:a", stamps={"a": stamp(5, digest=7)})
+WITH_8 = log("0:a", stamps={"a": stamp(8, digest=7)})
+EMPTY = log("")
+WAS_5 = log("", producers={"p": entry(5, base=0)}, base=3)
+WAS_8 = log("", producers={"p": entry(8, base=0)}, base=3)
+IS_NEWER = log("", producers={"p": entry(epoch=1)})
+
+
+# fmt: off
+TRIES = [  # the log of the partition that gets records, of the other one, the digest, and what is said
+    pytest.param(EMPTY,    EMPTY,    7, None,                    id="it is new"),
+    pytest.param(EMPTY,    None,     7, None,                    id="it is new, and the other partition was never made"),
+    pytest.param(WITH_5,   EMPTY,    7, None,                    id="the same stands where it goes"),
+    pytest.param(EMPTY,    WITH_5,   7, None,                    id="the same stands in the other"),
+    pytest.param(WITH_5,   EMPTY,    9, DuplicateSequenceError,  id="other records stand where it goes"),
+    pytest.param(EMPTY,    WITH_5,   9, DuplicateSequenceError,  id="other records stand in the other"),
+    pytest.param(EMPTY,    WAS_5,    9, DuplicateSequenceError,  id="and were deleted since"),
+    pytest.param(WAS_8,    EMPTY,    7, UnknownProducerIdError,  id="only a number is left where it goes"),
+    pytest.param(EMPTY,    WAS_8,    7, UnknownProducerIdError,  id="only a number is left in the other"),
+    pytest.param(WITH_8,   EMPTY,    7, OutOfOrderSequenceError, id="a later one stands where it goes"),
+    pytest.param(EMPTY,    WITH_8,   7, None,                    id="a later one stands in the other, and it does not"),
+    pytest.param(EMPTY,    IS_NEWER, 7, ProducerFencedError,     id="a newer run has begun in the other"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("own, other, digest, error", TRIES)
+def test_an_append_is_refused_as_a_whole_for_what_stands_in_any_partition(
+    own, other, digest, error
+):
+    batches = {KEY: staged("z", producer=stamp(5, digest=digest))}
+    logs = {KEY: own, OTHER: other}
+
+    if error is None:
+        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))
+        return
+    with pytest.raises(error):
+        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))

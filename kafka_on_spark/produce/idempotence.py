@@ -1,20 +1,32 @@
-"""Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs.
+"""What a process remembers of idempotent producers and writers, so that a retry is found.
 
-What a process remembers of its own runs is here; produce/producer_runs.py decides.
+A run takes the next epoch, and fences earlier runs; produce/producer_runs.py decides. Where an
+earlier try of a run's append may stand is looked up before the first commit of another one.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import ProducerEpoch, check_whole_number
+from kafka_on_spark.base.errors import (
+    DuplicateSequenceError,
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+)
+from kafka_on_spark.base.ids import PartitionKey, ProducerEpoch, TopicId, check_whole_number
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.expiry import needs_renewal
-from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
-from kafka_on_spark.log.producer_state import writer_fenced
+from kafka_on_spark.log.batch import WRITER_PREFIX, ProducerStamp, StagedBatch, WriterFence
+from kafka_on_spark.log.producer_state import (
+    find_append,
+    find_sequence,
+    known_producer,
+    split_of,
+    writer_fenced,
+)
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
@@ -26,7 +38,10 @@ from kafka_on_spark.produce.producer_runs import (
     begin_append,
     check_not_fenced,
 )
-from kafka_on_spark.produce.stage_plan import ProducerRun
+from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun
+
+CHECKED_MAX: Final = 10_000
+"""Topics by run that a process remembers to have checked: it may live for months."""
 
 T = TypeVar("T")
 
@@ -150,11 +165,6 @@ class ProducerRuns:
         """Return the writer to append as; None without a transactional id.
 
         This process is one writer: its first append takes the next epoch.
-
-        Raises:
-            InvalidRequestError: The id is not a text.
-            ProducerFencedError: A newer writer has begun.
-            RootAccessDeniedError: This process may not write to the metadata.
         """
         if transactional_id is None:
             return None
@@ -238,11 +248,7 @@ def producer_of(
 
 
 def check_transactional_id(transactional_id: object) -> None:
-    """Check that a transactional id is one.
-
-    Raises:
-        InvalidRequestError: It is not a text, or empty.
-    """
+    """Check that a transactional id is one."""
     if not isinstance(transactional_id, str) or not transactional_id:
         raise InvalidRequestError(
             f"transactional_id can't be {transactional_id!r}: give a text that only this writer"
@@ -253,13 +259,127 @@ def check_transactional_id(transactional_id: object) -> None:
 def check_writer_not_fenced(
     producers: Mapping[str, ProducerEpoch], writer: WriterFence | None
 ) -> None:
-    """Check that no newer writer has taken over a transactional id, by the metadata's `producers`.
-
-    Raises:
-        ProducerFencedError: One has.
-    """
+    """Check by the metadata's `producers` that no newer writer has a transactional id."""
     if writer is None:
         return
     newest = producers.get(writer.key)
     if newest is not None and newest > writer.epoch:
         raise writer_fenced(writer, newest)
+
+
+class EarlierTries:
+    """Tells where earlier tries of appends may stand. One a process; threads may share it.
+
+    A run that this process has begun fences those before it. So once it has checked a topic, only
+    the appends that stood there then, and those that it has begun itself, can be tried again.
+    """
+
+    def __init__(self) -> None:
+        self._checked: dict[tuple[TopicId, str, int, int], int] = {}  # above which none stood
+
+    def partitions(
+        self, image: MetadataImage, plans: Iterable[AppendPlan]
+    ) -> dict[PartitionKey, int]:
+        """Return the partitions to check before the first commit of an append: all of its topics,
+        also those that get no record; none, if no earlier try can stand there. `check_tries` notes
+        which number stands last in each, and `note_checked` is called afterwards."""
+        return {
+            PartitionKey(plan.topic_id, number): -1
+            for plan in plans
+            if plan.topic_id in image.topics and self._may_stand(plan)
+            for number in sorted(image.topics[plan.topic_id].partitions)
+        }
+
+    def note_checked(self, plans: Iterable[AppendPlan], tried: Mapping[PartitionKey, int]) -> None:
+        """Remember that the topics of an append were checked."""
+        if len(self._checked) >= CHECKED_MAX:
+            self._checked.clear()  # each run that goes on checks once more
+        last = max(tried.values(), default=-1)
+        for key in filter(None, map(_run_at, plans)):
+            self._checked[key] = max(last, self._checked.get(key, -1))
+
+    def has_checked(self, plan: AppendPlan) -> bool:
+        """Return whether an append of the run was checked that is split as the plan is."""
+        return _run_at(plan) in self._checked
+
+    def _may_stand(self, plan: AppendPlan) -> bool:
+        run, key = plan.producer, _run_at(plan)
+        if run is None or key is None:
+            return False
+        is_above = key in self._checked and run.sequence > self._checked[key]
+        return not (run.is_next and (run.is_only or is_above))
+
+
+def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int, int] | None:
+    run = plan.producer
+    if run is None or plan.is_by_partition:
+        return None
+    return plan.topic_id, run.producer_id, int(run.producer_epoch), len(plan.order.targets)
+
+
+def split_before(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
+    """Return into how many partitions an append was split that stands in one of the logs of its
+    topic; None: it is new.
+    """
+    for log in logs:
+        count = split_of(log, run.producer_id, run.sequence)
+        if count is not None:
+            return count
+    last = max((known_producer(log, run.producer_id).sequence for log in logs), default=-1)
+    if run.sequence <= last:
+        raise OutOfOrderSequenceError(
+            f"producer {run.producer_id!r} sent sequence {run.sequence} after {last}: it stands"
+            " nowhere, or retention has taken it, and the topic has more partitions since; give"
+            " each append the next number"
+        )
+    return None
+
+
+def check_tries(
+    image: MetadataImage,
+    logs: Mapping[PartitionKey, ReplicaState | None],
+    batches: Mapping[PartitionKey, StagedBatch],
+    tried: dict[PartitionKey, int],
+) -> None:
+    """Check that what stands of an earlier try, in any partition, is of the same append: of a retry
+    with other records nothing is appended. Set for each partition which number stands last in it.
+
+    `logs`: of leaders, as they were read; None: nothing was ever appended to the partition.
+    `batches`: what the append brings. It is no fence: of two tries at once, each may look before
+    the other commits.
+    """
+    stamp = next((each.producer for each in batches.values() if each.producer is not None), None)
+    if stamp is None:
+        return
+    others = []
+    for key in tried:
+        if (state := logs[key]) is None:
+            continue
+        tried[key] = known_producer(state, stamp.producer_id).sequence
+        if (text := _other_records(state, stamp, batches.get(key))) is not None:
+            others.append(f"{image.name_of(key)} {text}")
+    if others:
+        raise DuplicateSequenceError(
+            f"producer {stamp.producer_id!r} appended sequence {stamp.sequence} before, with other"
+            f" records, which stand in {', '.join(others)}: nothing was appended now; append the"
+            " records of that try again to finish it, or these under a later sequence"
+        )
+
+
+def _other_records(
+    state: ReplicaState, stamp: ProducerStamp, batch: StagedBatch | None
+) -> str | None:
+    """Return which other records stand in a log under an append's number, or None. `batch`: what
+    the append brings to the log's partition, if anything."""
+    try:
+        if batch is None:
+            find_sequence(state, stamp)
+        else:
+            find_append(state, batch)
+    except DuplicateSequenceError as error:
+        return "({record_count} from offset {base_offset})".format(**error.context)
+    except OutOfOrderSequenceError:
+        if batch is not None:
+            raise
+        # of a partition that gets no record, it says that nothing stands there
+    return None
