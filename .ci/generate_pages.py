@@ -22,16 +22,16 @@ from kafka_on_spark.cli.application import app
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.consume.consumed import ConsumerRecord
 from kafka_on_spark.consume.consumer import Consumer
-from kafka_on_spark.observe.log_descriptions import (
+from kafka_on_spark.observe.metric import Metric
+from kafka_on_spark.observe.replicas import (
     CompactedPart,
     LogDescription,
     PartitionLogs,
 )
-from kafka_on_spark.observe.metric import Metric
-from kafka_on_spark.produce.append_results import AppendResult, PartitionAppend
+from kafka_on_spark.produce.accumulator import RecordMetadata
+from kafka_on_spark.produce.append import AppendResult, PartitionAppend
 from kafka_on_spark.produce.producer import Producer
 from kafka_on_spark.produce.records import Record
-from kafka_on_spark.produce.sent_record import RecordMetadata
 from kafka_on_spark.spark.query_lag import LagListener, lag
 
 ROOT: Final = Path(__file__).parents[1]

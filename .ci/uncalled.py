@@ -21,7 +21,7 @@ PRODUCT = ROOT / "kafka_on_spark"
 ALLOWED = {
     "users": [
         # docs/api.md, and what its calls return
-        "Cluster", "Consumer", "FsckReport", "Metric", "SentFuture",
+        "Cluster", "Consumer", "FsckReport", "Metric", "SentRecord",
         # docs/look-into-it.md and the notebooks
         "broker_timeline", "grid_picture", "isr_history", "leader_timeline",
     ],

@@ -50,7 +50,7 @@ from kafka_on_spark.metadata.metadata_roles import kept_history
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import Services, check_created
-from kafka_on_spark.produce.settings import (
+from kafka_on_spark.produce.accumulator import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     LINGER_MS,
@@ -93,14 +93,13 @@ if TYPE_CHECKING:
     from kafka_on_spark.log.read_order import ReadOrder
     from kafka_on_spark.metadata.quorum.description import QuorumDescription
     from kafka_on_spark.observe.descriptions import PartitionOffsets, TopicDescription
-    from kafka_on_spark.observe.log_descriptions import PartitionLogs
+    from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry
     from kafka_on_spark.observe.metric import Metric
-    from kafka_on_spark.observe.partition_history import BrokerEvent, HistoryEntry
     from kafka_on_spark.observe.policy_replay import PolicyReplay
     from kafka_on_spark.observe.read_services import ServicesAsOf
-    from kafka_on_spark.observe.sizes import MoveProgress
+    from kafka_on_spark.observe.replicas import MoveProgress, PartitionLogs
     from kafka_on_spark.observe.what_if import Forecast
-    from kafka_on_spark.produce.append_results import AppendResult
+    from kafka_on_spark.produce.append import AppendResult
     from kafka_on_spark.produce.producer import Producer
     from kafka_on_spark.produce.sender import Sender
 
@@ -598,7 +597,7 @@ class Cluster:
         else:
             batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
             rows = stage_records(plan.order, batches, options)
-        return appends.append_staged(plan, rows)
+        return appends.append_staged([(plan, rows)])[0]
 
     @_operation(APPEND, what="make a producer")
     def producer(
@@ -1063,7 +1062,7 @@ class Cluster:
             InvalidReplicationFactorError: A partition has more replicas than there are brokers.
             InvalidRequestError: The throttle is less than a byte a second.
         """
-        from kafka_on_spark.observe.sizes import partition_sizes
+        from kafka_on_spark.observe.replicas import partition_sizes
 
         image = self._metadata.catch_up()
         if topics is not None:
@@ -1138,7 +1137,7 @@ class Cluster:
     @_operation(COMMAND)
     def reassignment_progress(self) -> list[MoveProgress]:
         """Return how many bytes the moves under way have copied, of how many."""
-        from kafka_on_spark.observe.sizes import move_progress
+        from kafka_on_spark.observe.replicas import move_progress
 
         return move_progress(self._now.metadata.catch_up(), self._now.keeping.measure)
 
@@ -1311,7 +1310,7 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        from kafka_on_spark.observe.log_descriptions import by_partition, describe_logs
+        from kafka_on_spark.observe.replicas import by_partition, describe_logs
 
         image, keys = self._chosen(topics)
         logs = describe_logs(image, keys, self._now.keeping.describe)
@@ -1331,7 +1330,7 @@ class Cluster:
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         from kafka_on_spark.observe.figures import metrics_of
-        from kafka_on_spark.observe.log_descriptions import describe_logs
+        from kafka_on_spark.observe.replicas import describe_logs
 
         image, keys = self._chosen(topics)
         return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.describe))
@@ -1460,7 +1459,7 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic or partition.
             InvalidRequestError: A partition is named without its topic.
         """
-        from kafka_on_spark.observe.partition_history import partition_history
+        from kafka_on_spark.observe.history import partition_history
 
         if topic is None and partition is not None:
             raise InvalidRequestError(
@@ -1478,7 +1477,7 @@ class Cluster:
 
         Where `metadata.max.retention.ms` is set, of what is kept.
         """
-        from kafka_on_spark.observe.partition_history import broker_history
+        from kafka_on_spark.observe.history import broker_history
 
         return broker_history(kept_history(self._metadata)[1])
 

@@ -20,9 +20,9 @@ from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
 from kafka_on_spark.observe.descriptions import PartitionDescription
-from kafka_on_spark.observe.partition_history import HistoryEntry
+from kafka_on_spark.observe.history import HistoryEntry
 from kafka_on_spark.observe.pictures import timeline_picture
-from kafka_on_spark.observe.replica_inspection import compare_replicas
+from kafka_on_spark.observe.replicas import compare_replicas
 
 TOPIC: Final = "flights"
 PRODUCER_ID: Final = "quickstart"

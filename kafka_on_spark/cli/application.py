@@ -26,7 +26,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.version import __version__
 from kafka_on_spark.base.visible import visible
-from kafka_on_spark.cli import log_lines
+from kafka_on_spark.cli import process
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.output import say
 
@@ -37,25 +37,25 @@ PLACES: Final = {
     "topics": "topics",
     "configs": "configs",
     "reassign-partitions": "reassignment",
-    "leader-election": "leaders",
+    "leader-election": "reassignment",
     "produce": "produce",
     "consume": "consume",
     "get-offsets": "offsets",
     "delete-records": "offsets",
     "consumer-groups": "groups",
-    "dump-log": "dump_log",
+    "dump-log": "replicas",
     "log-dirs": "replicas",
     "replica-verification": "replicas",
     "replicas": "replicas",
-    "brokers": "brokers",
+    "brokers": "clusters",
     "controller": "upkeep",
     "serve": "serve",
-    "console": "console",
+    "console": "serve",
     "replicate": "upkeep",
     "maintain": "upkeep",
     "metadata": "metadata",
-    "metadata-quorum": "quorum",
-    "fsck": "fsck",
+    "metadata-quorum": "metadata",
+    "fsck": "replicas",
 }
 """Verbs in the order of `--help`, and below this package the module that has the verb's function,
 which is called as the verb is."""
@@ -136,8 +136,8 @@ def _drop_output() -> None:
 def _failed(sentence: str) -> int:
     """Say why a call failed: as a line of the log where that is JSON, since who collects its lines
     takes no others."""
-    if log_lines.is_json():
-        log_lines.LOG.critical("%s", sentence)
+    if process.is_json():
+        process.LOG.critical("%s", sentence)
         return FAILED
     sys.stderr.write(f"{NAME}: {visible(' '.join(sentence.split()))}\n")
     return FAILED
@@ -174,29 +174,15 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    _open_outputs()
+    process.open_outputs()
     try:
-        log_lines.set_up()
+        process.set_up()
     except InvalidRequestError as error:
         sys.exit(_failed(str(error)))
     sys.meta_path.insert(0, _WithoutPandas())
     pa.array([None])
     del sys.meta_path[0]
     app(prog_name=NAME)
-
-
-def _open_outputs() -> None:
-    """Have outputs that are closed go nowhere: otherwise a file that is opened gets the number of
-    one, and whatever writes to the output writes to that file. Have those that another process has
-    made non-blocking, as ssh does, wait for their reader."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-        if number and getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "w", closefd=False))
-        os.set_blocking(number, True)
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -1,62 +1,53 @@
-"""`cluster`: creates a cluster, or describes one."""
+"""`cluster` and `brokers`: a cluster with its brokers, from its creation on."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
-
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.cli.actions import Action, verb
-from kafka_on_spark.cli.options import RootMode, pairs
-from kafka_on_spark.cli.output import Output, plural, say, write_answer, write_json, write_rows
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.cli.options import Config, RootMode, pairs
+from kafka_on_spark.cli.output import Output, plural, write_answer, write_json, write_rows
+from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.store.root_identity import ROOT_MODE
+from kafka_on_spark.controller.brokers import registered_broker
+from kafka_on_spark.observe.descriptions import describe_brokers
+from kafka_on_spark.store.root_identity import ROOT_MODE, check_reachable
+from kafka_on_spark.store.roots import normalize
+
+NewBrokers = Annotated[
+    list[str], "ID=ROOT[,RACK]", "A broker of the new cluster; may be given more than once."
+]
+Broker = Annotated[int, "--broker", "--id", "The broker's id."]
 
 
 def create(
     session: Session,
-    broker: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ID=ROOT[,RACK]",
-            help="A broker of the new cluster; may be given more than once.",
-        ),
-    ],
-    config: Annotated[
-        list[str], typer.Option(metavar="NAME=VALUE", help="A setting of the new cluster.")
-    ]
-    | None = None,
+    broker: NewBrokers,
+    config: Config | None = None,
     root_mode: RootMode = ROOT_MODE,
 ) -> None:
     """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
     roots, racks = brokers_of(broker)
-    created = Cluster.create(
+    with Cluster.create(
         session.url,
         roots,
         racks=racks or None,
         configs=pairs(config, "--config"),
         storage_options=session.storage_options,
         root_mode=root_mode,
-    )
-    with created:
+    ) as created:
         answer = _answer(created)
-    if session.output is Output.JSON:
-        write_json(answer)
-    else:
-        say(
-            f"Created the cluster {answer['cluster_id']} at {answer['metadata_root']} with"
-            f" {plural(len(roots), 'broker')}."
-        )
+    session.show(
+        answer,
+        f"Created the cluster {answer['cluster_id']} at {answer['metadata_root']} with"
+        f" {plural(len(roots), 'broker')}.",
+    )
 
 
 def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
     """Return roots and racks by broker id, from texts like "1=/disks/a,north".
 
     The rack follows the last comma; a root that contains a comma needs a rack.
-
-    Raises:
-        InvalidRequestError: A text has another form, or an id is given twice.
     """
     roots: dict[int, str] = {}
     racks: dict[int, str] = {}
@@ -99,13 +90,8 @@ def _answer(cluster: Cluster) -> dict[str, Any]:
         "metadata_table": cluster.metadata_table,
         "configs": dict(sorted(image.configs.items())),
         "brokers": [
-            {
-                "broker": each.broker_id,
-                "state": each.state.value,
-                "rack": each.rack,
-                "root": each.root,
-            }
-            for _, each in sorted(image.brokers.items())
+            {name: row[name] for name in ("broker", "state", "rack", "root")}
+            for row in describe_brokers(image)
         ],
     }
 
@@ -116,4 +102,72 @@ cluster = verb(
     " and kafka-cluster.",
     Action(create, is_open=False),
     Action(describe),
+)
+
+
+def list_(session: Session) -> None:
+    """Show brokers, their states and roots."""
+    write_rows(session.output, "broker state rack root writes", _rows(session, None))
+
+
+def describe_(session: Session, broker: Broker | None = None) -> None:
+    """Show also what each broker leads and holds."""
+    columns = "broker state rack leaders preferred replicas in_sync lost root writes"
+    write_rows(session.output, columns, _rows(session, broker))
+
+
+def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:
+    image = session.cluster.image
+    if wanted is not None:
+        registered_broker(image, BrokerId(wanted))
+    return [row for row in describe_brokers(image) if wanted in (None, row["broker"])]
+
+
+def register(
+    session: Session,
+    broker: Broker,
+    root: Annotated[str, "URL", "Its root: a folder or a URL."],
+    rack: Annotated[str, "Its failure domain."] | None = None,
+    root_mode: RootMode = ROOT_MODE,
+) -> None:
+    """Add a broker, or give a fenced one another disk."""
+    known = next((each for each in _rows(session, None) if each["broker"] == broker), None)
+    if known is not None and known["state"] == "fenced" and known["replicas"]:
+        found = check_reachable(normalize(root), session.options)
+        if found is None or found.directory_id != known["directory_id"]:
+            session.confirm(
+                f"giving broker {broker} another disk, and giving up what its"
+                f" {plural(known['replicas'], 'replica')} had on {known['root']},"
+            )
+    session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
+    session.conclude({"broker": broker, "root": normalize(root), "rack": rack})
+
+
+def drain(session: Session, broker: Broker) -> None:
+    """Move a broker's leaderships to others."""
+    moved = [each._asdict() for each in session.cluster.drain_broker(broker)]
+    [left] = [each["leaders"] for each in _rows(session, broker)]
+    session.conclude({"broker": broker, "state": "draining", "moved": moved, "still_leads": left})
+
+
+def resume(session: Session, broker: Broker) -> None:
+    """Let a draining broker lead again."""
+    session.cluster.resume_broker(broker)
+    session.conclude({"broker": broker, "state": "active"})
+
+
+def unregister(session: Session, broker: Broker) -> None:
+    """Remove a broker that has no replicas."""
+    session.cluster.unregister_broker(broker)
+    session.conclude({"broker": broker, "state": "unregistered"})
+
+
+brokers = verb(
+    "List, describe, register, drain, resume or unregister brokers.",
+    Action(list_, "as_of"),
+    Action(describe_, "as_of"),
+    Action(register, *CHANGING),
+    Action(drain, *CHANGING),
+    Action(resume, *CHANGING),
+    Action(unregister, *CHANGING),
 )

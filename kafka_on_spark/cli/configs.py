@@ -2,49 +2,41 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import methodcaller
 from typing import Annotated, Any, Final
-
-import typer
 
 from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Include, pairs
 from kafka_on_spark.cli.output import write_rows
-from kafka_on_spark.cli.session import Change, Session
+from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.metadata.image import MetadataImage
 
 _BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets
 
-Topic = Annotated[
+Entities = Annotated[
     str,
-    typer.Option(
-        "--topic",
-        "--entity-name",
-        metavar="NAMES",
-        help="Topics with commas between; without it and --include, the cluster.",
-    ),
+    "--topic",
+    "--entity-name",
+    "NAMES",
+    "Topics with commas between; without it and --include, the cluster.",
 ]
 EntityType = Annotated[
     str,
-    typer.Option(
-        metavar="topics|brokers",
-        help="Settings of topics, or of brokers: all brokers have the cluster's settings.",
-    ),
+    "topics|brokers",
+    "Settings of topics, or of brokers: all brokers have the cluster's settings.",
 ]
-EntityDefault = Annotated[
-    bool, typer.Option(help="Settings of all brokers, which are the cluster's.")
-]
+EntityDefault = Annotated[bool, "Settings of all brokers, which are the cluster's."]
 
 
 def describe(
     session: Session,
-    topic: Topic | None = None,
-    include: Include = None,
+    topic: Entities | None = None,
+    include: Include | None = None,
     entity_type: EntityType | None = None,
     entity_default: EntityDefault = False,
-    all_: Annotated[bool, typer.Option(help="Show also inherited settings and defaults.")] = False,
+    all_: Annotated[bool, "Show also inherited settings and defaults."] = False,
 ) -> None:
     """Show settings."""
     image = session.cluster.image
@@ -58,11 +50,7 @@ def describe(
 def _is_of_cluster(
     name: str | None, include: str | None, kind: str | None, *, is_default: bool
 ) -> bool:
-    """Return whether the call means the cluster's settings, and not those of topics.
-
-    Raises:
-        InvalidRequestError: The options contradict each other, or name one broker.
-    """
+    """Return whether the call means the cluster's settings, and not those of topics."""
     if kind not in (None, "topics", "brokers"):
         raise InvalidRequestError(
             f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
@@ -105,19 +93,13 @@ def setting_rows(
 
 def alter(
     session: Session,
-    topic: Topic | None = None,
-    include: Include = None,
+    topic: Entities | None = None,
+    include: Include | None = None,
     entity_type: EntityType | None = None,
     entity_default: EntityDefault = False,
-    add_config: Annotated[
-        list[str],
-        typer.Option(metavar="A=B,C=[D,E]", help="Settings to set; a list stands in brackets."),
-    ]
+    add_config: Annotated[list[str], "A=B,C=[D,E]", "Settings to set; a list stands in brackets."]
     | None = None,
-    delete_config: Annotated[
-        str,
-        typer.Option(metavar="A,C", help="Settings to delete, so that defaults hold again."),
-    ]
+    delete_config: Annotated[str, "A,C", "Settings to delete, so that defaults hold again."]
     | None = None,
 ) -> None:
     """Alter settings, of a topic or of the cluster."""
@@ -133,20 +115,12 @@ def alter(
     if is_of_cluster:
         session.cluster.alter_cluster_configs(changes)
     else:
-        session.do_all([_alteration_of(name, changes) for name in names])
+        session.do_all([methodcaller("alter_topic_configs", name, changes) for name in names])
     session.conclude({"topics": names, "configs": dict(changes)})
 
 
-def _alteration_of(name: str, changes: dict[str, str | None]) -> Change:
-    return lambda cluster: cluster.alter_topic_configs(name, changes)
-
-
 def changed_settings(added: Sequence[str] | None, deleted: str | None) -> dict[str, str | None]:
-    """Return the changes that kafka-configs' options ask for; None deletes a setting.
-
-    Raises:
-        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE.
-    """
+    """Return the changes that kafka-configs' options ask for; None deletes a setting."""
     lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
     changes: dict[str, str | None] = {}
     for name, value in pairs(lines, "--add-config").items():

@@ -8,6 +8,7 @@ import re
 import select
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
 from typing import Annotated, Final
 
@@ -17,7 +18,6 @@ import typer
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.base.visible import visible
-from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     FLAGS,
     NULL,
@@ -25,12 +25,18 @@ from kafka_on_spark.cli.lines import (
     Form,
     form_of,
     json_form,
+)
+from kafka_on_spark.cli.options import (
+    INTERRUPTED,
+    Limits,
+    Quiet,
+    Topic,
     parsed_flag,
     properties_of,
 )
-from kafka_on_spark.cli.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
 from kafka_on_spark.cli.output import note, plural
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.process import Interrupts
+from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.consume.consumed import records_of
 from kafka_on_spark.consume.consumer import Consumer
@@ -49,86 +55,61 @@ PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
 """Kafka's settings of a consumer that are obeyed."""
 
 
+@alone(is_open=False, has_format=False)
 def consume(
-    cluster: ClusterUrl,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
-    include: Annotated[
-        str | None,
-        typer.Option("--include", metavar="EXPRESSION", help="All topics of such names."),
-    ] = None,
+    session: Session,
+    topic: Topic | None = None,
+    include: Annotated[str, "EXPRESSION", "All topics of such names."] | None = None,
     partition: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--partition",
-            "-p",
-            metavar="N",
-            min=0,
-            help="Only this partition; may be given more than once.",
-        ),
-    ] = None,
+        list[int],
+        "--partition",
+        "-p",
+        "N",
+        "Only this partition; may be given more than once.",
+        Limits(0),
+    ]
+    | None = None,
     from_beginning: Annotated[
-        bool,
-        typer.Option(
-            "--from-beginning",
-            help="Begin with the first record that is kept; a group only where it has no offset.",
-        ),
+        bool, "Begin with the first record that is kept; a group only where it has no offset."
     ] = False,
     offset: Annotated[
-        str | None,
-        typer.Option(
-            "--offset",
-            metavar="WHERE",
-            help="Begin in each partition at an offset, with its last records (-N), at earliest or"
-            " latest. [default: latest; with --exit, earliest]",
-        ),
-    ] = None,
+        str,
+        "WHERE",
+        "Begin in each partition at an offset, with its last records (-N), at earliest or latest."
+        " [default: latest; with --exit, earliest]",
+    ]
+    | None = None,
     exit: Annotated[
-        bool,
-        typer.Option(
-            "--exit", "-e", help="End with the last record that is committed when the call begins."
-        ),
+        bool, "--exit", "-e", "End with the last record that is committed when the call begins."
     ] = False,
-    max_messages: Annotated[
-        int | None, typer.Option("--max-messages", min=0, help="End after so many records.")
-    ] = None,
-    timeout_ms: Annotated[
-        int | None,
-        typer.Option("--timeout-ms", min=0, help="End if no record comes within this time."),
-    ] = None,
+    max_messages: Annotated[int, "End after so many records.", Limits(0)] | None = None,
+    timeout_ms: Annotated[int, "End if no record comes within this time.", Limits(0)] | None = None,
     group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            metavar="NAME",
-            help="Be a member of the group: print a share of the partitions, go on from the group's"
-            " offsets, and commit what was printed.",
-        ),
-    ] = None,
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="Print each record whole, as a line of JSON."),
-    ] = False,
+        str,
+        "NAME",
+        "Be a member of the group: print a share of the partitions, go on from the group's"
+        " offsets, and commit what was printed.",
+    ]
+    | None = None,
+    json: Annotated[bool, "Print each record whole, as a line of JSON."] = False,
     formatter_property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            "--formatter-property",
-            metavar="NAME=VALUE",
-            help=f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)},"
-            f" {NULL}; may be given more than once.",
-        ),
-    ] = None,
+        list[str],
+        "--property",
+        "--formatter-property",
+        "NAME=VALUE",
+        f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)}, {NULL};"
+        " may be given more than once.",
+    ]
+    | None = None,
     consumer_property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--consumer-property",
-            "--command-property",
-            metavar="NAME=VALUE",
-            help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES)}.",
-        ),
-    ] = None,
+        list[str],
+        "--consumer-property",
+        "--command-property",
+        "NAME=VALUE",
+        f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES)}.",
+    ]
+    | None = None,
     quiet: Quiet = False,
-    storage_option: StorageOption = None,
 ) -> None:
     """Print committed records as they come, until ^C or an end that is asked for.
 
@@ -143,7 +124,7 @@ def consume(
     usual = EARLIEST if exit and group is None else LATEST
     default = EARLIEST if from_beginning else client.get("auto.offset.reset", usual)
     start = _start(default if offset is None else offset)
-    with Session(cluster, storage_option).opened() as session, Interrupts() as interrupts:
+    with session.opened(), Interrupts() as interrupts:
         consumer = session.cluster.consumer(
             None if partition else topic,
             pattern=include,
@@ -184,11 +165,7 @@ def _check(
     offset: str | None,
     from_beginning: bool,
 ) -> None:
-    """Check that a call says in one way what it reads, and where it begins.
-
-    Raises:
-        InvalidRequestError: It does not.
-    """
+    """Check that a call says in one way what it reads, and where it begins."""
     if (topic is None) == (include is None) or (partition and topic is None):
         raise InvalidRequestError(
             "name the topics in one way: --topic, with --partition or without, or --include"
@@ -208,9 +185,9 @@ def _form(json: bool, formatter_property: Sequence[str] | None) -> Form:
         raise InvalidRequestError(
             "--json and --property both say how a record is printed: give one of them"
         )
-    if json:
-        return json_form
-    return form_of(properties_of(formatter_property, "--property", [*FLAGS, *SEPARATORS, NULL]))
+    known = [*FLAGS, *SEPARATORS, NULL]
+    form = json_form if json else form_of(properties_of(formatter_property, "--property", known))
+    return _for_a_terminal(form) if sys.stdout.isatty() else form
 
 
 def _start(text: str) -> str | int:
@@ -243,6 +220,7 @@ def _all_partitions(
     return [TopicPartition(name, number) for name in found for number in found[name]]
 
 
+@dataclass
 class Printing:
     """Prints records to standard output.
 
@@ -250,40 +228,32 @@ class Printing:
         record_count: Records that were printed.
     """
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        form: Form,
-        interrupts: Interrupts,
-        *,
-        records_max: int | None,
-        timeout_ms: int | None,
-    ) -> None:
-        self._consumer = consumer
-        self._form = _for_a_terminal(form) if sys.stdout.isatty() else form
-        self._interrupts = interrupts
-        self._records_max = records_max
-        self._timeout_ms = timeout_ms
-        self._stops: Mapping[TopicPartition, int] | None = None
-        self._open: set[TopicPartition] = set()
-        self._failing_since_ms: float | None = None
-        self.record_count = 0
+    consumer: Consumer
+    form: Form
+    interrupts: Interrupts
+    _: KW_ONLY
+    records_max: int | None
+    timeout_ms: int | None
+    record_count: int = 0
+    _stops: Mapping[TopicPartition, int] | None = None
+    _open: set[TopicPartition] = field(default_factory=set)
+    _failing_since_ms: float | None = None
 
     def begin_at(self, start: str | int, *, has_end: bool) -> None:
         """Go to where the call begins in each partition. `has_end`: it ends at what is committed
         now."""
-        names = self._consumer.assignment()
-        firsts = self._consumer.beginning_offsets(names)
-        ends = self._consumer.end_offsets(names)
+        names = self.consumer.assignment()
+        firsts = self.consumer.beginning_offsets(names)
+        ends = self.consumer.end_offsets(names)
         places = {name: start_offset(start, firsts[name], ends[name]) for name in names}
         for name, place in places.items():
-            self._consumer.seek(name, place)
+            self.consumer.seek(name, place)
         if has_end:
             self._stops = ends
 
     def end_at(self, names: Sequence[TopicPartition]) -> None:
         """End at what is committed now in some partitions, as far as they are this consumer's."""
-        self._stops = self._consumer.end_offsets(names)
+        self._stops = self.consumer.end_offsets(names)
 
     def run(self) -> bool:
         """Print records as they come, up to where the call ends. Return whether somebody has
@@ -299,15 +269,15 @@ class Printing:
         idle_since_ms = clock.monotonic_ms()
         while not (self._is_full() or self._is_at_end()):
             left_ms = float(SLICE_MS)
-            if self._timeout_ms is not None and not self._consumer.is_waiting:
-                left_ms = idle_since_ms + self._timeout_ms - clock.monotonic_ms()
+            if self.timeout_ms is not None and not self.consumer.is_waiting:
+                left_ms = idle_since_ms + self.timeout_ms - clock.monotonic_ms()
             try:
-                with self._interrupts.waiting():
-                    table = self._consumer.poll(max(min(left_ms, SLICE_MS), 0))
+                with self.interrupts.waiting():
+                    table = self.consumer.poll(max(min(left_ms, SLICE_MS), 0))
             except KeyboardInterrupt:
                 return True
             self._print(table)
-            if table.num_rows or self._consumer.is_waiting:
+            if table.num_rows or self.consumer.is_waiting:
                 idle_since_ms = clock.monotonic_ms()
             else:
                 self._open.clear()
@@ -319,7 +289,7 @@ class Printing:
         return False
 
     def _check_readable(self, now_ms: float, *, is_over: bool) -> None:
-        failure = self._consumer.failure
+        failure = self.consumer.failure
         if failure is None:
             self._failing_since_ms = None
             return
@@ -329,7 +299,7 @@ class Printing:
             raise failure
 
     def _is_full(self) -> bool:
-        return self._records_max is not None and self.record_count >= self._records_max
+        return self.records_max is not None and self.record_count >= self.records_max
 
     def _is_at_end(self) -> bool:
         """Return whether all partitions are at their stops; those that are, are paused.
@@ -341,16 +311,16 @@ class Printing:
             return self._stops is not None
         if self._open:
             return False
-        mine = set(self._consumer.assignment())
-        self._open = mine - set(self._consumer.paused())
+        mine = set(self.consumer.assignment())
+        self._open = mine - set(self.consumer.paused())
         for name in list(self._open):
             self._close_at_stop(name)
         # A member that has no partition yet waits for one: the others are at work on theirs.
         return bool(mine) and not self._open
 
     def _close_at_stop(self, name: TopicPartition) -> None:
-        if self._stops and self._consumer.position(name) >= self._stops.get(name, 0):
-            self._consumer.pause([name])
+        if self._stops and self.consumer.position(name) >= self._stops.get(name, 0):
+            self.consumer.pause([name])
             self._open.discard(name)
 
     def _print(self, table: pa.Table) -> None:
@@ -364,11 +334,11 @@ class Printing:
             if is_beyond or self._is_full():
                 left.setdefault(name, record.offset)
                 continue
-            sys.stdout.buffer.write(self._form(record))
+            sys.stdout.buffer.write(self.form(record))
             self.record_count += 1
         sys.stdout.buffer.flush()
         for name, offset in left.items():
-            self._consumer.seek(name, offset)
+            self.consumer.seek(name, offset)
         for name in names:
             self._close_at_stop(name)
 
@@ -384,11 +354,7 @@ def _for_a_terminal(form: Form) -> Form:
 
 
 def _check_reader() -> None:
-    """Check that somebody reads standard output: a pipe without a reader tells it at once.
-
-    Raises:
-        BrokenPipeError: Nobody does.
-    """
+    """Check that somebody reads standard output: a pipe without a reader tells it at once."""
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)

@@ -1,25 +1,35 @@
 """The dry run of a change: it is decided on the image, and nothing is committed.
 
 A command is decided as it would be, and its records are kept in place of their commit. What comes
-before and after a commit (files at roots, further steps) is left out. A pass of the controller goes
-on with what it has decided, in memory. Whatever has no dry run is refused.
+before and after a commit (files at roots, further steps) is left out. A pass of the controller
+decides in steps, each step on what the one before led to, in memory: there is no way to the
+metadata log. Whatever has no dry run is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.cli.options import DryRunEnd
+from kafka_on_spark.base.ids import BrokerId, ControllerEpoch, DirectoryId, Offset
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.voter_changing import voters_record
-from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
+from kafka_on_spark.metadata.records import (
+    ControllerRecord,
+    LeaderChangeRecord,
+    MetadataBatch,
+    Record,
+    Stamp,
+)
+from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.opening import metadata_log_of
-from kafka_on_spark.observe.dry_run import DryRunMetadata
 from kafka_on_spark.store.accounts import COMMAND, DESCRIBE
 from kafka_on_spark.store.clock import ID_SOURCE, new_uuid
 from kafka_on_spark.store.root_identity import check_mode
@@ -112,3 +122,56 @@ class DryRun(Cluster):
         metadata = DryRunMetadata(self._metadata.catch_up(), self._now.clock)
         self._now.keeping.controller_loop(metadata).run(None)
         self.end_with(metadata.decided)
+
+
+class DryRunMetadata:
+    """A MetadataDecider that begins with `image`, and whose decisions change its own image alone.
+
+    A lease that a controller holds counts as resigned: the question is what a controller would do.
+
+    Attributes:
+        decided: The records that would be committed, without claims and resignations.
+    """
+
+    def __init__(self, image: MetadataImage, clock: Clock) -> None:
+        if image.controller is not None:
+            image = replace(image, controller=replace(image.controller, controller_id=None))
+        self._image = image
+        self._clock = clock
+        self.decided: list[Record] = []
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image that the decisions so far have led to."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Return the image: no other process takes part in a dry run."""
+        return self._image
+
+    def has_next(self) -> bool:
+        """Return that there is nothing to read."""
+        return False
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Have what `decide` says of the image take effect on it; return its response."""
+        return self._take_effect(decide(self._image))
+
+    def _take_effect(self, result: ControllerResult[T]) -> T:
+        if result.records:
+            batch = MetadataBatch(
+                base_offset=Offset(self._image.offset),
+                stamp=Stamp(time_ms=self._clock.now_ms()),
+                records=tuple(result.records),
+            )
+            self._image = self._image.replay(batch)
+            self.decided.extend(
+                each for each in result.records if not isinstance(each, ControllerRecord)
+            )
+        return result.response

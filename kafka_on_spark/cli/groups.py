@@ -5,30 +5,18 @@ are shown in their place.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from operator import methodcaller
 from typing import Annotated, Any, Final
-
-import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     named_partitions_of,
     read_group_offsets,
     write_group_offsets,
 )
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    write_json,
-    write_rows,
-    write_table,
-)
-from kafka_on_spark.cli.session import Session
-from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.cli.output import Output, note, plural, say, write_rows
+from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
     Reset,
@@ -42,7 +30,7 @@ from kafka_on_spark.groups.offsets import (
     saved_partitions,
 )
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
-from kafka_on_spark.observe.replica_inspection import find_offset
+from kafka_on_spark.observe.replicas import find_offset
 from kafka_on_spark.store.clock import SystemClock
 
 STATE: Final = {"state": "Show the states of groups."}
@@ -52,29 +40,36 @@ VIEWS: Final = {
     "members": "With --describe: members, and what each has.",
     "verbose": "With --describe: no effect, all is always shown.",
 }
-PLACES: Final = {
+TARGETS: Final[Mapping[str, Any]] = {
     "to_earliest": "To the log starts.",
     "to_latest": "To the high watermarks.",
     "to_current": "To the group's own offset; without one, to the high watermark.",
+    "to_offset": Annotated[int, "To an offset."],
+    "shift_by": Annotated[int, "Forward by so many records, or back if negative."],
+    "to_datetime": Annotated[
+        str,
+        "2026-01-31T12:00:00.000",
+        "To the first record at or after this time; UTC without a time zone.",
+    ],
+    "by_duration": Annotated[
+        str, "PnDTnHnMnS", "To the first record that is not older than this duration."
+    ],
+    "from_file": Annotated[
+        str, "FILE", "To offsets in a CSV file, as --export writes it. - is standard input."
+    ],
 }
-TARGETS: Final = (*PLACES, "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
 STATE_COLUMNS: Final = "group state member_count"
 MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
 OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag"
 RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
 
-Groups = Annotated[
+Groups = Annotated[list[str], "--group", "NAME", "A group; may be given more than once."]
+AllGroups = Annotated[bool, "All groups."]
+GroupTopics = Annotated[
     list[str],
-    typer.Option("--group", metavar="NAME", help="A group; may be given more than once."),
-]
-AllGroups = Annotated[bool, typer.Option(help="All groups.")]
-Topics = Annotated[
-    list[str],
-    typer.Option(
-        "--topic",
-        metavar="NAME[:0,1]",
-        help="A topic, or some of its partitions; may be given more than once.",
-    ),
+    "--topic",
+    "NAME[:0,1]",
+    "A topic, or some of its partitions; may be given more than once.",
 ]
 
 
@@ -89,10 +84,7 @@ def list_(session: Session, **views: bool) -> None:
 
 
 def describe(
-    session: Session,
-    group: Groups | None = None,
-    all_groups: AllGroups = False,
-    **views: bool,
+    session: Session, group: Groups | None = None, all_groups: AllGroups = False, **views: bool
 ) -> None:
     """Show the offsets and the lag of groups; the log end is the high watermark."""
     image = session.cluster.image
@@ -142,11 +134,7 @@ def describe(
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None, *, all_groups: bool) -> list[str]:
-    """Return the groups that the call names, each once.
-
-    Raises:
-        InvalidRequestError: The call names no groups, or names them in two ways.
-    """
+    """Return the groups that the call names, each once."""
     if bool(group) == all_groups:
         raise InvalidRequestError("say which groups in one way: --group or --all-groups")
     return list(dict.fromkeys(group or groups_of(image)))
@@ -173,15 +161,11 @@ def delete(session: Session, group: Groups | None = None, all_groups: AllGroups 
     session.confirm(
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
     )
-    session.do_all([partial(_delete_group, name) for name in groups])
+    session.do_all([methodcaller("delete_group", name) for name in groups])
     session.conclude({"deleted": groups})
 
 
-def _delete_group(group: str, cluster: Cluster) -> None:
-    cluster.delete_group(group)
-
-
-def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
+def delete_offsets(session: Session, group: Groups, topic: GroupTopics) -> None:
     """Delete a group's offsets in topics."""
     name = _only(group)
     names = named_partitions_of(session.cluster.image, topic)
@@ -193,10 +177,7 @@ def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
 def remove_members(
     session: Session,
     group: Groups,
-    member: Annotated[
-        list[str], typer.Option(metavar="ID", help="A member; may be given more than once.")
-    ]
-    | None = None,
+    member: Annotated[list[str], "ID", "A member; may be given more than once."] | None = None,
 ) -> None:
     """Take members out of a group: all, or each --member, such as killed ones."""
     name = _only(group)
@@ -217,87 +198,63 @@ def reset_offsets(
     session: Session,
     group: Groups | None = None,
     all_groups: AllGroups = False,
-    topic: Topics | None = None,
-    all_topics: Annotated[
-        bool, typer.Option(help="All topics in which the group has offsets.")
-    ] = False,
-    to_offset: Annotated[int, typer.Option(help="To an offset.")] | None = None,
-    shift_by: Annotated[int, typer.Option(help="Forward by so many records, or back if negative.")]
-    | None = None,
-    to_datetime: Annotated[
-        str,
-        typer.Option(
-            metavar="2026-01-31T12:00:00.000",
-            help="To the first record at or after this time; UTC without a time zone.",
-        ),
-    ]
-    | None = None,
-    by_duration: Annotated[
-        str,
-        typer.Option(
-            metavar="PnDTnHnMnS", help="To the first record that is not older than this duration."
-        ),
-    ]
-    | None = None,
-    from_file: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="To offsets in a CSV file, as --export writes it. - is standard input.",
-        ),
-    ]
-    | None = None,
+    topic: GroupTopics | None = None,
+    all_topics: Annotated[bool, "All topics in which the group has offsets."] = False,
     export: Annotated[
         bool,
-        typer.Option(
-            help="Write the new offsets as CSV: topic,partition,offset; for several groups,"
-            " group,topic,partition,offset."
-        ),
+        "Write the new offsets as CSV: topic,partition,offset; for several groups,"
+        " group,topic,partition,offset.",
     ] = False,
-    execute: Annotated[
-        bool, typer.Option(help="Set the offsets; without it they are only shown.")
-    ] = False,
-    **places: bool,
+    execute: Annotated[bool, "Set the offsets; without it they are only shown."] = False,
+    **targets: Any,
 ) -> None:
     """Show the new offsets of groups; --execute sets them."""
     single = group[0] if group is not None and len(group) == 1 else None
-    if export and session.output is Output.JSON:
+    is_json = session.output is Output.JSON
+    if export and is_json:
         raise InvalidRequestError("--export writes CSV: leave --output json out")
-    asked = {
-        **places,
-        "to_offset": to_offset,
-        "shift_by": shift_by,
-        "to_datetime": to_datetime,
-        "by_duration": by_duration,
-        "from_file": from_file,
-    }
-    given = [name for name in TARGETS if asked.get(name) is not None]
-    if len(given) != 1:
+    if len(targets) != 1:
         ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
         raise InvalidRequestError(f"give one target: {ways}")
-    if [topic is not None, all_topics, from_file is not None].count(True) != 1:
+    [(kind, value)] = targets.items()
+    if [topic is not None, all_topics, kind == "from_file"].count(True) != 1:
         raise InvalidRequestError(
             "say which topics in one way: --topic or --all-topics, or by --from-file"
         )
     groups = _chosen(session.cluster.image, group, all_groups=all_groups)
-    if from_file is None:
-        target = _target(given[0], asked[given[0]])
-        wanted = {each: _keys(session, each, topic, target) for each in groups}
+    if kind == "from_file":
+        wanted = _offsets_in(session, value, groups, single)
     else:
-        wanted = _offsets_in(session, from_file, groups, single)
+        target = _target(kind, value)
+        wanted = {each: _keys(session, each, topic, target) for each in groups}
     resets = _planned(session, wanted)
-    changes = [partial(_set_offsets, *each) for each in resets.items()]
+    offsets = {name: {each.name: each.offset for each in resets[name]} for name in resets}
+    changes = [methodcaller("alter_group_offsets", *each) for each in offsets.items()]
     if execute:
         session.do_all(changes)
     else:
         session.decide(changes)  # so that a reset that would be refused is refused
     if export:
-        offsets = {name: {each.name: each.offset for each in resets[name]} for name in resets}
         write_group_offsets(offsets, with_group=single is None)
     else:
         _show_resets(session, resets, is_done=execute)
-    if not execute and session.output is not Output.JSON:
+    if not (execute or is_json):
         (note if export else say)("A dry run: nothing was changed; --execute does it.")
+
+
+def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_done: bool) -> None:
+    rows = [
+        {
+            "group": group,
+            **each.name._asdict(),
+            "current_offset": each.before,
+            "new_offset": each.offset,
+        }
+        for group, planned in resets.items()
+        for each in planned
+    ]
+    answer = {"dry_run": not is_done, "offsets": rows}
+    session.show(answer, columns=RESET_COLUMNS, rows=rows)
 
 
 def _target(name: str, value: Any) -> Target:
@@ -324,11 +281,7 @@ def _keys(session: Session, group: str, topics: Sequence[str] | None, target: Ta
 def _offsets_in(
     session: Session, path: str, groups: Sequence[str], single: str | None
 ) -> dict[str, Wanted]:
-    """Return the offsets that a file has of groups; it may have those of others, too.
-
-    Raises:
-        InvalidRequestError: It has none of a group.
-    """
+    """Return the offsets that a file has of groups; it may have those of others, too."""
     image, offsets = session.cluster.image, read_group_offsets(path, single)
     for group in groups:
         if group not in offsets:
@@ -366,27 +319,6 @@ def _planned(session: Session, wanted: Mapping[str, Wanted]) -> dict[str, list[R
     return resets
 
 
-def _set_offsets(group: str, resets: Sequence[Reset], cluster: Cluster) -> None:
-    cluster.alter_group_offsets(group, {each.name: each.offset for each in resets})
-
-
-def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_done: bool) -> None:
-    rows = [
-        {
-            "group": group,
-            **each.name._asdict(),
-            "current_offset": each.before,
-            "new_offset": each.offset,
-        }
-        for group, planned in resets.items()
-        for each in planned
-    ]
-    if session.output is Output.JSON:
-        write_json({"dry_run": not is_done, "offsets": rows})
-    else:
-        write_table(RESET_COLUMNS, rows)
-
-
 consumer_groups = verb(
     "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
     Action(list_, more=STATE),
@@ -394,5 +326,5 @@ consumer_groups = verb(
     Action(delete, *CHANGING),
     Action(delete_offsets, *CHANGING),
     Action(remove_members, *CHANGING),
-    Action(reset_offsets, "dry_run", more=PLACES),
+    Action(reset_offsets, "dry_run", more=TARGETS),
 )

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -32,13 +32,9 @@ def named_topics(
 ) -> list[str]:
     """Return the topics of a list with commas, or those whose whole name `include` matches.
 
-    Without either, all; sorted. A name is never taken for an expression: "." in a name would match
-    another topic (KAFKA-5596). "," in an expression means "or". Source: IncludeList.
-
-    Raises:
-        InvalidRequestError: Both are given, or `include` is not a regular expression.
-        UnknownTopicOrPartitionError: There is no such topic, or no topic matches. With
-            `if_exist`, what is not there is left out.
+    Without either, all; sorted. With `if_exist`, what is not there is left out. A name is never
+    taken for an expression: "." in a name would match another topic (KAFKA-5596). "," in an
+    expression means "or". Source: IncludeList.
     """
     known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
     if names is not None and include is not None:
@@ -80,10 +76,6 @@ def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
     """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-,rest".
 
     A range excludes its end. Source: kafka-get-offsets --topic-partitions.
-
-    Raises:
-        InvalidRequestError: `text` is no such list.
-        UnknownTopicOrPartitionError: A topic or partition does not exist.
     """
     found: list[TopicPartition] = []
     for part in text.split(","):
@@ -104,10 +96,6 @@ def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[Topi
     """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
 
     Source: kafka-consumer-groups --topic.
-
-    Raises:
-        InvalidRequestError: A partition is not a number.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     found = set()
     for text in given:
@@ -125,49 +113,31 @@ def named(values: Mapping[TopicPartition, V]) -> dict[tuple[str, int], V]:
 
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
-    """Return the replicas of partitions, from a reassignment file or the proposal of a plan.
-
-    Raises:
-        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
-    """
-    return _values(
-        path,
-        "replicas",
-        lambda found: isinstance(found, list) and all(map(_is_number, found)),
-        'give broker ids, as in "replicas": [1, 2, 3]',
-    )
+    """Return the replicas of partitions, from a reassignment file or the proposal of a plan."""
+    entries = _by_partition(path)
+    for name, entry in entries.items():
+        replicas = entry.get("replicas")
+        if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
+            raise InvalidRequestError(
+                f'{name} in {path} has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
+            )
+    return {name: entry["replicas"] for name, entry in entries.items()}
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """Return one offset a partition, from the file of kafka-delete-records; -1 means all records.
-
-    Raises:
-        InvalidRequestError: As in `read_assignment`.
-    """
-    return _values(
-        path,
-        "offset",
-        _is_number,
-        'give a whole number, as in "offset": 42, or -1 for all committed records',
-    )
-
-
-def _values(
-    path: str, key: str, is_right: Callable[[Any], bool], advice: str
-) -> dict[TopicPartition, Any]:
+    """Return one offset a partition, from the file of kafka-delete-records; -1: all records."""
     entries = _by_partition(path)
     for name, entry in entries.items():
-        if not is_right(entry.get(key)):
-            raise InvalidRequestError(f"{name} in {path} has no {key}: {advice}")
-    return {name: entry[key] for name, entry in entries.items()}
+        if not _is_number(entry.get("offset")):
+            raise InvalidRequestError(
+                f'{name} in {path} has no offset: give a whole number, as in "offset": 42, or -1'
+                " for all committed records"
+            )
+    return {name: entry["offset"] for name, entry in entries.items()}
 
 
 def read_partitions(path: str) -> list[TopicPartition]:
-    """Return partitions, from the file of kafka-leader-election.
-
-    Raises:
-        InvalidRequestError: As in `read_assignment`.
-    """
+    """Return partitions, from the file of kafka-leader-election."""
     return list(_by_partition(path))
 
 
@@ -188,11 +158,7 @@ def _by_partition(path: str) -> dict[TopicPartition, dict[str, Any]]:
 
 
 def read_topics(path: str) -> list[str]:
-    """Return topics, from the file of kafka-reassign-partitions --generate.
-
-    Raises:
-        InvalidRequestError: As in `read_assignment`.
-    """
+    """Return topics, from the file of kafka-reassign-partitions --generate."""
     names: dict[str, None] = {}
     for number, entry in enumerate(_entries(path, "topics")):
         if not isinstance(entry.get("topic"), str):
@@ -246,9 +212,6 @@ def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
 
     A line is group,topic,partition,offset. For one `group` a line may be topic,partition,offset.
     Source: CsvUtils.
-
-    Raises:
-        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
     """
     found: GroupOffsets = {}
     shorter = "" if group is None else "topic,partition,offset, or "

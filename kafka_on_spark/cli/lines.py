@@ -14,7 +14,7 @@ import binascii
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,43 +23,10 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.moments import EPOCH
 from kafka_on_spark.base.stored_json import without_doubles
 from kafka_on_spark.base.visible import quoted, visible_json
-from kafka_on_spark.cli.options import micros
+from kafka_on_spark.cli.options import micros, parsed_flag
 
 if TYPE_CHECKING:
     from kafka_on_spark.consume.consumed import ConsumerRecord
-
-# Properties, and the escapes in them
-
-
-def properties_of(given: Sequence[str] | None, option: str, known: Sequence[str]) -> dict[str, str]:
-    """Return properties by name. A value keeps its blanks: a separator may be one.
-
-    Raises:
-        InvalidRequestError: One is not NAME=VALUE, or is not `known`.
-    """
-    found = {}
-    for each in given or ():
-        name, equals, value = each.partition("=")
-        if not equals or not name.strip():
-            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
-        found[name.strip()] = value
-    for name in found:
-        if name not in known:
-            raise InvalidRequestError(unknown_name("property", name, [*known]))
-    return found
-
-
-def parsed_flag(name: str, value: str) -> bool:
-    """Return a property that is true or false.
-
-    Raises:
-        InvalidRequestError: It is neither.
-    """
-    word = value.strip().lower()
-    if word not in ("true", "false"):
-        raise InvalidRequestError(f"property {name} can't be {value!r}: give true or false")
-    return word == "true"
-
 
 _ESCAPE: Final = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
@@ -106,9 +73,6 @@ READER_PROPERTIES: Final = ("parse.key", "key.separator", "null.marker")
 def line_parser(properties: Mapping[str, str]) -> Parse:
     """Return what reads lines as properties of Kafka's reader say: "value", or with parse.key
     "key<separator>value"; a key or a value that is the null.marker is null.
-
-    Raises:
-        InvalidRequestError: One has a value that is not allowed.
     """
     separator = unescaped(properties.get("key.separator", r"\t"))
     text = properties.get("null.marker")
@@ -170,11 +134,7 @@ def parsed_json(lines: Sequence[bytes]) -> Records:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """Return what an append takes of a line.
-
-    Raises:
-        InvalidRequestError: It is no record.
-    """
+    """Return what an append takes of a line."""
     try:
         row = json.loads(line, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
@@ -279,9 +239,7 @@ def json_form(record: "ConsumerRecord") -> bytes:
         "timestamp": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z".rjust(27, "0"),
         "key": content_as_json(record.key),
         "value": content_as_json(record.value),
-        "headers": [
-            {"key": name, "value": content_as_json(value)} for name, value in record.headers
-        ],
+        "headers": headers_as_json(record.headers),
     }
     return visible_json(row).encode() + b"\n"
 
@@ -296,12 +254,13 @@ def content_as_json(content: bytes | None) -> Content:
         return {"base64": b64encode(content).decode()}
 
 
-def form_of(properties: Mapping[str, str]) -> Form:
-    """Return the form that properties of Kafka's formatter describe.
+def headers_as_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]]:
+    """Return headers as plain values; a name may come twice."""
+    return [{"key": name, "value": content_as_json(value)} for name, value in headers]
 
-    Raises:
-        InvalidRequestError: One has a value that is not allowed.
-    """
+
+def form_of(properties: Mapping[str, str]) -> Form:
+    """Return the form that properties of Kafka's formatter describe."""
     separator, end, between = (unescaped(properties.get(*each)) for each in SEPARATORS.items())
     null = properties.get(NULL, "null").encode(errors="surrogateescape")
     pieces: dict[str, Form] = {

@@ -1,67 +1,96 @@
-"""`metadata`: shows the metadata log's records, or the image, as rows; resets
-its time."""
+"""`metadata` and `metadata-quorum`: the metadata log, its records and its voters."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice, takewhile
 from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.cli.actions import Action, verb
-from kafka_on_spark.cli.options import DryRun
-from kafka_on_spark.cli.output import Output, write_answer, write_json, write_rows
-from kafka_on_spark.cli.record_rows import (
-    BATCH_COLUMNS,
-    RECORD_COLUMNS,
-    batch_rows,
-    decided_rows,
+from kafka_on_spark.cli.options import BeginHere, DryRun, RootMode, RowsMax
+from kafka_on_spark.cli.output import (
+    Output,
+    text_of,
+    time_text,
+    write_answer,
+    write_json,
+    write_rows,
 )
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
+from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
-from kafka_on_spark.metadata.image import snapshot_records
+from kafka_on_spark.metadata.codec import encode
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.quorum.voter_set import Voter, majority_of
+from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp
 from kafka_on_spark.node.services import Services
+from kafka_on_spark.store.root_identity import ROOT_MODE
+from kafka_on_spark.store.root_urls import cluster_url
+
+RECORD_COLUMNS: Final = "record_type cause fields"
+BATCH_COLUMNS: Final = f"metadata_offset batch_base_offset time {RECORD_COLUMNS}"
+_NOT_FOR_PEOPLE: Final = frozenset(
+    {"record_type", "cause", "time", "topic_id", "replica_uuids", "directories", "application_id"}
+)
+"""Other columns of the row say the same, or a name does; scripts get them all."""
 
 FILTERS: Final[Mapping[str, Any]] = {
-    "topic": Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")],
-    "partition": Annotated[int, typer.Option(help="Only records of this partition.")],
-    "record_type": Annotated[
-        str, typer.Option(metavar="TYPE", help="Only this type, such as PartitionChangeRecord.")
-    ],
-    "limit": Annotated[int, typer.Option(min=0, help="At most so many rows.")],
+    "topic": Annotated[str, "NAME", "Only records of this topic."],
+    "partition": Annotated[int, "Only records of this partition."],
+    "record_type": Annotated[str, "TYPE", "Only this type, such as PartitionChangeRecord."],
+    "limit": RowsMax,
 }
+NEXT: Final = (
+    "force again once an unreached broker is back, where processes of the old generation may go on,"
+    " or one of a leaderless partition; run `controller` or `serve`, which bring the replicas in"
+    " sync; add other voters at empty roots: `metadata-quorum add-controller`"
+)
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="The new voter's root, for add-controller; a voter's id, for remove-controller."
+    ),
+]
 
 
 def log(
     session: Session,
-    offset: Annotated[int, typer.Option(min=0, help="Begin here.")] = 0,
-    end_offset: Annotated[int, typer.Option(help="End before it.")] | None = None,
+    offset: BeginHere = 0,
+    end_offset: Annotated[int, "End before it."] | None = None,
     **filters: Any,
 ) -> None:
     """The records of the log, with times and causes."""
-    rows = log_rows(session, offset)
+    rows = _log_rows(session, offset)
     if end_offset is not None:
         rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
     write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters))
 
 
-def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the metadata log from `offset` on; of a past cluster, up to its moment."""
+def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the metadata log from `offset` on, with their offsets and the base offset
+    of their batch; of a past cluster, up to its moment."""
     image = session.cluster.image
     log = DeltaMetadataLog(session.cluster.root, session.options)
-    for row in batch_rows(log.batches_from(Offset(offset)), image):
-        if session.is_past and row["metadata_offset"] >= image.offset:
-            return
-        if row["metadata_offset"] >= offset:
-            yield row
+    for batch in log.batches_from(Offset(offset)):
+        for place, row in enumerate(_encoded(batch.records, batch.stamp)):
+            metadata_offset = batch.base_offset + place
+            if session.is_past and metadata_offset >= image.offset:
+                return
+            if metadata_offset >= offset:
+                yield {
+                    "metadata_offset": metadata_offset,
+                    "batch_base_offset": batch.base_offset,
+                    **row,
+                    "time": time_text(batch.stamp.time_ms),
+                    "fields": _fields(row, image),
+                }
 
 
-def image(
-    session: Session,
-    **filters: Any,
-) -> None:
+def image(session: Session, **filters: Any) -> None:
     """The cluster as it is now, as records."""
     rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
     write_rows(session.output, RECORD_COLUMNS, _chosen(session, rows, **filters))
@@ -89,6 +118,42 @@ def _chosen(
         )
 
     return islice(filter(is_wanted, rows), limit)
+
+
+def decided_rows(records: Sequence[Record], image: MetadataImage) -> list[dict[str, Any]]:
+    """Return the rows of records that are not committed: they have no offset and no time.
+
+    The `image` names topics.
+    """
+    rows = _encoded(records, Stamp(time_ms=0))
+    for row in rows:
+        del row["time"]
+        row["fields"] = _fields(row, image)
+    return rows
+
+
+def _encoded(records: Sequence[Record], stamp: Stamp) -> list[dict[str, Any]]:
+    columns = {name: values for name, values in encode(records, stamp).items() if values}
+    return [
+        {name: values[place] for name, values in columns.items() if values[place] is not None}
+        for place in range(len(records))
+    ]
+
+
+def _fields(row: dict[str, Any], image: MetadataImage) -> str:
+    """Return a record's fields in one line for people, with names in place of ids."""
+    said = [] if row.get("topic_id") is None or "topic" in row else [_topic_of(row, image)]
+    is_controllers = row["record_type"] == ControllerRecord.__name__
+    for name, value in row.items():
+        is_stamp = name.startswith("controller_") and not is_controllers
+        if name not in _NOT_FOR_PEOPLE and not is_stamp and value != []:
+            said.append(f"{name}={text_of(value)}")
+    return " ".join(said)
+
+
+def _topic_of(row: dict[str, Any], image: MetadataImage) -> str:
+    topic = image.topics.get(row["topic_id"])
+    return f"topic_id={row['topic_id']}" if topic is None else f"topic={topic.name}"
 
 
 def reset_time(session: Session, dry_run: DryRun = False) -> None:
@@ -120,4 +185,153 @@ metadata = verb(
     Action(log, "as_of", more=FILTERS),
     Action(image, "as_of", more=FILTERS),
     Action(reset_time),
+)
+
+
+def describe(
+    session: Session,
+    status: Annotated[bool, "Who leads, in which epoch, and who votes."] = False,
+    replication: Annotated[bool, "How far each voter is, and its state."] = False,
+) -> None:
+    """Show who leads and who votes, or how far each voter is."""
+    if status == replication:
+        raise InvalidRequestError("describe shows one thing: choose one of --status, --replication")
+    found = session.cluster.describe_quorum()
+    if status:
+        answer = {
+            "cluster_id": session.cluster.image.cluster_id,
+            "leader": found.leader.node_id,
+            "leader_epoch": found.epoch,
+            "high_watermark": found.high_watermark,
+            "max_follower_lag": found.lag_max,
+            "voters": [each.voter.key.node_id for each in found.voters],
+            "roots": [each.voter.root for each in found.voters],
+            "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
+        }
+        write_answer(session.output, answer)
+        return
+    rows = (
+        {
+            **_voter(each.voter),
+            "log_end_offset": each.log_end_offset,
+            "lag": each.lag,
+            "epoch": each.epoch,
+            "status": each.state,
+            "problem": each.problem,
+        }
+        for each in found.voters
+    )
+    columns = "node_id directory_id log_end_offset lag epoch status root problem"
+    write_rows(session.output, columns, rows)
+
+
+def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
+    """Add a voter at a root."""
+    done = session.cluster.add_controller(name, root_mode=root_mode)
+    session.conclude(
+        {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
+        f"Added voter {done.voter.key.node_id} at {done.voter.root}.",
+        _needed(done.voters),
+    )
+
+
+def remove_controller(session: Session, name: Name) -> None:
+    """Remove a voter."""
+    session.confirm(f"removing voter {name} from the metadata quorum")
+    done = session.cluster.remove_controller(name)
+    lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
+    if not done.is_marked:
+        lines.append(
+            "Its root could not be reached, and does not say so: take it off all lists of metadata"
+            " roots, and empty it before it is used again."
+        )
+    session.conclude(
+        {
+            "removed": _voter(done.voter),
+            "voters": [_voter(each) for each in done.voters],
+            "is_marked": done.is_marked,
+        },
+        *lines,
+    )
+
+
+def elect(
+    session: Session,
+    to: Annotated[str, "VOTER", "Who is to lead, an id; else the best and lowest."] | None = None,
+) -> None:
+    """Have a voter lead."""
+    leader = session.cluster.elect_controller(to)
+    session.conclude({"leader": _voter(leader)})
+
+
+def force(
+    session: Session,
+    from_: Annotated[
+        int, "VOTER", "Who goes on alone, an id; for force, where a majority is lost for ever."
+    ],
+) -> None:
+    """Go on from one voter, where a majority is lost for ever."""
+    # In the function: no other action needs it.
+    from kafka_on_spark.controller.forced_generation import check_forcing
+
+    url = cluster_url(session.url)
+    found = check_forcing(url, from_, session.options)
+    standing = {
+        "voter": from_,
+        "answering": sorted(each.key.node_id for each in found.answering),
+        "voters": [_voter(each) for each in found.newest.voters],
+        "metadata_offset": found.table.log.end_offset,
+    }
+    if session.is_dry_run:
+        write_answer(session.output, {"dry_run": True, **standing})
+        return
+    session.confirm(
+        "giving up what the other voters may have known alone"
+        f" ({len(found.answering)} of {len(found.newest.voters)} voters answer from here; voter"
+        f" {from_} has the metadata up to offset {found.table.log.end_offset}; others may still"
+        " reach more of them: stop all other processes first)"
+    )
+    done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
+    report = done.elections
+    write_answer(
+        session.output,
+        {
+            "dry_run": False,
+            **standing,
+            "generation": done.generation,
+            "fenced": report.fenced_count,
+            "proven": [each._asdict() for each in report.proven],
+            "unclean": [each._asdict() for each in report.unclean],
+            "leaderless": [each._asdict() for each in report.leaderless],
+            "unreached_brokers": list(report.unreached),
+            "next": NEXT,
+        },
+    )
+
+
+def _needed(voters: Sequence[Voter]) -> str:
+    """Return how many voters may be lost now."""
+    count = len(voters)
+    if count == 1:
+        return "There is one voter: if its root is lost, the cluster is."
+    words = f"There are {count} voters, of which {majority_of(count)} must answer"
+    return f"{words}: an odd number is better." if count % 2 == 0 else f"{words}."
+
+
+def _voter(voter: Voter) -> dict[str, Any]:
+    return {
+        "node_id": voter.key.node_id,
+        "directory_id": voter.key.directory_id,
+        "root": voter.root,
+    }
+
+
+metadata_quorum = verb(
+    "Show who leads the metadata log and how far each of its voters is, or change them.",
+    Action(describe),
+    Action(add_controller, *CHANGING),
+    Action(remove_controller, *CHANGING),
+    Action(elect, *CHANGING),
+    Action(force, *CHANGING, is_open=False),
+    by_word=True,
 )

@@ -4,11 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-import typer
-
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import INTERNAL_TOPICS, TopicPartition
-from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     named,
@@ -16,14 +13,13 @@ from kafka_on_spark.cli.kafka_files import (
     named_topics,
     read_offsets,
 )
-from kafka_on_spark.cli.options import Include, micros, numbers
-from kafka_on_spark.cli.output import plural, write_rows
-from kafka_on_spark.cli.record_rows import time_text
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.options import Include, Topics, micros, numbers
+from kafka_on_spark.cli.output import plural, time_text, write_rows
+from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.observe.descriptions import offsets_of
-from kafka_on_spark.observe.replica_inspection import find_offset
+from kafka_on_spark.observe.replicas import find_offset
 
 COLUMNS: Final = "topic partition log_start_offset high_watermark log_end_offset"
 AT_TIME_COLUMNS: Final = "topic partition offset"
@@ -36,26 +32,17 @@ SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 @alone("as_of")
 def get_offsets(
     session: Session,
-    topic: Annotated[str, typer.Option(metavar="NAMES", help="Topics, with commas between.")]
+    topic: Topics | None = None,
+    include: Include | None = None,
+    partitions: Annotated[str, "0,1", "Only these partitions."] | None = None,
+    topic_partitions: Annotated[str, "A:0,B:1-3,C:2-", "Partitions; a range excludes its end."]
     | None = None,
-    include: Include = None,
-    partitions: Annotated[str, typer.Option(metavar="0,1", help="Only these partitions.")]
-    | None = None,
-    topic_partitions: Annotated[
-        str,
-        typer.Option(metavar="A:0,B:1-3,C:2-", help="Partitions; a range excludes its end."),
-    ]
-    | None = None,
-    exclude_internal_topics: Annotated[
-        bool, typer.Option(help="Leave out internal topics.")
-    ] = False,
+    exclude_internal_topics: Annotated[bool, "Leave out internal topics."] = False,
     time: Annotated[
         str,
-        typer.Option(
-            metavar="WHEN",
-            help="earliest, latest (the high watermark), max-timestamp, or a time: milliseconds"
-            " since 1970 or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.",
-        ),
+        "WHEN",
+        "earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970"
+        " or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.",
     ]
     | None = None,
 ) -> None:
@@ -119,11 +106,9 @@ def delete_records(
     session: Session,
     offset_json_file: Annotated[
         str,
-        typer.Option(
-            metavar="FILE",
-            help='The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0,'
-            ' "offset": 42}]}; -1 deletes all committed records. - is standard input.',
-        ),
+        "FILE",
+        'The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0,'
+        ' "offset": 42}]}; -1 deletes all committed records. - is standard input.',
     ],
 ) -> None:
     """Delete records below an offset of each partition."""
@@ -135,13 +120,8 @@ def delete_records(
         count += max(0, end - partition.log_start_offset)
     session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
     starts = session.cluster.delete_records(named(given))
-    session.conclude(
-        {
-            "partitions": [
-                {**name._asdict(), "low_watermark": start} for name, start in starts.items()
-            ]
-        },
-    )
+    rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
+    session.conclude({"partitions": rows})
 
 
 def _registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistration:

@@ -1,15 +1,38 @@
-"""Options that verbs share, what their texts mean, and exit codes."""
+"""Options that verbs share, what their texts mean, and exit codes.
+
+An option is its type with its flags, if they are others than its name says; what stands for its
+value, if there is a better word than the type's; what it says of itself; and its limits.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.moments import micros_of
 from kafka_on_spark.cli.output import Output
+
+
+class Limits(NamedTuple):
+    """The smallest and the largest value of an option."""
+
+    low: float
+    high: float | None = None
+
+
+def mode_of(text: str) -> int:
+    """Return the permissions that chmod's octal digits in `text` mean."""
+    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+        raise InvalidRequestError(
+            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
+            " 770"
+        )
+    return int(text, 8)
+
 
 ClusterUrl = Annotated[
     str,
@@ -23,73 +46,30 @@ ClusterUrl = Annotated[
     ),
 ]
 StorageOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage-option",
-        metavar="NAME=VALUE",
-        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="MOMENT",
-        help="Show the cluster as it was at a metadata offset, or at a time such as"
-        " 2026-11-21T13:00:00Z.",
-    ),
+    list[str],
+    "NAME=VALUE",
+    "A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
 ]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Decide, show the records that would be committed, and commit nothing."
-    ),
+AsOf = Annotated[
+    str,
+    "MOMENT",
+    "Show the cluster as it was at a metadata offset, or at a time such as 2026-11-21T13:00:00Z.",
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before a change that can't be undone.")]
+DryRun = Annotated[bool, "Decide, show the records that would be committed, and commit nothing."]
+Yes = Annotated[bool, "Don't ask before a change that can't be undone."]
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Do not say how many records were handled.")
-]
-Topics = Annotated[
-    str, typer.Option("--topic", metavar="NAMES", help="Topics, with commas between.")
-]
+Topic = Annotated[str, "NAME", "The topic."]
+Topics = Annotated[str, "--topic", "NAMES", "Topics, with commas between."]
 Include = Annotated[
-    str | None,
-    typer.Option(
-        "--include",
-        "--topics-include",
-        metavar="EXPRESSION",
-        help="All topics whose whole name this regular expression matches.",
-    ),
+    str,
+    "--include",
+    "--topics-include",
+    "EXPRESSION",
+    "All topics whose whole name this regular expression matches.",
 ]
-
-FOUND: Final = 1
-FAILED: Final = 2
-UNKNOWN: Final = 3
-INTERRUPTED: Final = 130
-UNREAD: Final = 141
-"""The exit code of a process that SIGPIPE ended: 128 + 13."""
-
-
-class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a commit would follow
-    """A change was decided."""
-
-
-def mode_of(text: str) -> int:
-    """Return the permissions that chmod's octal digits in `text` mean.
-
-    Raises:
-        InvalidRequestError: `text` is no such digits.
-    """
-    if re.fullmatch(r"0?[0-7]{3}", text) is None:
-        raise InvalidRequestError(
-            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
-            " 770"
-        )
-    return int(text, 8)
-
-
+Partition = Annotated[int, "One partition; without it, all of them."]
+Config = Annotated[list[str], "NAME=VALUE", "A setting; may be given more than once."]
 RootMode = Annotated[
     int,
     typer.Option(
@@ -99,55 +79,76 @@ RootMode = Annotated[
         help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
     ),
 ]
+BeginHere = Annotated[int, "--offset", "Begin here.", Limits(0)]
+RowsMax = Annotated[int, "--limit", "At most so many rows.", Limits(0)]
+Quiet = Annotated[bool, "--quiet", "-q", "Do not say how many records were handled."]
+
+FOUND: Final = 1
+FAILED: Final = 2
+UNKNOWN: Final = 3
+INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""The exit code of a process that SIGPIPE ended: 128 + 13."""
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Return the names and values of texts NAME=VALUE.
+    """Return the names and values of texts NAME=VALUE, without blanks around them."""
+    return {name: value.strip() for name, value in _pairs(given, option)}
 
-    Raises:
-        InvalidRequestError: A text is not NAME=VALUE.
-    """
-    found = {}
-    for each in given or ():
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
-        found[name.strip()] = value.strip()
+
+def properties_of(given: Sequence[str] | None, option: str, known: Sequence[str]) -> dict[str, str]:
+    """Return `known` properties by name. A value keeps its blanks: a separator may be one."""
+    found = dict(_pairs(given, option))
+    for name in found:
+        if name not in known:
+            raise InvalidRequestError(unknown_name("property", name, [*known]))
     return found
 
 
-def moment(text: str | None) -> datetime | int | None:
-    """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC.
+def _pairs(given: Sequence[str] | None, option: str) -> Iterator[tuple[str, str]]:
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
+        yield name.strip(), value
 
-    Raises:
-        InvalidRequestError: `text` is neither a metadata offset nor a time.
-    """
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+
+def parsed_flag(name: str, value: str) -> bool:
+    """Return a property that is true or false."""
+    word = value.strip().lower()
+    if word not in ("true", "false"):
+        raise InvalidRequestError(f"property {name} can't be {value!r}: give true or false")
+    return word == "true"
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """Return the whole numbers of a list with commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InvalidRequestError(
+            f"{option} can't be {text!r}: give whole numbers with commas between, as in 1,2,3"
+        )
+    return [int(part) for part in parts]
+
+
+def moment(text: str | None) -> datetime | int | None:
+    """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    found = _time(text)
+    if found is None:
         raise InvalidRequestError(
             f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
             " 2026-11-21T13:00:00Z"
-        ) from None
+        )
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def micros(text: str, option: str) -> int:
-    """Return µs since 1970 UTC: of milliseconds, or of a time with its zone.
-
-    Raises:
-        InvalidRequestError: `text` is neither.
-    """
+    """Return µs since 1970 UTC: of milliseconds, or of a time with its zone."""
     if re.fullmatch(r"\d{1,15}", text, re.ASCII):
         return int(text) * 1000
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
+    found = _time(text)
     if found is None or found.tzinfo is None:
         raise InvalidRequestError(
             f"{option} can't be {text!r}: give milliseconds since 1970, or a time with its zone,"
@@ -156,15 +157,8 @@ def micros(text: str, option: str) -> int:
     return micros_of(found)
 
 
-def numbers(text: str, option: str) -> list[int]:
-    """Return the whole numbers of a list with commas.
-
-    Raises:
-        InvalidRequestError: `text` is no such list.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InvalidRequestError(
-            f"{option} can't be {text!r}: give whole numbers with commas between, as in 1,2,3"
-        )
-    return [int(part) for part in parts]
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
+from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.base.visible import visible, visible_json
 
 Row = Mapping[str, Any]
@@ -56,17 +57,12 @@ def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
-def write_answer(output: Output, answer: Mapping[str, Any], remarks: Sequence[str] = ()) -> None:
-    """Write named values, as JSON or as a table of names and values; there `remarks` name those
-    that are sentences, which go to standard error."""
+def write_answer(output: Output, answer: Mapping[str, Any]) -> None:
+    """Write named values, as JSON or as a table of names and values."""
     if output is Output.JSON:
         write_json(answer)
         return
-    for name in remarks:
-        for sentence in answer[name]:
-            note(sentence)
-    names = [name for name in answer if name not in remarks]
-    rows = [{"name": each.replace("_", " "), "value": answer[each]} for each in names]
+    rows = [{"name": name.replace("_", " "), "value": value} for name, value in answer.items()]
     write_table("name value", rows)
 
 
@@ -127,3 +123,8 @@ def note(sentence: str) -> None:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 topic", "2 topics"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def time_text(time_ms: int) -> str:
+    """Return a time in ISO 8601, in UTC, with milliseconds."""
+    return time_of(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,9 +8,9 @@ unknown is made again under the same sequence, so what stands already is found a
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,30 +31,28 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import whole_number
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.base.setting_values import INT_MAX
-from kafka_on_spark.cli.actions import alone
-from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     READER_PROPERTIES,
     Parse,
     line_parser,
     parsed_json,
-    properties_of,
 )
-from kafka_on_spark.cli.options import INTERRUPTED, Quiet
+from kafka_on_spark.cli.options import INTERRUPTED, Limits, Quiet, Topic, properties_of
 from kafka_on_spark.cli.output import Output, note, plural, say, write_json
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.process import Interrupts
+from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.produce.append_results import AppendResult
-from kafka_on_spark.produce.delivery import (
+from kafka_on_spark.produce.accumulator import (
+    LINGER_MS,
     TRY_MS_MIN,
     SlowWord,
     is_passing,
     may_stand,
 )
-from kafka_on_spark.produce.settings import LINGER_MS
-from kafka_on_spark.produce.staging import INPUT_SCHEMA
+from kafka_on_spark.produce.append import AppendResult
+from kafka_on_spark.produce.records import INPUT_SCHEMA
 from kafka_on_spark.store.clock import SystemClock, new_uuid
 
 CHUNK_BYTES: Final = 8 * 2**20
@@ -77,70 +75,55 @@ STANDARD_INPUT: Final = "standard input"
 PROPERTIES: Final = ("acks", "batch.size", "linger.ms")
 """Kafka's settings of a producer that are obeyed."""
 
-Topic = Annotated[str, typer.Option(metavar="NAME", help="The topic to append to.")]
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[FILE]...",
-        help="Files whose lines are appended; - is standard input, which is read if none is named.",
-    ),
-]
-Json = Annotated[
-    bool,
-    typer.Option(
-        help='Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
-        ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
-        ' {"base64": "…"}. What consume --json prints can be appended again.',
-    ),
-]
-ReaderProperty = Annotated[
-    list[str],
-    typer.Option(
-        "--property",
-        "--reader-property",
-        metavar="NAME=VALUE",
-        help="How a line is read: parse.key, key.separator (a tab), null.marker; may be given"
-        " more than once.",
-    ),
-]
-Partition = Annotated[
-    int,
-    typer.Option(
-        "--partition",
-        "-p",
-        min=-1,
-        max=INT_MAX,
-        help="The partition of all records; -1: by key, whatever their JSON says.",
-    ),
-]
-Acks = Annotated[
-    str,
-    typer.Option(
-        "--acks",
-        "--request-required-acks",
-        metavar="all|1",
-        help="What acknowledges a record: all replicas in sync, or the leader alone.",
-    ),
-]
-ProducerProperty = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME=VALUE",
-        help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}.",
-    ),
-]
-
 
 @alone()
 def produce(
     session: Session,
     topic: Topic,
-    files: Files | None = None,
-    json: Json = False,
-    reader_property: ReaderProperty | None = None,
-    partition: Partition | None = None,
-    acks: Acks | None = None,
-    producer_property: ProducerProperty | None = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Files whose lines are appended; - is standard input, which is read if none is"
+            " named.",
+        ),
+    ]
+    | None = None,
+    json: Annotated[
+        bool,
+        'Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
+        ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
+        ' {"base64": "…"}. What consume --json prints can be appended again.',
+    ] = False,
+    reader_property: Annotated[
+        list[str],
+        "--property",
+        "--reader-property",
+        "NAME=VALUE",
+        "How a line is read: parse.key, key.separator (a tab), null.marker; may be given more than"
+        " once.",
+    ]
+    | None = None,
+    partition: Annotated[
+        int,
+        "--partition",
+        "-p",
+        "The partition of all records; -1: by key, whatever their JSON says.",
+        Limits(-1, INT_MAX),
+    ]
+    | None = None,
+    acks: Annotated[
+        str,
+        "--acks",
+        "--request-required-acks",
+        "all|1",
+        "What acknowledges a record: all replicas in sync, or the leader alone.",
+    ]
+    | None = None,
+    producer_property: Annotated[
+        list[str], "NAME=VALUE", f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}."
+    ]
+    | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Append lines of standard input or of files to a topic, each as one record.
@@ -191,11 +174,7 @@ def produce(
 def _conclude(
     output: Output, topic: str, appends: "Appends", ending: BaseException | None, *, is_quiet: bool
 ) -> None:
-    """Say what stands, in spite of an error, too.
-
-    Raises:
-        CommitOutcomeUnknownError, InvalidRequestError: The error that `ending` is.
-    """
+    """Say what stands, in spite of an error, too."""
     count = plural(appends.record_count, "record")
     if output is Output.JSON:
         rows = [row for _, row in sorted(appends.acknowledged.items())]
@@ -210,11 +189,7 @@ def _conclude(
 
 
 def _number(client: Mapping[str, str], name: str, default: int) -> int:
-    """Return a property that is a number.
-
-    Raises:
-        InvalidRequestError: It is none that is allowed.
-    """
+    """Return a property that is a number."""
     given = client.get(name, str(default))
     with suppress(ValueError):
         if 0 <= (number := whole_number(given)) <= INT_MAX:
@@ -226,15 +201,17 @@ def _number(client: Mapping[str, str], name: str, default: int) -> int:
 
 
 class Chunk(NamedTuple):
-    """Some lines.
+    """Some lines of a source, whose first one has the number `first`."""
 
-    Attributes:
-        parts: Their bytes.
-        name: Returns what people call the parts from one place to another (inclusive).
-    """
+    lines: list[bytes]
+    source: str = STANDARD_INPUT
+    first: int = 1
 
-    parts: list[bytes]
-    name: Callable[[int, int], str]
+    def name(self, low: int, high: int) -> str:
+        """Return what people call the lines from one place to another (inclusive)."""
+        if low == high:
+            return f"line {self.first + low:,} of {self.source}"
+        return f"lines {self.first + low:,} to {self.first + high:,} of {self.source}"
 
 
 class Input(NamedTuple):
@@ -254,43 +231,30 @@ class Input(NamedTuple):
 
     def lines(self, paths: Sequence[str]) -> Iterator[Chunk]:
         r"""Yield the lines of files, one file after the other; "-" is standard input. Lines end in
-        \n or \r\n; the last one of a file need not end.
-
-        Raises:
-            InvalidRequestError: A file can't be read.
-            MessageTooLargeError: A line is longer than any record may be.
-            KeyboardInterrupt: Somebody has interrupted the wait for more.
-        """
+        \n or \r\n; the last one of a file need not end."""
         for path in paths:
-            name = STANDARD_INPUT if path == "-" else path
-            with _opened(path) as descriptor:
-                count = 1
-                for lines in self._lines_of(descriptor):
-                    if lines is None:
+            name, count = STANDARD_INPUT if path == "-" else path, 1
+            with _opened(path, name) as descriptor:
+                rest, is_end = bytearray(), False
+                while not is_end:
+                    if os.isatty(descriptor) and sys.stderr.isatty():
+                        sys.stderr.write(">")
+                        sys.stderr.flush()
+                    with self.interrupts.waiting():
+                        is_end = self._gather(descriptor, rest)
+                    lines = _whole_lines(rest)
+                    is_too_long = len(rest) > self.bytes_max
+                    if is_end and rest and not is_too_long:
+                        lines.append(bytes(rest).removesuffix(b"\r"))
+                    if lines:
+                        yield Chunk(lines, name, count)
+                        count += len(lines)
+                    if is_too_long:
                         raise MessageTooLargeError(
                             f"line {count:,} of {name} has more than {self.bytes_max:,} bytes,"
                             " which no record of the topic may have: make it smaller, or raise the"
                             " topic's max.message.bytes"
                         )
-                    parts = [each.removesuffix(b"\r") for each in lines]
-                    yield Chunk(parts, partial(_line_names, name, count))
-                    count += len(lines)
-
-    def _lines_of(self, descriptor: int) -> Iterator[list[bytes] | None]:
-        """Yield the lines of a file or a pipe; None: the next one is too long."""
-        rest, is_end = bytearray(), False
-        while not is_end:
-            if os.isatty(descriptor) and sys.stderr.isatty():
-                sys.stderr.write(">")
-                sys.stderr.flush()
-            with self.interrupts.waiting():
-                is_end = self._gather(descriptor, rest)
-            if lines := _whole_lines(rest):
-                yield lines
-            if len(rest) > self.bytes_max:
-                yield None
-        if rest:
-            yield [bytes(rest)]
 
     def _gather(self, descriptor: int, rest: bytearray) -> bool:
         """Read a chunk's bytes into `rest`; return whether the input is at its end."""
@@ -323,23 +287,12 @@ def _whole_lines(rest: bytearray) -> list[bytes]:
     with memoryview(rest) as view:
         lines = bytes(view[:end]).split(b"\n")
     del rest[: end + 1]
-    return lines
-
-
-def _line_names(name: str, number: int, first: int, last: int) -> str:
-    if first == last:
-        return f"line {number + first:,} of {name}"
-    return f"lines {number + first:,} to {number + last:,} of {name}"
+    return [each.removesuffix(b"\r") for each in lines]
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int]:
-    """Open a file for reading; "-" is standard input.
-
-    Raises:
-        InvalidRequestError: It can't be opened, or a read of the block fails.
-    """
-    name = STANDARD_INPUT if path == "-" else path
+def _opened(path: str, name: str) -> Iterator[int]:
+    """Open a file for reading; "-" is standard input."""
     if path == "-" and sys.stdin is None:
         raise InvalidRequestError(f"{name} can't be read: it is closed")
     try:
@@ -362,41 +315,34 @@ _OF_A_RECORD = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
 """What refuses a whole append before its first commit, for one of its records."""
 
 
+@dataclass
 class Appends:
     """The appends of one call, each of an idempotent producer, and what became of them.
 
     Attributes:
+        parse: Makes records of a chunk's lines.
+        partition: Of all records; -1: the key decides, whatever a line says.
         record_count: Records that were acknowledged.
         acknowledged: By partition, how many, and their first and last offset as far as known.
     """
 
-    clock: Clock = SystemClock()
+    cluster: Cluster
+    topic: str
+    _: KW_ONLY
+    delivery_timeout_ms: int
+    parse: Parse
+    partition: int | None = None
+    acks: str = "all"
+    clock: Clock = field(default_factory=SystemClock)
+    record_count: int = 0
+    acknowledged: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        topic: str,
-        *,
-        delivery_timeout_ms: int,
-        parse: Parse,
-        partition: int | None = None,
-        acks: str = "all",
-    ) -> None:
-        """`parse` makes records of a chunk's parts. `partition` is of all records; -1: the key
-        decides, whatever a line says."""
-        self._cluster = cluster
-        self._topic = topic
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._parse = parse
-        self._partition = partition
-        self._acks = acks
+    def __post_init__(self) -> None:
         uuid = new_uuid()
         self._producer_id = id_of_one_run(uuid)
         self._turn = int(uuid.replace("-", ""), 16)
         self._sequence = 0
         self._partitions: Mapping[int, PartitionRegistration] = {}
-        self.record_count = 0
-        self.acknowledged: dict[int, dict[str, Any]] = {}
 
     def append_chunk(self, chunk: Chunk) -> None:
         """Append the records of a chunk, once, up to the first that can't be.
@@ -407,7 +353,7 @@ class Appends:
                 and none after it.
             KeyboardInterrupt: Somebody wants no more.
         """
-        columns, places, bad = self._parse(chunk.parts)
+        columns, places, bad = self.parse(chunk.lines)
         batch = self._batch(columns)
         first, end = 0, batch.num_rows
         while first < batch.num_rows:
@@ -438,8 +384,8 @@ class Appends:
         count = len(columns["value"])
         nothing = [None] * count
         given = columns.get("partition", nothing)
-        if self._partition is not None:
-            given = nothing if self._partition < 0 else [self._partition] * count
+        if self.partition is not None:
+            given = nothing if self.partition < 0 else [self.partition] * count
         chosen = dict(columns)
         if None in given:
             sticky = self.sticky()
@@ -460,7 +406,7 @@ class Appends:
         Raises: as `Cluster.image`, the first time; later on it is the append that tells.
         """
         try:
-            self._partitions = self._cluster.image.topic(self._topic).partitions
+            self._partitions = self.cluster.image.topic(self.topic).partitions
         except KafkaOnSparkError:
             if not self._partitions:
                 raise
@@ -473,16 +419,16 @@ class Appends:
         """Try until there is an answer, for delivery.timeout.ms at most. Return the last try's
         error, or None; and whether a part of what has an error may stand."""
         began_ms = self.clock.monotonic_ms()
-        end_ms = began_ms + self._delivery_timeout_ms
+        end_ms = began_ms + self.delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1
         slow, is_unknown = SlowWord(began_ms), False
         for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
             try_ms = int(slow.until_ms(end_ms) - self.clock.monotonic_ms())
             try:
-                result = self._cluster.append(
-                    self._topic,
+                result = self.cluster.append(
+                    self.topic,
                     batch,
-                    acks=self._acks,
+                    acks=self.acks,
                     producer_id=self._producer_id,
                     sequence=sequence,
                     timeout_ms=max(try_ms, TRY_MS_MIN),
@@ -493,7 +439,7 @@ class Appends:
                 if not is_passing(error) or end_ms - now_ms <= pause_ms:
                     return error, is_unknown
                 if (word := slow.say(now_ms, end_ms, error)) is not None:
-                    note(f"{self._topic}: {word}")
+                    note(f"{self.topic}: {word}")
                 self.clock.sleep_ms(pause_ms)
             else:
                 self._count(result)

@@ -1,20 +1,22 @@
-"""`reassign-partitions`: generates, executes, verifies, cancels and lists, as Kafka's tool does."""
+"""`leader-election` and `reassign-partitions`: which brokers lead and have partitions."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
-from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     Assignment,
+    all_partitions,
     assignment_text,
     named,
     read_assignment,
+    read_partitions,
     read_topics,
 )
-from kafka_on_spark.cli.options import FOUND, numbers
+from kafka_on_spark.cli.options import FOUND, Partition, Topic, numbers
 from kafka_on_spark.cli.output import (
     Output,
     note,
@@ -24,10 +26,11 @@ from kafka_on_spark.cli.output import (
     write_json,
     write_rows,
 )
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.verbs import CHANGING, Action, Session, alone, verb
+from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.controller.reassignment import ReassignmentStatus, list_reassignments
 from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
 
 LIST_COLUMNS: Final = (
     "topic partition replicas adding_replicas removing_replicas waits_for bytes_to_copy"
@@ -36,30 +39,74 @@ LIST_COLUMNS: Final = (
 
 Moves = Annotated[
     str,
-    typer.Option(
-        "--reassignment-json-file",
-        metavar="FILE",
-        help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or the'
-        " output of --generate --output json. - is standard input.",
-    ),
+    "--reassignment-json-file",
+    "FILE",
+    '{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or the output of'
+    " --generate --output json. - is standard input.",
 ]
-Throttle = Annotated[int, typer.Option(help="The most bytes a second to copy.")]
+Throttle = Annotated[int, "The most bytes a second to copy."]
+
+
+@alone(*CHANGING)
+def leader_election(
+    session: Session,
+    election_type: Annotated[
+        str,
+        "preferred|unclean",
+        "preferred: the first replica, if in sync; unclean: any, if no other can lead.",
+    ],
+    topic: Topic | None = None,
+    partition: Partition | None = None,
+    all_topic_partitions: Annotated[bool, "All partitions of the cluster."] = False,
+    path_to_json_file: Annotated[
+        str, "FILE", 'Partitions as {"partitions": [{"topic": "flights", "partition": 0}]}.'
+    ]
+    | None = None,
+) -> None:
+    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead."""
+    kind = election_type.lower()  # Kafka's tool takes its words in capitals, too
+    if kind not in ("preferred", "unclean"):
+        raise InvalidRequestError(
+            f"can't hold a {election_type!r} election: --election-type is 'preferred' or 'unclean'"
+        )
+    ways = [topic is not None, all_topic_partitions, path_to_json_file is not None]
+    if sum(ways) != 1 or (partition is not None and topic is None):
+        raise InvalidRequestError(
+            "name partitions in one way: --topic (and --partition), --path-to-json-file, or"
+            " --all-topic-partitions"
+        )
+    image = session.cluster.image
+    if path_to_json_file is not None:
+        names = read_partitions(path_to_json_file)
+    elif topic is not None and partition is not None:
+        names = [TopicPartition(topic, partition)]
+    else:
+        names = all_partitions(image, sorted(image.topic_ids) if topic is None else [topic])
+    if kind == "unclean":
+        lost = leaderless(image, [partition_key(image, *name) for name in names])
+        if lost:
+            words = ", ".join(str(image.name_of(key)) for key in lost[:20])
+            session.confirm(
+                "electing leaders that may lack committed records, for"
+                f" {plural(len(lost), 'partition')} without a replica in sync that can lead"
+                f" ({words}),"
+            )
+    moved = session.cluster.elect_leaders(kind, names)
+    image = session.cluster.image
+    answer = [
+        {**name._asdict(), "leader": image.topic(name.topic).partitions[name.partition].leader}
+        for name in moved
+    ]
+    session.conclude({"election_type": kind, "elected": answer})
 
 
 def generate(
     session: Session,
     topics_to_move_json_file: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help='Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.',
-        ),
+        str, "FILE", 'Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.'
     ]
     | None = None,
-    broker_list: Annotated[
-        str, typer.Option(metavar="1,2", help="Target brokers; without it, all.")
-    ]
-    | None = None,
+    broker_list: Annotated[str, "1,2", "Target brokers; without it, all."] | None = None,
     throttle: Throttle | None = None,
 ) -> None:
     """Propose a balanced assignment; change nothing."""
@@ -103,10 +150,7 @@ def execute(session: Session, moves: Moves, throttle: Throttle | None = None) ->
     current = _current(session.cluster.image, targets)
     started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
     session.conclude(
-        {
-            "current": assignment_as_dict(current),
-            "started": [name._asdict() for name in started],
-        },
+        {"current": assignment_as_dict(current), "started": [each._asdict() for each in started]},
         "Current partition replica assignment",
         "",
         assignment_text(current),
@@ -125,10 +169,8 @@ def verify(session: Session, moves: Moves) -> None:
         for name in sorted(targets)
     ]
     is_complete = all(each is ReassignmentStatus.COMPLETE for each in statuses.values())
-    if session.output is Output.JSON:
-        write_json({"is_complete": is_complete, "partitions": rows})
-    else:
-        write_rows(session.output, "topic partition replicas status", rows)
+    answer = {"is_complete": is_complete, "partitions": rows}
+    session.show(answer, columns="topic partition replicas status", rows=rows)
     raise typer.Exit(0 if is_complete else FOUND)
 
 

@@ -1,23 +1,65 @@
-"""`log-dirs`, `replica-verification`, `replicas`: what lies on disks, and whether it is equal."""
+"""What lies on disks, and whether it is sound: `dump-log`, `log-dirs`, `replica-verification`,
+`replicas --lost`, `fsck`.
 
-from collections.abc import Sequence
+In a table as in JSON, null, empty, text and bytes of a record differ: text stands in quotes, null
+is null, and bytes that are not UTF-8 are `{"base64": "..."}`.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.base.ids import BrokerId, TopicPartition
-from kafka_on_spark.cli.actions import CHANGING, alone
+from kafka_on_spark.base.errors import (
+    InvalidRequestError,
+    KafkaOnSparkError,
+    ReplicaLostError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.base.visible import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
-from kafka_on_spark.cli.options import FOUND, Include, Topics, numbers
-from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
+from kafka_on_spark.cli.options import (
+    FAILED,
+    FOUND,
+    BeginHere,
+    Include,
+    Partition,
+    RowsMax,
+    Topic,
+    Topics,
+    numbers,
+)
+from kafka_on_spark.cli.output import Output, Shown, note, plural, time_text, write_rows
+from kafka_on_spark.cli.verbs import CHANGING, Session, alone
+from kafka_on_spark.consume.consumed import header_pairs
 from kafka_on_spark.controller.brokers import registered_broker
-from kafka_on_spark.metadata.image import partition_key
-from kafka_on_spark.observe.replica_inspection import compare_partition, load_replicas
-from kafka_on_spark.observe.sizes import replica_sizes
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.metadata.image import MetadataImage, partition_key
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.observe.replicas import (
+    batch_flaw,
+    batch_records,
+    compare_partition,
+    load_replica,
+)
 
+if TYPE_CHECKING:
+    from kafka_on_spark.fsck.findings import FsckReport
+
+BATCH_COLUMNS: Final = (
+    "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
+    " sequence size_bytes appended_at is_committed segment_count"
+)
+RECORD_COLUMNS: Final = (
+    "partition broker offset timestamp leader_epoch is_committed key value headers"
+)
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
 )
@@ -25,22 +67,164 @@ VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_by
 
 
 @alone()
+def dump_log(
+    session: Session,
+    topic: Topic,
+    partition: Partition | None = None,
+    broker: Annotated[int, "The broker whose replicas to show; without it, the leaders."]
+    | None = None,
+    print_data_log: Annotated[bool, "Show records rather than batches."] = False,
+    verify: Annotated[bool, "Read the files, and check their checksums."] = False,
+    offset: BeginHere = 0,
+    limit: RowsMax | None = None,
+) -> None:
+    """Show the logs of replicas, committed or not.
+
+    A key or a value is a text "in quotes", {"base64": "…"} where it is not UTF-8, or null. With
+    --verify, the exit code is 1 if a file is damaged.
+    """
+    image, codes = session.cluster.image, {0}
+    if partition is None:
+        keys = _partitions_on(image, topic, broker)
+    else:
+        keys = [partition_key(image, topic, partition)]
+    columns = BATCH_COLUMNS
+    rows_of = partial(_batches, codes=codes, is_verified=verify)
+    if print_data_log:
+        columns = RECORD_COLUMNS
+        rows_of = partial(_records, start=offset)
+    elif verify:
+        columns = f"{BATCH_COLUMNS} flaw"
+
+    def found() -> Iterator[dict[str, Any]]:
+        for key in keys:
+            try:
+                yield from rows_of(session, _log(session, key, broker, Offset(offset)))
+            except KafkaOnSparkError as error:
+                if partition is not None:
+                    raise
+                note(f"partition {key.partition}: {error}")
+                codes.add(FAILED)
+
+    write_rows(session.output, columns, islice(found(), limit))
+    raise typer.Exit(max(codes))
+
+
+Log = Iterator[tuple[ReplicaAddress, LogPart, Offset]]
+"""The batches of a replica, with its address and the partition's high watermark."""
+
+
+def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset) -> Log:
+    """Yield the batches of a replica from an offset on; none if it was not begun."""
+    image = session.cluster.image
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    broker_id = _replica_asked_for(partition, broker, str(image.name_of(key)))
+    if not partition.was_begun:
+        return
+    if not partition.is_created(broker_id):
+        others = [int(each) for each in partition.replicas if partition.is_created(each)]
+        advice = f"name one of {others} by --broker" if others else "no other one is left"
+        raise ReplicaLostError(
+            f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or is"
+            f" lost: {advice}"
+        )
+    address = address_of(image, key, partition, broker_id)
+    state = load_replica(address, session.options)
+    if isinstance(state, KafkaOnSparkError):
+        raise state
+    for batch in state.batches_between(start, state.log_end_offset):
+        yield address, batch, partition.high_watermark
+
+
+def _batches(
+    session: Session, log: Log, *, codes: set[int], is_verified: bool
+) -> Iterator[dict[str, Any]]:
+    for address, batch, high_watermark in log:
+        producer = batch.producer
+        row = {
+            "partition": address.key.partition,
+            "broker": int(address.broker_id),
+            "base_offset": batch.base_offset,
+            "last_offset": batch.end_offset - 1,
+            "record_count": batch.record_count,
+            "leader_epoch": batch.leader_epoch,
+            "partition_count": batch.partition_count,
+            "producer_id": None if producer is None else producer.producer_id,
+            "producer_epoch": None if producer is None else producer.producer_epoch,
+            "sequence": None if producer is None else producer.sequence,
+            "size_bytes": batch.size_bytes,
+            "appended_at": time_text(batch.appended_at_ms),
+            "is_committed": batch.end_offset <= high_watermark,
+            "segment_count": len(batch.segments),
+            "segments": [segment.file_name for segment in batch.segments],
+        }
+        if is_verified:
+            row["flaw"] = batch_flaw(address, batch, session.options)
+            codes.add(0 if row["flaw"] is None else FOUND)
+        yield row
+
+
+def _records(session: Session, log: Log, *, start: int) -> Iterator[dict[str, Any]]:
+    """Yield records from an offset on; in a table, texts stand in quotes."""
+    shown = _cell if session.output is Output.TABLE else lambda content: content
+    for address, batch, high_watermark in log:
+        for record in batch_records(address, batch, session.options):
+            if record["offset"] >= start:
+                headers = headers_as_json(header_pairs(record["headers"]))
+                yield {
+                    "partition": address.key.partition,
+                    "broker": int(address.broker_id),
+                    "offset": record["offset"],
+                    "timestamp": time_text(record["timestamp_us"] // 1000),
+                    "leader_epoch": batch.leader_epoch,
+                    "is_committed": record["offset"] < high_watermark,
+                    "key": shown(content_as_json(record["key"])),
+                    "value": shown(content_as_json(record["value"])),
+                    "headers": shown(headers) if headers else headers,
+                }
+
+
+def _cell(content: Content | list[Any]) -> Shown:
+    return Shown(quoted(content) if isinstance(content, str) else visible_json(content))
+
+
+def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
+    """Return a topic's partitions, or those of which a `broker` has a replica."""
+    topic = image.topic(name)
+    keys = [
+        PartitionKey(topic.topic_id, number)
+        for number, partition in sorted(topic.partitions.items())
+        if broker is None or broker in partition.replicas
+    ]
+    if not keys:
+        raise InvalidRequestError(
+            f"broker {broker} has no replica of topic {name!r}: topics --describe shows which"
+            " brokers have one"
+        )
+    return keys
+
+
+def _replica_asked_for(partition: PartitionRegistration, broker: int | None, name: str) -> BrokerId:
+    if broker is None:
+        # Without a leader, the preferred leader's log is as good as any.
+        return partition.replicas[0] if partition.leader is None else partition.leader
+    if broker not in partition.replicas:
+        raise InvalidRequestError(
+            f"broker {broker} has no replica of {name}: name one of {list(partition.replicas)}"
+        )
+    return BrokerId(broker)
+
+
+@alone()
 def log_dirs(
     session: Session,
     describe: Annotated[
-        bool,
-        typer.Option(help="No effect: the verb always describes. Kafka's tool requires it."),
+        bool, "No effect: the verb always describes. Kafka's tool requires it."
     ] = False,
-    broker_list: Annotated[str, typer.Option(metavar="1,2", help="Only these brokers.")]
+    broker_list: Annotated[str, "1,2", "Only these brokers."] | None = None,
+    topic: Annotated[str, "--topic", "--topic-list", "NAMES", "Topics, with commas between."]
     | None = None,
-    topic: Annotated[
-        str,
-        typer.Option(
-            "--topic", "--topic-list", metavar="NAMES", help="Topics, with commas between."
-        ),
-    ]
-    | None = None,
-    include: Include = None,
+    include: Include | None = None,
 ) -> None:
     """Show the bytes and the lag of each replica on each broker's disk.
 
@@ -50,11 +234,31 @@ def log_dirs(
     brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
     for each in brokers or ():
         registered_broker(image, BrokerId(each))
-    is_all = topic is None and include is None
-    topics = None if is_all else named_topics(image, topic, include)
-    rows = replica_sizes(
-        image, topics, brokers, lambda addresses: load_replicas(addresses, session.options)
-    )
+    rows: list[dict[str, Any]] = []
+    names = named_topics(image, topic, include)
+    for partition in session.cluster.describe_logs(names) if names else ():
+        key = partition_key(image, partition.topic, partition.partition)
+        adding = image.topics[key.topic_id].partitions[key.partition].adding_replicas
+        for log in partition.replicas:
+            if log.is_made and (brokers is None or log.broker_id in brokers):
+                is_read = log.error is None
+                home = image.brokers.get(log.broker_id)
+                lag = max(0, partition.high_watermark - log.log_end_offset)
+                rows.append(
+                    {
+                        "broker": log.broker_id,
+                        "root": None if home is None else home.root,
+                        "topic": log.topic,
+                        "partition": log.partition,
+                        "size_bytes": log.size_bytes if is_read else None,
+                        "log_end_offset": log.log_end_offset if is_read else None,
+                        "offset_lag": lag if is_read else None,
+                        "is_in_sync": log.is_in_sync,
+                        "is_future": log.broker_id in adding,
+                        "error": log.error,
+                    }
+                )
+    rows.sort(key=itemgetter("broker", "topic", "partition"))
     write_rows(session.output, SIZE_COLUMNS, rows)
 
 
@@ -62,10 +266,8 @@ def log_dirs(
 def replica_verification(
     session: Session,
     topic: Topics | None = None,
-    include: Include = None,
-    deep: Annotated[
-        bool, typer.Option(help="Read the files, too, and compare their bytes.")
-    ] = False,
+    include: Include | None = None,
+    deep: Annotated[bool, "Read the files, too, and compare their bytes."] = False,
 ) -> None:
     """Compare all replicas below the high watermark, by their chain digests.
 
@@ -75,15 +277,15 @@ def replica_verification(
     names = all_partitions(image, named_topics(image, topic, include))
     rows = _compared(session, names, is_deep=deep)
     different = [row for row in rows if row["differences"]]
-    if session.output is Output.JSON:
-        write_json({"is_equal": not different, "partitions": rows})
-    else:
-        write_rows(session.output, VERIFICATION_COLUMNS, rows)
-        count = plural(len(rows), "partition")
-        if different:
-            say(f"The replicas of {len(different)} of {count} differ, or can't be read.")
-        else:
-            say(f"The replicas of {count} are equal below the high watermark.")
+    count = plural(len(rows), "partition")
+    session.show(
+        {"is_equal": not different, "partitions": rows},
+        f"The replicas of {len(different)} of {count} differ, or can't be read."
+        if different
+        else f"The replicas of {count} are equal below the high watermark.",
+        columns=VERIFICATION_COLUMNS,
+        rows=rows,
+    )
     raise typer.Exit(FOUND if different else 0)
 
 
@@ -107,12 +309,11 @@ def _compared(
 @alone(*CHANGING)
 def replicas(
     session: Session,
-    topic: Annotated[str, typer.Option(metavar="NAME", help="The replica's topic.")],
-    partition: Annotated[int, typer.Option(help="The replica's partition.")],
-    broker: Annotated[int, typer.Option(help="The replica's broker.")],
+    topic: Topic,
+    partition: Annotated[int, "The replica's partition."],
+    broker: Annotated[int, "The replica's broker."],
     lost: Annotated[
-        bool,
-        typer.Option(help="Give the replica up: it is created again, and fetched from the others."),
+        bool, "Give the replica up: it is created again, and fetched from the others."
     ] = False,
 ) -> None:
     """Declare a replica lost. It can't be read, and each replication report names it."""
@@ -122,3 +323,46 @@ def replicas(
     session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)
     session.conclude({"topic": topic, "partition": partition, "broker": broker, "state": "lost"})
+
+
+@alone(is_open=False)
+def fsck(
+    session: Session,
+    quick: Annotated[bool, "Read only the tables' logs, not the segments."] = False,
+) -> None:
+    """Check all tables of a cluster against the invariants, version by version.
+
+    Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
+    could not be checked.
+    """
+    # In the function: the other verbs need none of it.
+    from kafka_on_spark.fsck.fsck_services import check_cluster
+
+    report = check_cluster(session.url, deep=not quick, storage_options=session.storage_options)
+    findings = [
+        {
+            "invariant": each.invariant or "unchecked",
+            "where": str(each.place),
+            "what": each.sentence,
+        }
+        for each in report.findings
+    ]
+    answer, summary = report.as_dict(), _found(report)
+    session.show(answer, *summary, columns="invariant where what", rows=findings)
+    raise typer.Exit(0 if report.is_clean else FOUND)
+
+
+def _found(report: "FsckReport") -> list[str]:
+    versions = sum(each.last_version - each.first_version + 1 for each in report.coverage)
+    files = sum(each.read_files for each in report.coverage if each.table.partition is not None)
+    read = f"{files} segments" if report.is_deep else "no segments (--quick)"
+    lines = [f"Checked {versions} versions of {len(report.coverage)} tables, and {read}."]
+    cleaned = [each for each in report.coverage if each.first_version > 0]
+    lines += [
+        f"The history of {each.table} begins at version {each.first_version}: earlier versions are"
+        " cleaned up."
+        for each in cleaned
+    ]
+    lines += [f"Not looked at: {each}." for each in report.not_checked]
+    lines.append("Nothing was found." if report.is_clean else f"{len(report.findings)} findings.")
+    return lines

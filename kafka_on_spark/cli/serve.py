@@ -1,52 +1,60 @@
-"""`serve`: is the controller or a standby, and keeps the cluster going, until it is told to end."""
+"""`serve` and `console`: processes that go on until they are told to end.
 
+Both end by os._exit if a thread hangs at a root, which would keep Python from ending.
+"""
+
+import json
 import logging
 import os
 import signal
 import sys
-from typing import Annotated, Final
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from kafka_on_spark.cli import log_lines
-from kafka_on_spark.cli.interrupts import Interrupts
-from kafka_on_spark.cli.log_lines import LogFormat
-from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
-from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
+from kafka_on_spark.cli import process
+from kafka_on_spark.cli.options import FAILED, Limits
+from kafka_on_spark.cli.output import say
+from kafka_on_spark.cli.process import Interrupts, LogFormat
+from kafka_on_spark.cli.verbs import Session, alone
+from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.root_urls import cluster_url
-from kafka_on_spark.store.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.console.serving import ServedCluster
 
 log = logging.getLogger(__name__)
 
 WAIT_S: Final = 0.2
-"""How often the main thread looks whether a signal was sent."""
+"""How often the main thread looks whether a signal was sent: one that another thread was given does
+not wake it."""
+
+CLOSE_S: Final = 5.0
+"""The console's cluster is closed within that time of the end, or the process ends without."""
 
 SECONDS_MAX: Final = 366 * 86_400
 """A limit of time that is longer than a year is none; and infinity is no number of milliseconds."""
 
 
+@alone(is_open=False, has_format=False)
 def serve(
-    cluster: ClusterUrl,
+    session: Session,
     on_spark: Annotated[
         bool,
-        typer.Option(
-            "--spark",
-            help="Run tasks on Spark's executors: of spark-submit, if that starts this process."
-            " Without it, in threads.",
-        ),
+        "--spark",
+        "Run tasks on Spark's executors: of spark-submit, if that starts this process. Without it,"
+        " in threads.",
     ] = False,
     health_port: Annotated[
-        int | None,
-        typer.Option(
-            "--health-port",
-            min=0,
-            max=65535,
-            help="Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.",
-        ),
-    ] = None,
-    health_host: Annotated[
-        str, typer.Option("--health-host", metavar="ADDRESS", help="The address of that port.")
-    ] = "127.0.0.1",
+        int,
+        "Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.",
+        Limits(0, 65535),
+    ]
+    | None = None,
+    health_host: Annotated[str, "ADDRESS", "The address of that port."] = "127.0.0.1",
     log_format: Annotated[
         LogFormat,
         typer.Option(
@@ -56,15 +64,8 @@ def serve(
         ),
     ] = LogFormat.TEXT,
     stop_seconds: Annotated[
-        float,
-        typer.Option(
-            "--stop-seconds",
-            min=1,
-            max=SECONDS_MAX,
-            help="It ends within that time of SIGTERM, come what may.",
-        ),
+        float, "It ends within that time of SIGTERM, come what may.", Limits(1, SECONDS_MAX)
     ] = 20.0,
-    storage_option: StorageOption = None,
 ) -> None:
     """Keep a cluster going: control it, replicate, do all upkeep, until SIGTERM, SIGINT or SIGHUP.
 
@@ -72,20 +73,18 @@ def serve(
     once it has not renewed its lease for controller.lease.ms. Roots that are away, full or
     read-only are waited for. The exit code is 0 when it was told to end.
     """
-    log_lines.set_up(log_format, "INFO")
-    root = cluster_url(cluster)
-    options = StorageOptions(pairs(storage_option, "--storage-option"))
+    # In the function: the console needs none of them, and without Spark nor does this.
+    from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
+
+    process.set_up(log_format, "INFO")
+    root = cluster_url(session.url)
     spark = None
     if on_spark:
-        # In the function: without Spark, its session's modules are not needed.
         from kafka_on_spark.spark.session import build_session
 
         spark = build_session("kafka-on-spark serve")
-    served = ServedCluster(root, options, spark)
+    served = ServedCluster(root, session.options, spark)
     if health_port is not None:
-        # In the function: without a port, the server's modules are not needed.
-        from kafka_on_spark.cli.health_port import answer_probes
-
         address = answer_probes(health_host, health_port, served)
         log.info("answers /healthz, /readyz and /metrics at %s", address)
     # After Spark's session, which takes one of the signals for itself.
@@ -96,13 +95,87 @@ def serve(
             pass
         by = "" if told.code is None else signal.Signals(told.code - 128).name
         log.info("ends: %s", served.failure or f"told to by {by}")
-        is_clean = served.end(int(stop_seconds * 1000))
-        if not is_clean:
-            # A thread that hangs at a root would keep Python from ending.
+        if not served.end(int(stop_seconds * 1000)):
             if served.failure is not None:
                 log.critical("%s", served.failure)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0 if served.failure is None else FAILED)
+            _leave(0 if served.failure is None else FAILED)
     if served.failure is not None:
         raise ServingFailedError(served.failure)
+
+
+def _leave(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
+    """Answer requests for /healthz, /readyz and /metrics in a thread of its own, as long as the
+    process lives; return the address, as a client writes it. A probe is answered by 200 if its
+    answer is "yes", and else by 503; JSON says why."""
+    # In the function: without a port, the server's modules are not needed.
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from kafka_on_spark.console.http_server import HttpServer, listening, shown
+    from kafka_on_spark.observe.openmetrics import OPENMETRICS, openmetrics
+
+    def answer(body: dict[str, Any]) -> Response:
+        text = json.dumps(body, indent=2) + "\n"
+        return Response(text, 200 if body["ok"] else 503, media_type="application/json")
+
+    async def healthz(request: Request) -> Response:
+        return answer(served.health())
+
+    async def readyz(request: Request) -> Response:
+        return answer(served.readiness())
+
+    def metrics(request: Request) -> Response:  # in a thread: a disk may hang for a moment
+        text = openmetrics(served.metrics(), has_process=True)
+        return Response(text, headers={"Content-Type": OPENMETRICS})
+
+    def failed(request: Request, error: Exception) -> Response:
+        log.error("the page %s has failed", request.url.path, exc_info=error)
+        return Response("this page has failed: the log says why\n", 500)
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics),
+        ],
+        exception_handlers={Exception: failed},
+    )
+    taken = listening(host, port, what="the health port", options="--health-port or --health-host")
+    # The log is not for clients that send something else than HTTP.
+    server = HttpServer(app, log_level="critical")
+    run = partial(server.run, sockets=[taken])
+    threading.Thread(target=run, name="health", daemon=True).start()
+    return f"http://{shown(host)}:{taken.getsockname()[1]}"
+
+
+@alone(has_format=False)
+def console(
+    session: Session,
+    port: Annotated[int, "The port of the page; 0: any that is free.", Limits(0, 65535)] = 0,
+) -> None:
+    """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
+
+    Prints the address of the page, with a token that only its readers know. The page follows the
+    metadata log, and changes nothing.
+    """
+    # In the function: the server's modules are needed by no other verb.
+    from kafka_on_spark.console.console import Console
+
+    page = Console(session.cluster, port=port)
+    with Interrupts(page.end):
+        say(page.address)
+        sys.stdout.flush()  # a script that reads it goes on
+        page.run()
+        closing = DaemonThreads(1, "close").submit(session.cluster.close)
+        for _ in range(round(CLOSE_S / WAIT_S)):
+            with suppress(TimeoutError):
+                return closing.result(WAIT_S)
+        _leave(0)  # nobody misses it, since it holds nothing

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Final
-
-import typer
 
 from kafka_on_spark.base.errors import (
     InvalidRequestError,
@@ -13,11 +12,10 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import INTERNAL_TOPICS
-from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
-from kafka_on_spark.cli.options import Include, numbers, pairs
+from kafka_on_spark.cli.options import Config, Include, Topics, numbers, pairs
 from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
-from kafka_on_spark.cli.session import Change, Session
+from kafka_on_spark.cli.verbs import CHANGING, Action, Change, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.observe.descriptions import PartitionOffsets
@@ -29,19 +27,13 @@ LOG_COLUMNS: Final = (
     " merged_segments cleaner_offset cleanable_ratio is_made error"
 )
 
-Topic = Annotated[
-    str,
-    typer.Option("--topic", metavar="NAMES", help="A topic, or topics with commas between."),
-]
-Partitions = Annotated[int, typer.Option(help="The number of partitions.")]
+Partitions = Annotated[int, "The number of partitions."]
 Assignment = Annotated[
     str,
-    typer.Option(
-        metavar="1:2:3,2:3:1",
-        help="Brokers of each partition, preferred leader first; existing partitions, too.",
-    ),
+    "1:2:3,2:3:1",
+    "Brokers of each partition, preferred leader first; existing partitions, too.",
 ]
-IfExists = Annotated[bool, typer.Option(help="Ignore a missing topic.")]
+IfExists = Annotated[bool, "Ignore a missing topic."]
 STATES: Final = {
     "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
     "under_min_isr_partitions": PartitionState.UNDER_MIN_ISR,
@@ -60,24 +52,18 @@ FILTERS: Final = {
 
 def create(
     session: Session,
-    topic: Topic,
+    topic: Topics,
     partitions: Partitions | None = None,
-    replication_factor: Annotated[
-        int, typer.Option(help="The number of replicas of each partition.")
-    ]
-    | None = None,
+    replication_factor: Annotated[int, "The number of replicas of each partition."] | None = None,
     replica_assignment: Assignment | None = None,
-    config: Annotated[
-        list[str], typer.Option(metavar="NAME=VALUE", help="A setting; may be repeated.")
-    ]
-    | None = None,
-    if_not_exists: Annotated[bool, typer.Option(help="Ignore an existing topic.")] = False,
+    config: Config | None = None,
+    if_not_exists: Annotated[bool, "Ignore an existing topic."] = False,
 ) -> None:
     """Create a topic."""
-    is_there = if_not_exists and topic in session.cluster.image.topic_ids
-    # Another process may be quicker.
-    with suppress(*[TopicAlreadyExistsError] * if_not_exists):
-        if not is_there:
+    topic_id = None
+    if not (if_not_exists and topic in session.cluster.image.topic_ids):
+        # Another process may be quicker.
+        with suppress(*[TopicAlreadyExistsError] * if_not_exists):
             topic_id = session.cluster.create_topic(
                 topic,
                 partitions=partitions,
@@ -85,12 +71,13 @@ def create(
                 replica_assignment=_assignment(replica_assignment),
                 configs=pairs(config, "--config"),
             )
-            session.conclude(
-                {"topic": topic, "topic_id": topic_id, "created": True},
-                f"Created topic {topic} (id {topic_id}).",
-            )
-            return
-    session.conclude({"topic": topic, "created": False})
+    if topic_id is None:
+        session.conclude({"topic": topic, "created": False})
+    else:
+        session.conclude(
+            {"topic": topic, "topic_id": topic_id, "created": True},
+            f"Created topic {topic} (id {topic_id}).",
+        )
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
@@ -106,15 +93,13 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 def alter(
     session: Session,
     partitions: Partitions,
-    topic: Topic | None = None,
-    include: Include = None,
+    topic: Topics | None = None,
+    include: Include | None = None,
     replica_assignment: Assignment | None = None,
     records: Annotated[
         str,
-        typer.Option(
-            metavar="refuse|drop",
-            help="With fewer partitions: refuse if the others have records, or drop these.",
-        ),
+        "refuse|drop",
+        "With fewer partitions: refuse if the others have records, or drop these.",
     ]
     | None = None,
     if_exists: IfExists = False,
@@ -177,8 +162,8 @@ def _record_count(offsets: Iterable[PartitionOffsets]) -> int:
 
 def delete(
     session: Session,
-    topic: Topic | None = None,
-    include: Include = None,
+    topic: Topics | None = None,
+    include: Include | None = None,
     if_exists: IfExists = False,
 ) -> None:
     """Delete topics."""
@@ -189,16 +174,13 @@ def delete(
             f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
             f" {plural(len(offsets), 'partition')} and {plural(_record_count(offsets), 'record')}"
         )
-    session.do_all([_deletion_of(name, if_exists=if_exists) for name in names])
-    session.conclude({"deleted": names})
 
-
-def _deletion_of(name: str, *, if_exists: bool) -> Change:
-    def delete(cluster: Cluster) -> None:
+    def delete_one(name: str, cluster: Cluster) -> None:
         with suppress(*[UnknownTopicOrPartitionError] * if_exists):  # another process was quicker
             cluster.delete_topic(name)
 
-    return delete
+    session.do_all([partial(delete_one, name) for name in names])
+    session.conclude({"deleted": names})
 
 
 def _asked(
@@ -212,13 +194,10 @@ def _asked(
 
 def describe(
     session: Session,
-    topic: Topic | None = None,
-    include: Include = None,
+    topic: Topics | None = None,
+    include: Include | None = None,
     if_exists: IfExists = False,
-    logs: Annotated[
-        bool,
-        typer.Option(help="With --describe: what each replica's log is made of."),
-    ] = False,
+    logs: Annotated[bool, "With --describe: what each replica's log is made of."] = False,
     **filters: bool,
 ) -> None:
     """Show topics and their partitions."""
@@ -240,16 +219,13 @@ def describe(
 
 
 def list_(
-    session: Session, topic: Topic | None = None, include: Include = None, **filters: bool
+    session: Session, topic: Topics | None = None, include: Include | None = None, **filters: bool
 ) -> None:
     """Show the names of topics."""
     image = session.cluster.image
     found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=True)]
     names = [each.name for each in _chosen(image, found, filters)]
-    if session.output is Output.JSON:
-        write_json(names)
-    else:
-        say(*names)
+    session.show(names, *names)
 
 
 def _wanted(filters: Mapping[str, bool]) -> frozenset[PartitionState]:
@@ -345,11 +321,8 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
         }
         for each in partitions
     ]
-    if session.output is Output.JSON:
-        write_json(answer)
-        return
     rows = (log | (log["compacted"] or {}) for each in answer for log in each["replicas"])
-    write_rows(session.output, LOG_COLUMNS, rows)
+    session.show(answer, columns=LOG_COLUMNS, rows=rows)
 
 
 topics = verb(

@@ -6,20 +6,10 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.cli.actions import Action, alone, verb
 from kafka_on_spark.cli.kafka_files import named_topics
-from kafka_on_spark.cli.options import FOUND, Include, Topics
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    write_answer,
-    write_json,
-    write_table,
-)
-from kafka_on_spark.cli.record_rows import time_text
-from kafka_on_spark.cli.session import Session
+from kafka_on_spark.cli.options import FOUND, Include, Limits, Topics
+from kafka_on_spark.cli.output import Output, note, plural, time_text, write_answer
+from kafka_on_spark.cli.verbs import Action, Session, alone, verb
 from kafka_on_spark.metadata.broker import BrokerState
 
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
@@ -48,9 +38,7 @@ def describe(session: Session) -> None:
 
 def run(
     session: Session,
-    seconds: Annotated[
-        float, typer.Option(min=0, help="With --run: for so long; without it, one pass.")
-    ]
+    seconds: Annotated[float, "With --run: for so long; without it, one pass.", Limits(0)]
     | None = None,
 ) -> None:
     """Be the controller: probe brokers, elect leaders, move replicas."""
@@ -73,10 +61,8 @@ controller = verb(
 def replicate(
     session: Session,
     topic: Topics | None = None,
-    include: Include = None,
-    sweep: Annotated[
-        bool, typer.Option(help="Visit all partitions, not only those with work.")
-    ] = False,
+    include: Include | None = None,
+    sweep: Annotated[bool, "Visit all partitions, not only those with work."] = False,
 ) -> None:
     """Bring followers up to their leaders in one round, and say whether all are in sync.
 
@@ -86,7 +72,11 @@ def replicate(
     again, and a controller.
     """
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
-    write_answer(session.output, asdict(report), ("failures",))
+    answer = asdict(report)
+    if session.output is Output.TABLE:
+        for sentence in answer.pop("failures"):
+            note(sentence)
+    write_answer(session.output, answer)
     raise typer.Exit(0 if report.is_caught_up else FOUND)
 
 
@@ -101,8 +91,8 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
 def maintain(
     session: Session,
     topic: Topics | None = None,
-    include: Include = None,
-    dry_run: Annotated[bool, typer.Option(help="Say what is due, and change nothing.")] = False,
+    include: Include | None = None,
+    dry_run: Annotated[bool, "Say what is due, and change nothing."] = False,
 ) -> None:
     """Do all upkeep of replicas that is due now, and say what was done.
 
@@ -115,12 +105,14 @@ def maintain(
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
     rows = [asdict(row) for row in report.rows]
-    if session.output is Output.JSON:
-        fields = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
-        write_json({**fields, "not_looked_at": list(report.not_looked_at)})
-    else:
+    if session.output is Output.TABLE:
         for each in report.not_looked_at:
             note(f"not looked at: {each}")
-        write_table(UPKEEP_COLUMNS, rows)
-        say(f"Visited {plural(report.visited, 'replica')}{DRY if dry_run else ''}.")
+    answer = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
+    session.show(
+        {**answer, "not_looked_at": list(report.not_looked_at)},
+        f"Visited {plural(report.visited, 'replica')}{DRY if dry_run else ''}.",
+        columns=UPKEEP_COLUMNS,
+        rows=rows,
+    )
     raise typer.Exit(FOUND if report.is_left else 0)

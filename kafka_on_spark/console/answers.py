@@ -1,24 +1,35 @@
 """The views of one cluster by their names below /api/: parameters in, which are read as strictly as
-options of the command line; plain values out."""
+options of the command line; plain values out.
+"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.console.cluster import group_view, groups_view, topic_view
-from kafka_on_spark.console.foresight import forecast_view
+from kafka_on_spark.base.errors import GroupIdNotFoundError, InvalidRequestError
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.console.grid import LiveGrid, grid_view
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.timeline import Histories, moments_view, timeline_view
+from kafka_on_spark.groups.offsets import describe_group, groups_of
+from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.services import Services
+from kafka_on_spark.observe.figures import group_lags
 from kafka_on_spark.observe.metadata_as_of import image_as_of
-from kafka_on_spark.observe.what_if import forecast, who_dies
+from kafka_on_spark.observe.what_if import Forecast, PartitionForecast, forecast, who_dies
 
 COUNT: Final = 50
 IMAGES_MAX: Final = 16
 """Images share what is equal in them; who drags through the past goes back and forth."""
+
+NAMED_MAX: Final = 20
+"""Names in one cell of a table: a member may own ten thousand partitions."""
+
+LISTED_MAX: Final = 2000
+"""Partitions that are listed, the worst first; all are counted."""
+
+View = dict[str, Any]
 
 Asked = Mapping[str, str]
 """The parameters of a request."""
@@ -55,11 +66,7 @@ class Answers:
 
     def _image(self, asked: Asked) -> MetadataImage:
         """Return the image at the metadata offset that a page is at, exclusive; without one, the
-        newest that is known.
-
-        Raises:
-            InvalidRequestError: The log has no such offset, or the cluster was not there yet.
-        """
+        newest that is known."""
         at, now = whole(asked, "at"), self._services.metadata.image
         return now if at in (None, now.offset) else self._image_at(at)
 
@@ -82,14 +89,15 @@ class Answers:
 
     def _read(self, asked: Asked) -> object:
         image, topic = self._image(asked), text(asked, "topic")
-        count = bounded(asked, "count", COUNT, COUNT_MAX)
-        if count == 0:
+        given = whole(asked, "count")
+        if given == 0:
             raise InvalidRequestError("count can't be 0")
+        count = min(given or COUNT, COUNT_MAX)
         if "key" in asked:
             before = whole(asked, "before")
             return self._messages.with_key(image, topic, asked["key"].encode(), count, before)
         partition = whole(asked, "partition") or 0
-        time_ms = moment(asked, "time")
+        time_ms = whole(asked, "time", is_signed=True)
         if time_ms is not None:
             return self._messages.at_time(image, topic, partition, time_ms, count)
         return self._messages.at_offset(image, topic, partition, whole(asked, "offset"), count)
@@ -102,57 +110,141 @@ def past_grid(image: MetadataImage) -> dict[str, Any]:
     return grid_view(live.grid, live.rows())
 
 
-def whole(asked: Asked, name: str) -> int | None:
-    """Return a whole number from 0 on; None: it was not given.
-
-    Raises:
-        InvalidRequestError: It is no such number.
-    """
+def whole(asked: Asked, name: str, *, is_signed: bool = False) -> int | None:
+    """Return a whole number, from 0 on unless `is_signed`; None: it was not given."""
     text = asked.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-        raise InvalidRequestError(f"{name} can't be {text!r}: give a whole number")
+    digits = text.removeprefix("-") if is_signed else text
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
+        raise InvalidRequestError(f"{name} can't be {digits!r}: give a whole number")
     return int(text)
 
 
-def moment(asked: Asked, name: str) -> int | None:
-    """Return ms since 1970, before it if they are negative; None: it was not given.
-
-    Raises:
-        InvalidRequestError: It is no such number.
-    """
-    given = asked.get(name, "")
-    found = whole({name: given.removeprefix("-")}, name)
-    return -found if found is not None and given.startswith("-") else found
-
-
-def bounded(asked: Asked, name: str, default: int, most: int) -> int:
-    """Return a whole number up to `most`; `default`: it was not given.
-
-    Raises:
-        InvalidRequestError: It is no number.
-    """
-    found = whole(asked, name)
-    return default if found is None else min(found, most)
-
-
 def wholes(asked: Asked, name: str) -> list[int]:
-    """Return whole numbers with commas between; none: it was not given.
-
-    Raises:
-        InvalidRequestError: One is no number.
-    """
+    """Return whole numbers with commas between; none: it was not given."""
     parts = [part for part in asked.get(name, "").split(",") if part]
     return [each for part in parts if (each := whole({name: part}, name)) is not None]
 
 
 def text(asked: Asked, name: str) -> str:
-    """Return a text.
-
-    Raises:
-        InvalidRequestError: It was not given.
-    """
+    """Return a text, which must be given."""
     if not asked.get(name):
         raise InvalidRequestError(f"{name} is missing")
     return asked[name]
+
+
+def topic_view(image: MetadataImage, name: str) -> View:
+    """Return what a topic is, besides its partitions."""
+    topic = image.topic(name)
+    partitions = topic.partitions.values()
+    return {
+        "name": topic.name,
+        "id": topic.topic_id,
+        "partitions": len(topic.partitions),
+        "replicas": max((len(each.replicas) for each in partitions), default=0),
+        "minIsr": min_isr_setting(image, topic.topic_id),
+        "records": sum(each.high_watermark - each.log_start_offset for each in partitions),
+        "uncommitted": sum(each.known_log_end - each.high_watermark for each in partitions),
+        "configs": sorted(topic.configs.items()),
+        "groups": sorted({group for group, key in image.groups if key.topic_id == topic.topic_id}),
+    }
+
+
+def groups_view(image: MetadataImage) -> View:
+    """Return all groups, each with its lag by topic."""
+    names = groups_of(image)
+    members = {name: len(each.members) for name, each in image.consumer_groups.items()}
+    topics: dict[str, list[View]] = {name: [] for name in names}
+    for (name, topic), each in sorted(group_lags(image).items()):
+        behind = {"partitions": len(each), "lag": sum(each), "most": max(each)}
+        topics[name].append({"topic": topic, **behind})
+    return {
+        "groups": [
+            {"name": name, "members": members.get(name, 0), "topics": topics[name]}
+            for name in names
+        ]
+    }
+
+
+def group_view(image: MetadataImage, name: str) -> View:
+    """Return one group: where it stands in each partition, and its members."""
+    places, group = describe_group(image, name), image.consumer_groups.get(name)
+    if not places and group is None:
+        raise GroupIdNotFoundError(f"there is no group {name!r}")
+    return {
+        "name": name,
+        "places": [
+            [*each.name, each.offset, each.log_start_offset, each.high_watermark, each.lag]
+            for each in places
+        ],
+        "members": [
+            {
+                "id": each.member_id,
+                "instance": each.instance_id,
+                "epoch": each.member_epoch,
+                "isAway": each.is_away,
+                "topics": _some(each.subscribed_topics),
+                "owned": _some(_names(image, each.owned)),
+                "target": _some(_names(image, each.target)),
+            }
+            for each in (() if group is None else group.members.values())
+        ],
+    }
+
+
+def _some(names: Sequence[str]) -> View:
+    return {"count": len(names), "first": names[:NAMED_MAX]}
+
+
+def _names(image: MetadataImage, keys: frozenset[PartitionKey]) -> list[str]:
+    there = (key for key in keys if image.partition(key) is not None)
+    return [str(each) for each in sorted(image.name_of(key) for key in there)]
+
+
+def forecast_view(found: Forecast) -> View:
+    """Return a forecast: its figures, how leaders would move, and the partitions."""
+    worst = sorted(found.partitions, key=lambda each: (_severity(each), each.name))
+    return {
+        "offset": found.offset,
+        "brokers": found.brokers,
+        "counts": [
+            ["leaderships that would move", len(found.moved)],
+            ["partitions without a leader", len(found.offline)],
+            ["partitions that would refuse acks=all", len(found.under_min_isr)],
+            ["partitions with one copy left", len(found.on_last_copy)],
+            ["records at risk", found.records_at_risk],
+        ],
+        "leaders": [
+            [broker, found.leaders_before[broker], found.leaders_after.get(broker, 0)]
+            for broker in found.leaders_before
+        ],
+        "partitions": [_partition(each) for each in worst[:LISTED_MAX]],
+        "more": max(len(worst) - LISTED_MAX, 0),
+    }
+
+
+def _severity(each: PartitionForecast) -> int:
+    if each.is_offline:
+        return 0
+    return 1 if each.is_under_min_isr else 2
+
+
+def _partition(each: PartitionForecast) -> View:
+    return {
+        "name": str(each.name),
+        "leader": [each.leader_before, each.leader_after],
+        "isr": [each.isr_before, each.isr_after],
+        "copies": each.copies_left,
+        "atRisk": each.records_at_risk,
+        "words": [
+            words
+            for words, is_so in (
+                ("no leader", each.is_offline),
+                ("refuses acks=all", each.is_under_min_isr),
+                ("another leader", each.is_moved),
+                ("fewer in sync", len(each.isr_after) < len(each.isr_before)),
+            )
+            if is_so
+        ],
+    }

@@ -1,21 +1,28 @@
-"""The ASGI application: the files of the page, views as JSON, and the stream of events.
+"""The ASGI application: the files of the page, views as JSON, and the stream of events, for pages
+that know the token.
 
 Views run in threads: some of them read tables, and none may hold up the stream. Those are daemon
 threads, since one that waits for a root that hangs must not keep the process from ending.
+
+No cookie: a browser sends those to every port of a host. The token stands in the fragment of the
+address, which no server, proxy or log ever sees; the page sends it as a header.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
-from importlib.resources import files
-from typing import Any, Final
+from hmac import compare_digest
+from typing import Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_on_spark.base.errors import (
     GroupIdNotFoundError,
@@ -24,23 +31,9 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.console.answers import Answer, Answers, Asked
-from kafka_on_spark.console.following import Follower
-from kafka_on_spark.console.streaming import Subscribers
+from kafka_on_spark.console.following import Follower, Subscribers
 
 log = logging.getLogger(__name__)
-
-KINDS: Final = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-
-
-def json_response(value: Any, status: int = 200) -> Response:
-    """Return a value as JSON."""
-    body = json.dumps(value, separators=(",", ":"))
-    return Response(body, status, media_type="application/json")
 
 
 def application(
@@ -57,47 +50,17 @@ def application(
 
     return Starlette(
         routes=[
-            *page_routes(),
             Route("/api/events", events),
             *(
                 Route(f"/api/{name}", _endpoint(each, threads))
                 for name, each in answers.views.items()
             ),
+            Mount("/", StaticFiles(packages=[("kafka_on_spark.console", "page")], html=True)),
         ]
     )
 
 
-def page_files() -> dict[str, bytes]:
-    """Return the files of the page by their paths."""
-    page = files("kafka_on_spark.console").joinpath("page")
-    return {
-        f"{folder}{each.name}": each.read_bytes()
-        for folder in ("", "views/")
-        for each in page.joinpath(folder).iterdir()
-        if each.is_file()
-    }
-
-
-def page_routes() -> list[Route]:
-    """Return the routes of the page's files, which are read once: nothing else can be asked for."""
-    return [
-        Route("/" if path == "index.html" else f"/{path}", _file(content, KINDS[ending]))
-        for path, content in page_files().items()
-        for ending in [path[path.rindex(".") :]]
-    ]
-
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def _file(content: bytes, kind: str) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        return Response(content, media_type=f"{kind}; charset=utf-8")
-
-    return endpoint
-
-
-def _endpoint(answer: Answer, threads: Executor) -> Endpoint:
+def _endpoint(answer: Answer, threads: Executor) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         asked = dict(request.query_params)
         return await asyncio.wrap_future(threads.submit(answered, answer, asked))
@@ -105,16 +68,101 @@ def _endpoint(answer: Answer, threads: Executor) -> Endpoint:
     return endpoint
 
 
+def _status_of(error: KafkaOnSparkError) -> int:
+    if isinstance(error, UnknownTopicOrPartitionError | GroupIdNotFoundError):
+        return 404
+    return 400 if isinstance(error, InvalidRequestError) else 503
+
+
 def answered(answer: Answer, asked: Asked) -> Response:
     """Return the response to a request: a view, or a sentence that says why there is none."""
     try:
-        return json_response(answer(asked))
-    except (UnknownTopicOrPartitionError, GroupIdNotFoundError) as error:
-        return json_response({"error": str(error)}, 404)
-    except InvalidRequestError as error:
-        return json_response({"error": str(error)}, 400)
+        value, status = answer(asked), 200
     except KafkaOnSparkError as error:
-        return json_response({"error": str(error)}, 503)
+        value, status = {"error": str(error)}, _status_of(error)
     except Exception:
         log.exception("a view can't be shown")
         return PlainTextResponse("this view has failed: the console's log says why\n", 500)
+    # Not JSONResponse: a name may have half a character, which UTF-8 does not.
+    body = json.dumps(value, separators=(",", ":"))
+    return Response(body, status, media_type="application/json")
+
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""What a browser is told with every answer. Trusted types: text never becomes markup."""
+
+API: Final = "/api/"
+HTTP_PORT: Final = 80
+METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+def names_of(host: str, port: int) -> frozenset[str]:
+    """Return the names under which a browser may ask for a server at an address. It leaves out the
+    port that is HTTP's own."""
+    local = {"127.0.0.1", "localhost", "[::1]"}
+    shown = f"[{host}]" if ":" in host else host
+    names = {*local, shown}
+    return frozenset({f"{each}:{port}" for each in names} | (names if port == HTTP_PORT else set()))
+
+
+def refusal(
+    method: str, path: str, headers: Headers, names: Iterable[str], token: str
+) -> tuple[int, str] | None:
+    """Return the status and the sentence with which a request is refused; None: it is answered.
+
+    The page's own files have no secrets: who asks for them needs no token.
+    """
+    if headers.get("host", "") not in names:
+        # Another name for this address is how a page from elsewhere would reach it.
+        return 421, "this server has another name: open the address that the console printed"
+    if method not in METHODS:
+        return 405, "there is no such method"
+    if not path.startswith(API):
+        return None
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return 403, "another page may not ask that"
+    given = headers.get("authorization", "").removeprefix("Bearer ")
+    if not compare_digest(given.encode(), token.encode()):
+        return 401, "the token is missing or another: open the address that the console printed"
+    return None
+
+
+class Guard:
+    """Refuses what may not be asked, and gives every answer the headers of HEADERS."""
+
+    def __init__(self, app: ASGIApp, *, names: frozenset[str], token: str) -> None:
+        self._app = app
+        self._names = names
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            raise ValueError(f"this server takes no {scope['type']}")
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refused = refusal(
+            scope["method"], scope["path"], Headers(scope=scope), self._names, self._token
+        )
+        app = self._app
+        if refused is not None:
+            status, sentence = refused
+            app = PlainTextResponse(f"{sentence}\n", status)
+        await app(scope, receive, send_guarded)

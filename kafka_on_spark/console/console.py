@@ -10,11 +10,9 @@ from starlette.types import ASGIApp
 
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.console.answers import Answers
-from kafka_on_spark.console.application import application
-from kafka_on_spark.console.following import Follower
-from kafka_on_spark.console.guard import Guard, names_of
+from kafka_on_spark.console.application import Guard, application, names_of
+from kafka_on_spark.console.following import Follower, Subscribers
 from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening, shown
-from kafka_on_spark.console.streaming import Subscribers
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.roots import is_local

@@ -7,7 +7,15 @@ from typing import Any, Final
 from kafka_on_spark.base.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.observe.grid import Cell, Grid, GridColumn, GridRow, Part, grid_with, row_of
+from kafka_on_spark.observe.descriptions import (
+    Cell,
+    Grid,
+    GridColumn,
+    GridRow,
+    Part,
+    grid_with,
+    row_of,
+)
 
 ROW_FIELDS: Final = (
     "topic", "partition", "leader", "leaderEpoch", "partitionEpoch", "isr", "logStart",

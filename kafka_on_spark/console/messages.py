@@ -45,10 +45,6 @@ class Messages:
     ) -> View:
         """Return up to `count` records of a partition from an offset on (None: the newest), of
         those that were committed in `image`.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is no such topic or partition.
-            KafkaStorageError: No replica serves them.
         """
         key = partition_key(image, topic, partition)
         low, high = self._bounds(image, key)
@@ -63,10 +59,7 @@ class Messages:
     def at_time(
         self, image: MetadataImage, topic: str, partition: int, time_ms: int, count: int
     ) -> View:
-        """Return up to `count` records from the first that is not older than a time.
-
-        Raises: as `at_offset`.
-        """
+        """Return up to `count` records from the first that is not older than a time."""
         key = partition_key(image, topic, partition)
         now = self._services.metadata.catch_up()
         [found] = time_lookup(now, now, self._services.options, None)([TimeQuestion(key, time_ms)])
@@ -78,8 +71,6 @@ class Messages:
     ) -> View:
         """Return the newest records of a key, in the partition where Kafka's default partitioner
         puts it; `before`: those below an offset.
-
-        Raises: as `at_offset`.
         """
         partitions = image.topic(topic).partitions
         number = int(partitions_of_keys(pa.array([wanted], pa.binary()), len(partitions))[0])
@@ -108,11 +99,7 @@ class Messages:
         }
 
     def _bounds(self, image: MetadataImage, key: PartitionKey) -> tuple[int, int]:
-        """Return the first offset that is kept, and the first that was not committed in `image`.
-
-        Raises:
-            InvalidRequestError: The partition is gone, or was compacted above what was committed.
-        """
+        """Return the first offset that is kept, and the first that was not committed in `image`."""
         now = self._services.metadata.catch_up().partition(key)
         then = image.partition(key)
         assert then is not None, "it was found in this image"

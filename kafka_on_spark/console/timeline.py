@@ -14,11 +14,12 @@ from typing import Any, Final
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataLogReader, kept_history
-from kafka_on_spark.observe.lanes import Lane, lanes_of
-from kafka_on_spark.observe.partition_history import (
+from kafka_on_spark.observe.history import (
     BrokerEvent,
     HistoryEntry,
+    Lane,
     broker_history,
+    lanes_of,
     partition_history,
 )
 

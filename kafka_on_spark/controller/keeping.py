@@ -39,6 +39,7 @@ from kafka_on_spark.controller.upkeep_report import UpkeepReport, UpkeepTotals
 from kafka_on_spark.controller.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.groups.liveness import SilentGroups
+from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.node.task_calls import or_away
 from kafka_on_spark.node.tasks import (
     LOCAL_CREATIONS_MAX,
@@ -49,7 +50,6 @@ from kafka_on_spark.node.tasks import (
     probe_task,
 )
 from kafka_on_spark.observe.counts import count_probes
-from kafka_on_spark.observe.dry_run import DryRunMetadata
 from kafka_on_spark.store.accounts import CLEAN, COMPACT, PROBE, RETAIN, UPKEEP, accounted, charged
 from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, processor_ms
 from kafka_on_spark.store.requests import operating
@@ -203,7 +203,7 @@ class Keeping:
 
     def controller_loop(
         self,
-        dry_run: DryRunMetadata | None = None,
+        dry_run: MetadataDecider | None = None,
         *,
         clock: Clock | None = None,
         after_pass: Callable[[int], None] | None = None,

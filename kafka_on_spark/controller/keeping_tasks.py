@@ -36,8 +36,12 @@ from kafka_on_spark.log.upkeep_work import (
 from kafka_on_spark.metadata.temporaries import clean_broker_root
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.node.tasks import after_fetch
-from kafka_on_spark.observe.log_descriptions import LogDescription, begun_description, describe_log
-from kafka_on_spark.observe.sizes import size_of
+from kafka_on_spark.observe.replicas import (
+    LogDescription,
+    begun_description,
+    describe_log,
+    size_of,
+)
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.requests import operating

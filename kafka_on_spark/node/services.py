@@ -48,9 +48,9 @@ if TYPE_CHECKING:
         PartitionReport,
     )
     from kafka_on_spark.node.task_calls import TaskCalls
-    from kafka_on_spark.produce.append_service import AppendService
+    from kafka_on_spark.produce.append import AppendService
     from kafka_on_spark.produce.appender import AppendThreads
-    from kafka_on_spark.produce.producers import ProducerRuns
+    from kafka_on_spark.produce.idempotence import ProducerRuns
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Services:
     @made_once
     def producers(self) -> "ProducerRuns":
         """Runs of producers that this process has begun."""
-        from kafka_on_spark.produce.producers import ProducerRuns
+        from kafka_on_spark.produce.idempotence import ProducerRuns
 
         return ProducerRuns(self.metadata, self.clock, timeout_ms=self.timeout_ms)
 
@@ -188,7 +188,7 @@ class Services:
     def appends(self) -> "AppendService":
         """Plans appends, and commits what was staged."""
         from kafka_on_spark.log.segment_store import FileSegmentStore
-        from kafka_on_spark.produce.append_service import AppendService
+        from kafka_on_spark.produce.append import AppendService
         from kafka_on_spark.produce.append_watch import WatchPorts
         from kafka_on_spark.produce.appender import Appender
 

@@ -1,13 +1,27 @@
-"""Describes topics and brokers, as kafka-topics --describe does."""
+"""What the metadata say of topics, brokers and replicas: as `kafka-topics --describe` has it, and
+as a grid of partitions by brokers, in the same words for pictures and pages. Pure.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from typing import Any
 
-from kafka_on_spark.base.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.base.ids import (
+    LOST,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
+from kafka_on_spark.base.moments import time_of
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from kafka_on_spark.observe.partition_states import stalled_on
 
@@ -127,3 +141,185 @@ def describe_brokers(image: MetadataImage) -> list[dict[str, Any]]:
         }
         for broker_id, broker in sorted(image.brokers.items())
     ]
+
+
+class Part(Enum):
+    """A replica's part in its partition; the value is the word for people."""
+
+    LEADER = "leader"
+    IN_SYNC = "in sync"
+    OUT_OF_SYNC = "out of sync"
+    REASSIGNING = "reassigning"  # added or removed; a leader that is reassigned is shown as leader
+    OFFLINE = "offline"  # its broker does not answer, or its disk was lost
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One replica.
+
+    Attributes:
+        part: See Part.
+        words: All of it in words: "in sync, moving out".
+        is_leaving: A reassignment removes it.
+        is_coming: A reassignment adds it.
+    """
+
+    part: Part
+    words: str
+    is_leaving: bool = False
+    is_coming: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """One partition: its replicas by broker, and its problems, the worst first."""
+
+    name: TopicPartition
+    cells: Mapping[BrokerId, Cell]
+    leader: BrokerId | None
+    high_watermark: Offset
+    problems: tuple[str, ...]
+    is_reassigning: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridColumn:
+    """One broker, and how many partitions it leads and has; without a state, an unregistered one
+    that still has replicas."""
+
+    broker_id: BrokerId
+    rack: str | None
+    state: BrokerState | None
+    leaders: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The cluster, or some topics of it, after the last decision below one metadata offset: brokers
+    in ascending order, partitions by topic and number."""
+
+    cluster_id: str
+    offset: Offset
+    time: datetime
+    columns: tuple[GridColumn, ...]
+    rows: tuple[GridRow, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of partitions, and of those with each problem, under the names to show."""
+        return {
+            "partitions": len(self.rows),
+            "without leader": sum(row.leader is None for row in self.rows),
+            "under min ISR": sum(_has(row, UNDER_MIN_ISR) for row in self.rows),
+            "under-replicated": sum(_has(row, UNDER_REPLICATED) for row in self.rows),
+            "reassigning": sum(row.is_reassigning for row in self.rows),
+        }
+
+
+NO_LEADER = "no leader"
+UNDER_MIN_ISR = "under min ISR"
+UNDER_REPLICATED = "under-replicated"
+
+
+def _has(row: GridRow, problem: str) -> bool:
+    return any(each.startswith(problem) for each in row.problems)
+
+
+def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
+    """Return the grid of all topics, or of `topics`.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+    """
+    chosen = image.topics.values() if topics is None else [image.topic(each) for each in topics]
+    rows = [
+        row_of(image, topic, number, partition)
+        for topic in sorted(chosen, key=lambda each: each.name)
+        for number, partition in sorted(topic.partitions.items())
+    ]
+    return grid_with(image, rows)
+
+
+def grid_with(image: MetadataImage, rows: Sequence[GridRow]) -> Grid:
+    """Return the grid with these rows of an image."""
+    return Grid(
+        cluster_id=image.cluster_id or "",
+        offset=image.offset,
+        time=time_of(image.time_ms),
+        columns=tuple(_columns(image, rows)),
+        rows=tuple(rows),
+    )
+
+
+def _columns(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
+    leaders: dict[BrokerId, int] = {}
+    replicas: dict[BrokerId, int] = {}
+    for row in rows:
+        for broker_id in row.cells:
+            replicas[broker_id] = replicas.get(broker_id, 0) + 1
+        if row.leader is not None:
+            leaders[row.leader] = leaders.get(row.leader, 0) + 1
+    for broker_id in sorted({*image.brokers, *replicas}):
+        broker = image.brokers.get(broker_id)
+        yield GridColumn(
+            broker_id=broker_id,
+            rack=None if broker is None else broker.rack,
+            state=None if broker is None else broker.state,
+            leaders=leaders.get(broker_id, 0),
+            replicas=replicas.get(broker_id, 0),
+        )
+
+
+def row_of(
+    image: MetadataImage, topic: TopicImage, number: int, partition: PartitionRegistration
+) -> GridRow:
+    """Return a partition's row."""
+    return GridRow(
+        name=TopicPartition(topic.name, number),
+        cells={
+            broker_id: cell_of(partition, broker_id, image.brokers.get(broker_id))
+            for broker_id in partition.replicas
+        },
+        leader=partition.leader,
+        high_watermark=partition.high_watermark,
+        problems=tuple(_problems(image, PartitionKey(topic.topic_id, number), partition)),
+        is_reassigning=partition.is_reassigning,
+    )
+
+
+def cell_of(
+    partition: PartitionRegistration, broker_id: BrokerId, broker: BrokerRegistration | None
+) -> Cell:
+    """Return a replica's cell."""
+    is_coming = broker_id in partition.adding_replicas
+    is_leaving = broker_id in partition.removing_replicas
+    is_in_sync = broker_id in partition.isr
+    is_lost = partition.directory_of(broker_id) == LOST
+    words = [Part.IN_SYNC.value if is_in_sync else Part.OUT_OF_SYNC.value]
+    if partition.leader == broker_id:
+        part, words = Part.LEADER, ["leader"]
+    elif is_lost or broker is None or not broker.is_online:
+        part = Part.OFFLINE
+        words.insert(0, "disk lost" if is_lost else "broker does not answer")
+    elif is_coming or is_leaving:
+        part = Part.REASSIGNING
+    else:
+        part = Part.IN_SYNC if is_in_sync else Part.OUT_OF_SYNC
+    if broker_id in partition.elr:
+        words.append("may lead")
+    words += ["moving in"] * is_coming + ["moving out"] * is_leaving
+    return Cell(part, ", ".join(words), is_leaving=is_leaving, is_coming=is_coming)
+
+
+def _problems(
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration
+) -> Iterable[str]:
+    if partition.leader is None:
+        yield NO_LEADER
+    if is_under_min_isr(image, key.topic_id, partition):
+        minimum = min_isr(image, key.topic_id, partition)
+        yield f"{UNDER_MIN_ISR} ({len(partition.isr)} of {minimum})"
+    if partition.is_under_replicated:
+        wanted = len(partition.replicas) - len(partition.adding_replicas)
+        yield f"{UNDER_REPLICATED} ({len(partition.isr)} of {wanted})"

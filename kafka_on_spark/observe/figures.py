@@ -1,24 +1,29 @@
-"""All figures that a process has of its cluster: of the metadata and its voters, of upkeep, of its
-own work, and of the room on its disks."""
+"""All figures that a process has of its cluster, under the names of Kafka's MBeans.
+
+No figure of the metadata has a label of partitions: those of a cluster with 100,000 are as many as
+those of one with 10. What a topic has is summed up.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller.lease import is_held_by
+from kafka_on_spark.controller.upkeep_report import UpkeepTotals
+from kafka_on_spark.groups.membership import GROUP_STATES, state_of
+from kafka_on_spark.groups.offsets import groups_of, lag_of
+from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.quorum.description import QuorumDescription
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import Services
-from kafka_on_spark.observe.log_descriptions import LogDescription
 from kafka_on_spark.observe.metric import Metric
-from kafka_on_spark.observe.state_metrics import (
-    cut_off_metrics,
-    quorum_metrics,
-    state_metrics,
-    upkeep_metrics,
-)
+from kafka_on_spark.observe.partition_states import stalled_on
+from kafka_on_spark.observe.replicas import LogDescription
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.local_changes import FLUSHES
 from kafka_on_spark.store.requests import requests_sent
@@ -35,38 +40,38 @@ def metrics_of(
     is_cut_off: bool = False,
 ) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it but the room on local disks:
-    the image is the newest that this process knows. `is_cut_off`: that is too old."""
+    the image is the newest that this process knows. `is_cut_off`: that is too old, so that what is
+    known of the cluster is true no more, and this process is no controller."""
     image = services.metadata.image
-    now_ms = services.clock.now_ms()
     services.counts.forget_gone(image)
-    is_controller = is_held_by(image, services.controller_id)
+    of_cluster = [Metric(type="KafkaController", name="ActiveControllerCount", value=0)]
+    if not is_cut_off:
+        is_controller = is_held_by(image, services.controller_id)
+        ahead_ms = max(image.newest_ms() - services.clock.now_ms(), 0)
+        quorum = metadata_log_of(services.metadata).last_seen()
+        of_cluster = [
+            *state_metrics(image, is_controller=is_controller),
+            Metric(type="KafkaController", name="TimeAheadMs", value=ahead_ms),
+            *(quorum_metrics(quorum, is_controller=is_controller) if quorum is not None else ()),
+        ]
     return [
-        *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
-        *(() if is_cut_off else [_time_ahead(image, now_ms)]),
-        *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
+        *of_cluster,
         *upkeep_metrics(logs, services.keeping.totals),
         *services.counts.metrics(),
         *FLUSHES.metrics(),
         *_of_roots(services),
-        *_requests(),
+        *(
+            Metric(
+                type="Ledger", name="requests", labels=dict(operation=op, kind=kind), value=count
+            )
+            for (op, kind), count in requests_sent().items()
+        ),
     ]
 
 
-def _requests() -> Iterator[Metric]:
-    for (operation, kind), count in requests_sent().items():
-        labels = {"operation": operation, "kind": kind}
-        yield Metric(type="Ledger", name="requests", labels=labels, value=count)
-
-
-def _time_ahead(image: MetadataImage, now_ms: int) -> Metric:
-    ahead_ms = max(image.newest_ms() - now_ms, 0)
-    return Metric(type="KafkaController", name="TimeAheadMs", value=ahead_ms)
-
-
-def _of_quorum(services: Services, *, is_controller: bool) -> Iterator[Metric]:
-    quorum = metadata_log_of(services.metadata).last_seen()
-    if quorum is not None:
-        yield from quorum_metrics(quorum, is_controller=is_controller)
+def _figures(kind: str, values: Mapping[str, float], /, **labels: str | int) -> Iterator[Metric]:
+    for name, value in values.items():
+        yield Metric(type=kind, name=name, labels=labels, value=value)
 
 
 def _of_roots(services: Services) -> Iterator[Metric]:
@@ -78,7 +83,148 @@ def _of_roots(services: Services) -> Iterator[Metric]:
             found = within(root, partial(os.statvfs, root), ROOM_S)
         except (KafkaOnSparkError, OSError):
             continue
-        free, labels = found.f_bavail * found.f_frsize, {"root": root}
-        yield Metric(type="Root", name="free-bytes", labels=labels, value=free)
+        yield from _figures("Root", {"free-bytes": found.f_bavail * found.f_frsize}, root=root)
         if found.f_files:  # some file systems have as many as fit
-            yield Metric(type="Root", name="free-inodes", labels=labels, value=found.f_favail)
+            yield from _figures("Root", {"free-inodes": found.f_favail}, root=root)
+
+
+def quorum_metrics(quorum: QuorumDescription, *, is_controller: bool) -> Iterator[Metric]:
+    """Yield the figures of a quorum as a process last saw it.
+
+    How each voter is, only the controller knows: its commits, of which it makes some within each
+    lease, ask all of them. Others ask as few as may confirm the leader.
+    """
+    shown = {
+        "current-leader": quorum.leader.node_id,
+        "current-epoch": quorum.epoch,
+        "high-watermark": quorum.high_watermark,
+        "number-of-voters": len(quorum.voters),
+    }
+    yield from _figures("RaftMetrics", shown)
+    if is_controller:
+        lags = (each.lag for each in quorum.voters if each.lag is not None)
+        lost = sum(each.problem is not None for each in quorum.voters)
+        behind = {"lost-voters": lost, "max-follower-lag": max(lags, default=0)}
+        yield from _figures("Quorum", behind)
+
+
+def state_metrics(image: MetadataImage, *, is_controller: bool) -> list[Metric]:
+    """Return the figures of the metadata. `is_controller`: so is the process that asks."""
+    fenced = sum(not each.is_online for each in image.brokers.values())
+    of_controller = {
+        "ActiveControllerCount": int(is_controller),
+        "ActiveBrokerCount": len(image.brokers) - fenced,
+        "FencedBrokerCount": fenced,
+        "GlobalTopicCount": len(image.topics),
+        "LastAppliedRecordOffset": image.offset,
+        "LastAppliedRecordTimestamp": image.time_ms,
+    }
+    return [
+        *_figures("KafkaController", of_controller),
+        *_of_partitions(image),
+        *_of_groups(image),
+    ]
+
+
+def _of_partitions(image: MetadataImage) -> Iterator[Metric]:
+    online = frozenset(each for each, broker in image.brokers.items() if broker.is_online)
+    total = offline = imbalanced = 0
+    under_replicated = under_min_isr = at_min_isr = reassigning = offline_replicas = 0
+    replicas, leaders, stalled = Counter[BrokerId](), Counter[BrokerId](), Counter[BrokerId]()
+    for topic_id, topic in image.topics.items():
+        min_isr = min_isr_setting(image, topic_id)
+        for partition in topic.partitions.values():
+            least = min(min_isr, len(partition.replicas))
+            total += 1
+            offline += partition.leader is None
+            imbalanced += partition.leader != partition.replicas[0]
+            under_replicated += partition.is_under_replicated
+            under_min_isr += len(partition.isr) < least
+            at_min_isr += len(partition.isr) == least
+            reassigning += partition.is_reassigning
+            offline_replicas += sum(each not in online for each in partition.replicas)
+            replicas.update(partition.replicas)
+            leaders.update(set() if partition.leader is None else {partition.leader})
+            stalled.update(stalled_on(image, partition))
+    of_controller = {
+        "GlobalPartitionCount": total,
+        "OfflinePartitionsCount": offline,
+        "PreferredReplicaImbalanceCount": imbalanced,
+    }
+    of_replicas = {
+        "UnderReplicatedPartitions": under_replicated,
+        "UnderMinIsrPartitionCount": under_min_isr,
+        "AtMinIsrPartitionCount": at_min_isr,
+        "ReassigningPartitions": reassigning,
+        "OfflineReplicaCount": offline_replicas,
+    }
+    yield from _figures("KafkaController", of_controller)
+    yield from _figures("ReplicaManager", of_replicas)
+    for each in sorted(image.brokers):
+        held = {"PartitionCount": replicas[each], "LeaderCount": leaders[each]}
+        yield from _figures("ReplicaManager", held, broker=each)
+        yield from _figures("Moves", {"stalled": stalled[each]}, broker=each)
+
+
+def _of_groups(image: MetadataImage) -> Iterator[Metric]:
+    for (group, topic), each in sorted(group_lags(image).items()):
+        behind = {"lag": sum(each), "max-lag": max(each)}
+        yield from _figures("ConsumerGroup", behind, consumergroup=group, topic=topic)
+    for name, known in sorted(image.consumer_groups.items()):
+        yield from _figures("ConsumerGroup", {"members": len(known.members)}, consumergroup=name)
+    states = Counter(state_of(image.consumer_groups.get(each)) for each in groups_of(image))
+    for state in GROUP_STATES:
+        count = {"consumer-group-count": states[state]}
+        yield from _figures("GroupCoordinator", count, state=state.lower())
+
+
+def group_lags(image: MetadataImage) -> dict[tuple[str, str], list[int]]:
+    """Return by group and topic how many committed records the group has not processed, in each
+    partition where it has an offset."""
+    lags: dict[tuple[str, str], list[int]] = {}
+    for (group, key), place in image.groups.items():
+        partition = image.partition(key)
+        if partition is not None:
+            topic = image.topics[key.topic_id].name
+            lags.setdefault((group, topic), []).append(lag_of(partition, place))
+    return lags
+
+
+def upkeep_metrics(logs: Sequence[LogDescription], totals: UpkeepTotals) -> Iterator[Metric]:
+    """Yield the figures of logs, and of what a process did for them."""
+    for log in logs:
+        yield from _of_log(log)
+    for broker_id in sorted({log.broker_id for log in logs}):
+        own = (log.compacted for log in logs if log.broker_id == broker_id)
+        ratio = max((each.cleanable_ratio for each in own if each is not None), default=0.0)
+        dirty = {"max-dirty-percent": 100 * ratio}
+        yield from _figures("LogCleanerManager", dirty, broker=broker_id)
+    for kind, total in sorted(totals.by_kind().items()):
+        done = {
+            "done-count": total.count,
+            "done-bytes": total.size_bytes,
+            "written-bytes": total.written_bytes,
+            "failures": total.failures,
+        }
+        yield from _figures("Upkeep", done, kind=kind)
+
+
+def _of_log(log: LogDescription) -> Iterator[Metric]:
+    labels: dict[str, str | int] = {
+        "topic": log.topic,
+        "partition": log.partition,
+        "broker": log.broker_id,
+    }
+    if not log.is_made:
+        return
+    if log.error is not None:
+        yield from _figures("Log", {"Unreadable": 1}, **labels, error=log.error)
+    else:
+        shown = {
+            "Size": log.size_bytes,
+            "NumLogSegments": log.plain_segments + log.merged_segments,
+            "NumMergedSegments": log.merged_segments,
+            "LogStartOffset": log.log_start_offset,
+            "LogEndOffset": log.log_end_offset,
+        }
+        yield from _figures("Log", shown, **labels)

@@ -16,9 +16,8 @@ from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.base.visible import visible
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.observe.grid import Cell, Grid, GridRow, Part, grid_of
-from kafka_on_spark.observe.lanes import Lane, Span, lanes_of
-from kafka_on_spark.observe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.observe.descriptions import Cell, Grid, GridRow, Part, grid_of
+from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry, Lane, Span, lanes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

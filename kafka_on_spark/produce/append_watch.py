@@ -167,7 +167,7 @@ class AppendWatch:
         self._lease = LeaseWatch(ports.clock)
         self._waits: dict[PartitionKey, Wait] = {}
         self._reasons: dict[PartitionKey, str] = {}
-        self._denied: dict[BrokerId, str] = {}
+        self._denied: set[BrokerId] = set()
         self._began_ms: int | None = None
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
@@ -189,8 +189,14 @@ class AppendWatch:
             self._began_ms, self._warn_at_ms = now_ms, now_ms + WARN_AFTER_MS
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
+            leaderless = [
+                each.key
+                for each in waits
+                if each.partition.leader is None and LOST in each.partition.directories
+            ]
             try:
-                whole = self._find_whole()
+                image = self._metadata.image
+                whole = self._ports.find_whole(image, leaderless) if leaderless else []
                 now_ms = self._clock.monotonic_ms()
                 results = self._probe(now_ms)
                 self._leave_refusing(each.broker_id for each in results if each.is_refused)
@@ -294,10 +300,17 @@ class AppendWatch:
 
     def _record_probe(self, result: ProbeResult, began_ms: int) -> None:
         broker_id = result.broker_id
-        if result.is_denied:
-            self._tell_denied(broker_id, result.error or "access is denied")
-        else:
-            self._denied.pop(broker_id, None)
+        if not result.is_denied:
+            self._denied.discard(broker_id)
+        elif broker_id not in self._denied:
+            self._denied.add(broker_id)
+            log.warning(
+                "broker %d can't be written to by %s, which counts against nobody: %s; append as a"
+                " user who may, or with other credentials",
+                broker_id,
+                self._ports.caller,
+                result.error or "access is denied",
+            )
         failed = self._failed.take(result, began_ms, self._session_ms())
         if failed is None:
             self._before.pop(broker_id, None)
@@ -310,26 +323,6 @@ class AppendWatch:
             self._before[broker_id] = self._metadata.image
             self._failed.forget(broker_id)
             self._failed.take(result, began_ms, self._session_ms())
-
-    def _tell_denied(self, broker_id: BrokerId, error: str) -> None:
-        if broker_id not in self._denied:
-            log.warning(
-                "broker %d can't be written to by %s, which counts against nobody: %s; append as a"
-                " user who may, or with other credentials",
-                broker_id,
-                self._ports.caller,
-                error,
-            )
-        self._denied[broker_id] = error
-
-    def _find_whole(self) -> list[WholeReplica]:
-        """Return the lost replicas that are whole, of partitions without a leader."""
-        keys = [
-            each.key
-            for each in self._waits.values()
-            if each.partition.leader is None and LOST in each.partition.directories
-        ]
-        return self._ports.find_whole(self._metadata.image, keys) if keys else []
 
     def _decide(
         self, answering: frozenset[BrokerId], whole: Sequence[WholeReplica], known_ms: int

@@ -12,16 +12,15 @@ from kafka_on_spark.base.errors import ClusterClosedError, InvalidRequestError
 from kafka_on_spark.base.ids import check_whole_number
 from kafka_on_spark.base.moments import record_micros
 from kafka_on_spark.node.services import Services
-from kafka_on_spark.produce.appending import ProducerAppends
-from kafka_on_spark.produce.records import encoded_text
-from kafka_on_spark.produce.sender import Sender
-from kafka_on_spark.produce.sent_record import (
+from kafka_on_spark.produce.accumulator import (
     Callback,
     Headers,
+    ProducerSettings,
     RecordMetadata,
     SentRecord,
 )
-from kafka_on_spark.produce.settings import ProducerSettings
+from kafka_on_spark.produce.records import encoded_text
+from kafka_on_spark.produce.sender import ProducerAppends, Sender
 from kafka_on_spark.store.daemon_threads import FORKED, is_forked
 
 GivenHeaders = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]

@@ -1,17 +1,48 @@
-"""Turns records of users (tables, pandas frames, lists) into the batches that are staged."""
+"""Turns records of users into the batches that are staged: tables, pandas frames, lists, and what a
+producer has sent.
+
+Columns are checked in the words of Spark's Kafka sink. Source: Spark's KafkaWriter.validateQuery.
+"""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRecordError, InvalidRequestError
 from kafka_on_spark.base.moments import record_micros
-from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
-from kafka_on_spark.produce.columns import NULL_KIND, check_columns
-from kafka_on_spark.produce.staging import INPUT_SCHEMA
+from kafka_on_spark.log.hashing import partitions_of_keys
+from kafka_on_spark.log.segments import HEADERS, RECORD_SCHEMA, TIMESTAMP
+from kafka_on_spark.produce.accumulator import Headers, SentRecord
+from kafka_on_spark.store import arrow_compute as pc
+
+INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
+"""Records to append: `timestamp` null means now, `partition` null means by key."""
+
+# In the order in which Kafka's sink checks them.
+_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),
+}
+_ADVICE: Final = {
+    "timestamp": " with a time zone: make one of milliseconds by timestamp_millis(column) in Spark,"
+    " by pandas.to_datetime(column, unit='ms', utc=True), or by a cast to timestamp('ms', 'UTC') in"
+    " Arrow"
+}
+IGNORED: Final = ("offset", "timestampType", "leaderEpoch")
+"""Columns of rows that the source or a consumer returns, which a sink ignores: they can be written
+back."""
+
+NULL_KIND: Final = "void"
 
 # What the fields of a list's records may be, for error texts.
 _IN_LISTS: Final = {
@@ -43,16 +74,14 @@ class Record(NamedTuple):
 
 
 def table_of(records: object) -> pa.Table:
-    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table.
-
-    Raises:
-        InvalidRequestError: It is none of these, or its columns are not an append's.
-    """
+    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table."""
     if isinstance(records, pa.RecordBatch):
         records = pa.Table.from_batches([records])
     if isinstance(records, pa.Table):
         return records
-    if _is_pandas(records):
+    # A caller that has a frame has imported pandas; other callers should not pay for the import.
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(records, pandas.DataFrame):
         return _table_of_pandas(records)
     if isinstance(records, Iterable) and not isinstance(records, str | bytes):
         return _table_of_list(list(records))
@@ -60,12 +89,6 @@ def table_of(records: object) -> pa.Table:
         f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
         " of (key, value, headers, timestamp, partition)"
     )
-
-
-def _is_pandas(records: object) -> bool:
-    # A caller that has a frame has imported pandas; other callers should not pay for the import.
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(records, pandas.DataFrame)
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
@@ -108,11 +131,7 @@ def _table_of_list(records: list[Any]) -> pa.Table:
 
 
 def encoded_text(name: str, text: str) -> bytes:
-    """Return a record's key or value, or a part of its headers, that was given as a text.
-
-    Raises:
-        InvalidRequestError: UTF-8 can't encode it: it has half of a surrogate pair.
-    """
+    """Return a record's key or value, or a part of its headers, that was given as a text."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -179,12 +198,43 @@ def _headers(given: Any) -> list[dict[str, Any]] | None:
     ] or None
 
 
-def check_table(table: pa.Table | pa.RecordBatch) -> None:
-    """Check that a table's columns are an append's.
+def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> None:
+    """Check the names and types of an append's columns; `has_topic`: the caller names the topic.
 
-    Raises:
-        InvalidRequestError: One is missing, unknown or of a wrong type.
+    Arrow and Spark have type names of their own: a caller gives each column's kind, a name of
+    Spark's such as "string" or "binary", or any name for another type.
     """
+    columns = list(columns)
+    kinds = dict(columns)
+    twice = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
+    if twice:
+        raise InvalidRequestError(
+            f"there is more than one column {twice[0]!r}: give one, as by selecting or renaming"
+        )
+    if not has_topic and "topic" not in kinds:
+        raise InvalidRequestError(
+            "topic option required when no 'topic' attribute is present. Use the topic option"
+            " for setting a topic."
+        )
+    for name, allowed in _ALLOWED.items():
+        if name == "value" and name not in kinds:
+            raise InvalidRequestError(
+                "Required attribute 'value' not found: name the column with the records 'value'"
+                f" (given: {', '.join(kinds) or 'no columns'})"
+            )
+        kind = kinds.get(name, NULL_KIND)
+        if kind not in (*allowed, NULL_KIND):
+            raise InvalidRequestError(
+                f"{name} attribute unsupported type {kind}. {name} must be a(n)"
+                f" {' or '.join(allowed)}{_ADVICE.get(name, '')}"
+            )
+    unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
+    if unknown:
+        raise InvalidRequestError(unknown_name("column", unknown[0], list(_ALLOWED)))
+
+
+def check_table(table: pa.Table | pa.RecordBatch) -> None:
+    """Check that a table's columns are an append's."""
     check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
 
 
@@ -211,11 +261,7 @@ def _is_headers(data_type: pa.DataType) -> bool:
 
 
 def input_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null.
-
-    Raises:
-        InvalidRecordError: A value is out of its column's range.
-    """
+    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null."""
     for batch in batches:
         columns = [_column(batch, field) for field in INPUT_SCHEMA]
         yield pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
@@ -225,21 +271,67 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     place = batch.schema.get_field_index(field.name)
     if place < 0:
         return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(place)
+    if column.type == field.type:
+        return column
+    is_ns = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     try:
-        return _cast(batch.column(place), field)
+        if pa.types.is_string(column.type) and field.type == pa.binary():
+            return column.view(pa.binary())
+        # digits of nanoseconds are cut off; no other unit has too many
+        return column.cast(field.type, safe=not is_ns)
     except pa.ArrowException as error:
         raise InvalidRecordError(
             f"a record's {field.name} can't be stored as {field.type}: {error}"
         ) from None
 
 
-def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    if column.type == field.type:
-        return column
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return column.cast(TIMESTAMP, safe=False)  # digits are cut off; no other unit has too many
-    if field.type == HEADERS:
-        return column.cast(HEADERS)
-    if pa.types.is_string(column.type):
-        return column.view(pa.binary())
-    return column.cast(field.type)
+def split_by_partition(
+    records: Sequence[SentRecord], partition_count: int, sticky: int
+) -> dict[int, list[SentRecord]]:
+    """Return the records of each partition, in their order.
+
+    A record's partition: as given, else by its key as Kafka's default partitioner chooses it, else
+    `sticky`.
+    """
+    split: dict[int, list[SentRecord]] = {}
+    keys = pa.array([each.key for each in records], pa.binary())
+    numbers = np.full(len(records), sticky, np.int32)
+    if keys.null_count < len(records):
+        by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
+        is_keyed = pc.is_valid(keys).to_numpy(zero_copy_only=False)
+        numbers = np.where(is_keyed, by_key, numbers)
+    for record, chosen in zip(records, numbers.tolist(), strict=True):
+        number = chosen if record.partition is None else record.partition
+        if number in split:
+            split[number].append(record)
+        else:
+            split[number] = [record]
+    return split
+
+
+def batch_of(parts: Iterable[tuple[int, Sequence[SentRecord]]]) -> pa.RecordBatch:
+    """Return records, by partition, as INPUT_SCHEMA."""
+    parts = list(parts)
+    records = [record for _, part in parts for record in part]
+    numbers = np.repeat([number for number, _ in parts], [len(part) for _, part in parts])
+    columns = [
+        pa.array([each.timestamp_us for each in records], pa.int64()).cast(TIMESTAMP),
+        pa.array([each.key for each in records], pa.binary()),
+        pa.array([each.value for each in records], pa.binary()),
+        _header_lists([each.headers for each in records]),
+        pa.array(numbers, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
+
+
+def _header_lists(given: Sequence[Headers | None]) -> pa.Array:
+    if not any(given):
+        return pa.nulls(len(given), HEADERS)
+    return pa.array(
+        [
+            None if each is None else [{"key": name, "value": value} for name, value in each]
+            for each in given
+        ],
+        HEADERS,
+    )

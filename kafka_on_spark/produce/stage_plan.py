@@ -1,22 +1,26 @@
-"""Plans an append: the order by which tasks stage it, and the staged parts that they answer with.
+"""What the tasks that stage an append get and answer.
 
-The order is planned on an image, before anything is written: an append that can't have its acks
+Their order is planned on an image, before anything is written: an append that can't have its acks
 is refused here. The rows that come back are in task order, which becomes the order of offsets.
+
+Where rows name their topics, these are not known before the tasks run. Tasks and driver then plan
+each topic on the same image, that of one metadata offset: so the driver finds what a task has
+staged for a partition.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import blake2b
 from typing import Any
 
 from kafka_on_spark.base.errors import (
     ERROR_BY_CODE,
     NO_ERROR,
     REFUSES_WRITES,
+    CommitConflictError,
     InvalidRecordError,
+    KafkaOnSparkError,
     KafkaStorageError,
-    MessageTooLargeError,
     NotEnoughReplicasError,
     RootAccessDeniedError,
 )
@@ -31,18 +35,15 @@ from kafka_on_spark.base.ids import (
     check_whole_number,
 )
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import (
-    SEGMENTS_A_BATCH_MAX,
-    ProducerStamp,
-    Segment,
-    StagedBatch,
-    WriterFence,
-)
+from kafka_on_spark.log.batch import Segment, WriterFence
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.produce.stages import StagedPart
-from kafka_on_spark.produce.timestamp_limits import check_timestamps
+
+NULL_TOPIC = (
+    "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic."
+    " Use the `topic` option for setting a default topic."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,13 @@ class StagedSegment:
     error_code: int = NO_ERROR
     error: str | None = None
 
+    @property
+    def refusal(self) -> KafkaOnSparkError | None:
+        """The error that the task refused with, or None."""
+        if self.error_code == NO_ERROR:
+            return None
+        return ERROR_BY_CODE.get(self.error_code, KafkaStorageError)(self.error or "refused")
+
 
 def encode_staged(staged: StagedSegment) -> str:
     """Return a row as JSON: executors send data, never code."""
@@ -157,6 +165,7 @@ class AppendPlan:
 
     Attributes:
         topic_id: The topic's id; a topic created later under the same name has another.
+        topic: Its name.
         order: For the tasks.
         acks: "all", "1" or "0".
         producer: The producer's run, or None.
@@ -169,6 +178,7 @@ class AppendPlan:
     """
 
     topic_id: TopicId
+    topic: str
     order: StageOrder
     acks: str
     producer: ProducerRun | None
@@ -192,13 +202,17 @@ def plan_stage(
 
     `needs_min_isr`: an append that can't have acks=all now is refused; else that is left to its
     commit.
-
-    Raises:
-        NotEnoughReplicasError: acks=all, and no partition has its minimum of in-sync replicas.
     """
     settings = image.settings(topic.topic_id)
     if acks == "all" and needs_min_isr:
-        _check_min_isr(image, topic)
+        under = [
+            number
+            for number, partition in sorted(topic.partitions.items())
+            if is_under_min_isr(image, topic.topic_id, partition)
+        ]
+        if len(under) == len(topic.partitions):
+            key = PartitionKey(topic.topic_id, under[0])
+            raise NotEnoughReplicasError(too_few_in_sync(image, key, topic.partitions[under[0]]))
     return StageOrder(
         targets=tuple(
             _target(image, PartitionKey(topic.topic_id, number), partition, acks)
@@ -212,117 +226,26 @@ def plan_stage(
     )
 
 
-def _check_min_isr(image: MetadataImage, topic: TopicImage) -> None:
-    under = [
-        number
-        for number, partition in sorted(topic.partitions.items())
-        if is_under_min_isr(image, topic.topic_id, partition)
-    ]
-    if len(under) == len(topic.partitions):
-        key = PartitionKey(topic.topic_id, under[0])
-        raise NotEnoughReplicasError(too_few_in_sync(image, key, topic.partitions[under[0]]))
-
-
 def _target(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, acks: str
 ) -> PartitionTarget:
     leader = partition.leader
     everyone = sorted(partition.isr, key=lambda each: (each != leader, each))
     first = everyone if acks == "all" or leader is None else [leader]
-    others = [] if acks == "0" else [each for each in everyone if each not in first]
-
-    def addresses(broker_ids: Iterable[BrokerId]) -> tuple[ReplicaAddress, ...]:
-        return tuple(_staging_address(image, key, partition, each) for each in broker_ids)
-
+    addresses = {}
+    for broker_id in everyone:
+        # Where a replica will be created, or was lost and may be taken back, its files may come
+        # before its table.
+        directory = partition.directory_of(broker_id)
+        if not partition.is_created(broker_id):
+            directory = image.brokers[broker_id].directory_id
+        addresses[broker_id] = address_of(image, key, partition, broker_id, directory_id=directory)
     return PartitionTarget(
         leader_epoch=partition.leader_epoch,
-        replicas=addresses(first),
-        others=addresses(others),
+        replicas=tuple(addresses[each] for each in first),
+        others=tuple(addresses[each] for each in everyone if acks != "0" and each not in first),
         has_leader=leader is not None,
     )
-
-
-def _staging_address(
-    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
-) -> ReplicaAddress:
-    """Return where a replica is, will be created, or was lost and may be taken back: its files
-    may come before its table."""
-    directory = partition.directory_of(broker_id)
-    if not partition.is_created(broker_id):
-        directory = image.brokers[broker_id].directory_id
-    return address_of(image, key, partition, broker_id, directory_id=directory)
-
-
-def collect_parts(
-    image: MetadataImage,
-    topic: TopicImage,
-    order: StageOrder,
-    rows: Iterable[StagedSegment],
-    *,
-    producer: ProducerRun | None,
-    expected_offsets: Mapping[int, int],
-    now_ms: int,
-    writer: WriterFence | None = None,
-) -> list[StagedPart]:
-    """Return the staged parts that `rows`, in task order, make.
-
-    Raises:
-        The refusal that a task answered with.
-        InvalidTimestampError: A record's timestamp is too far from `now_ms`.
-        MessageTooLargeError: The tasks have staged more segments than one commit can name.
-    """
-    by_partition: dict[int, list[StagedSegment]] = {}
-    for row in rows:
-        if row.error_code != NO_ERROR:
-            raise ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")
-        by_partition.setdefault(row.partition, []).append(row)
-    _check_counts(topic, by_partition)
-    settings = image.settings(topic.topic_id)
-    is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
-    if not is_append_time:
-        staged = {
-            number: [each.segment for each in rows if each.segment is not None]
-            for number, rows in by_partition.items()
-        }
-        check_timestamps(topic.name, settings, staged, now_ms)
-    parts = [
-        _part(topic, order, number, rows, producer, expected_offsets, is_append_time)
-        for number, rows in sorted(by_partition.items())
-    ]
-    return [replace(each, batch=replace(each.batch, writer=writer)) for each in parts]
-
-
-def as_one_append(names: Mapping[TopicId, str], parts: Sequence[StagedPart]) -> list[StagedPart]:
-    """Return an append's parts, each with the digest of the whole append in its header.
-
-    So one partition alone tells a retry from another append with the same number. By the topics'
-    `names`: one of them may have been created anew between two tries.
-    """
-    found = sorted(
-        (names[part.key.topic_id], part.key.partition, part.batch.producer.payload_digest)
-        for part in parts
-        if part.batch.producer is not None
-    )
-    text = json.dumps(found, separators=(",", ":"))
-    whole = int.from_bytes(blake2b(text.encode("ascii"), digest_size=8).digest(), signed=True)
-    return [
-        replace(part, batch=replace(part.batch, producer=replace(producer, payload_digest=whole)))
-        if (producer := part.batch.producer) is not None
-        else part
-        for part in parts
-    ]
-
-
-def _check_counts(topic: TopicImage, by_partition: Mapping[int, Sequence[StagedSegment]]) -> None:
-    """Check that each partition's part fits one commit, before the first of them is committed."""
-    for number, rows in by_partition.items():
-        if len(rows) > SEGMENTS_A_BATCH_MAX:
-            raise MessageTooLargeError(
-                f"an append of {len(rows)} segments to partition {number} of topic {topic.name!r}"
-                f" is more than one commit can name, which is {SEGMENTS_A_BATCH_MAX}: append the"
-                " records in several parts or, since each task makes a segment at least, by fewer"
-                " tasks"
-            )
 
 
 def is_unreached(rows: Iterable[StagedSegment]) -> bool:
@@ -336,12 +259,7 @@ def is_unreached(rows: Iterable[StagedSegment]) -> bool:
 
 
 def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
-    """Check that a conditional append names partitions that exist.
-
-    Raises:
-        InvalidRecordError: One does not.
-        InvalidRequestError: They are not a mapping by partition, or one is not a number.
-    """
+    """Check that a conditional append names partitions that exist."""
     check_mapping(expected, "expected_offsets", "partitions and offsets")
     for number, offset in expected.items():
         check_whole_number(number, "a partition of expected_offsets")
@@ -354,41 +272,93 @@ def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
         )
 
 
-def _part(
-    topic: TopicImage,
-    order: StageOrder,
-    number: int,
-    rows: list[StagedSegment],
-    producer: ProducerRun | None,
-    expected_offsets: Mapping[int, int],
-    is_append_time: bool,
-) -> StagedPart:
-    target = order.targets[number]
-    holders = set.intersection(*(set(row.holders) for row in rows))
-    expected = expected_offsets.get(number)
-    return StagedPart(
-        key=PartitionKey(topic.topic_id, number),
-        batch=StagedBatch(
-            segments=tuple(row.segment for row in rows if row.segment is not None),
-            partition_count=len(order.targets),
-            producer=None if producer is None else _stamp(producer, rows),
-            is_log_append_time=is_append_time,
-            has_keyless=any(row.has_keyless for row in rows),
-        ),
-        holders=tuple(each for each in _members(target) if each.broker_id in holders),
-        expected_offset=None if expected is None else Offset(expected),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiTopicOrder:
+    """One append's order to all its tasks; each task plans the topics that it finds in its rows.
+
+    Attributes:
+        cluster_id: The cluster of the image.
+        image_offset: The metadata offset whose image all plan on.
+        acks: "all", "1" or "0".
+        has_producer: As in StageOrder.
+        now_ms: Timestamp of records without one.
+        needs_min_isr: As in `plan_stage`.
+    """
+
+    cluster_id: str | None
+    image_offset: Offset
+    acks: str
+    has_producer: bool
+    now_ms: int
+    needs_min_isr: bool = True
+
+    def order_of(self, image: MetadataImage, name: str) -> StageOrder:
+        """Return the order for one topic on `image`, which is that of `image_offset`."""
+        return plan_stage(
+            image,
+            image.topic(name),
+            acks=self.acks,
+            has_producer=self.has_producer,
+            now_ms=self.now_ms,
+            needs_min_isr=self.needs_min_isr,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedTopic:
+    """What one task has staged for one topic.
+
+    Attributes:
+        topic: Its name; empty with a refusal, which is the only row then.
+        partition_count: Into how many partitions its records were split.
+        rows: In the task's order.
+    """
+
+    topic: str
+    partition_count: int
+    rows: tuple[StagedSegment, ...]
+
+
+def encode_topic(staged: StagedTopic) -> str:
+    """Return one answer as JSON: executors send data, never code."""
+    return json.dumps(asdict(staged))
+
+
+def decode_topic(text: str) -> StagedTopic:
+    """Return what `encode_topic` wrote."""
+    fields = json.loads(text)
+    return StagedTopic(**{**fields, "rows": tuple(staged_of(row) for row in fields["rows"])})
+
+
+def by_topic(answers: Iterable[StagedTopic]) -> dict[str, StagedTopic]:
+    """Return what all tasks, in task order, have staged for each topic."""
+    merged: dict[str, StagedTopic] = {}
+    for answer in answers:
+        for row in answer.rows:
+            if row.refusal is not None:
+                raise row.refusal
+        before = merged.get(answer.topic, replace(answer, rows=()))
+        if before.partition_count != answer.partition_count:
+            raise split_differently(answer.topic)
+        merged[answer.topic] = replace(before, rows=(*before.rows, *answer.rows))
+    return merged
+
+
+def split_differently(topic: str) -> CommitConflictError:
+    """Return the error for an append that was not split as in its first try, or not alike by all of
+    its tasks."""
+    return CommitConflictError(
+        f"topic {topic!r} was given partitions, or lost some, and this append was not staged as its"
+        " first try was, or not alike by all tasks; nothing of it is appended now: run it again"
     )
 
 
-def _members(target: PartitionTarget) -> tuple[ReplicaAddress, ...]:
-    return (*target.replicas, *target.others)
-
-
-def _stamp(producer: ProducerRun, rows: Iterable[StagedSegment]) -> ProducerStamp:
-    digest = (sum(row.payload_digest for row in rows) + 2**63) % 2**64 - 2**63
-    return ProducerStamp(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        sequence=producer.sequence,
-        payload_digest=digest,
-    )
+def conditions_only(
+    expected: Mapping[str, Mapping[int, int]], topics: Iterable[str]
+) -> dict[str, StagedTopic]:
+    """Return empty answers for the topics that only a condition names."""
+    return {
+        name: StagedTopic(topic=name, partition_count=0, rows=())
+        for name in expected
+        if name not in set(topics)
+    }

@@ -6,7 +6,7 @@ and nothing else, because every file has a name of its own.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -44,7 +44,8 @@ from kafka_on_spark.log.segments import (
     ended,
     new_segment,
 )
-from kafka_on_spark.produce.stage_plan import PartitionTarget, StagedSegment, StageOrder
+from kafka_on_spark.produce.records import input_batches
+from kafka_on_spark.produce.stage_plan import NULL_TOPIC, StagedSegment, StagedTopic, StageOrder
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.roots import StorageOptions
@@ -52,6 +53,7 @@ from kafka_on_spark.store.roots import StorageOptions
 log = logging.getLogger(__name__)
 
 _Writes = Mapping[BrokerId, Write]
+_Failures = Mapping[BrokerId, KafkaOnSparkError | None]
 
 BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
 """Bytes of records that a task holds before it writes them: with a few encoded segments and Arrow's
@@ -63,9 +65,6 @@ RECORDS_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 4
 YEAR_1_US: Final = -62_135_596_800_000_000
 YEAR_10000_US: Final = 253_402_300_800_000_000
 """The range of timestamps that a table's statistics can have."""
-
-INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
-"""Records to append: `timestamp` null means now, `partition` null means by key."""
 
 
 def stage_records(
@@ -84,24 +83,77 @@ def stage_records(
     stager = Stager(order, options, by_partition=by_partition, is_patient=is_patient)
     # Keyless records go to another partition with each append, and to the same one when a task
     # runs again.
-    sticky = first_sticky(order, task_number)
+    sticky = _first_sticky(order, task_number)
     try:
         for number, batch in enumerate(batches):
             if batch.num_rows:
                 stager.add(batch, sticky + number)
         staged = stager.finish()
     except ProtocolError as error:
-        return [refusal_of(error)]
+        return [_refusal_of(error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
 
 
-def first_sticky(order: StageOrder, task_number: int) -> int:
+def stage_topics(
+    order_of: Callable[[str], StageOrder],
+    batches: Iterable[pa.RecordBatch],
+    options: StorageOptions,
+    *,
+    task_number: int = 0,
+) -> list[StagedTopic]:
+    """Write a task's rows as segments of the topics that they name.
+
+    `order_of` returns a topic's order, and is called once a topic. `batches` have the column
+    `topic` and others of an append. A refusal is one answer without a topic.
+    """
+    orders: dict[str, StageOrder] = {}
+    stagers: dict[str, Stager] = {}
+    try:
+        for number, batch in enumerate(batches):
+            for name, rows in _by_topic(batch):
+                if name not in stagers:
+                    orders[name] = order_of(name)
+                    stagers[name] = Stager(orders[name], options)
+                stagers[name].add(rows, _first_sticky(orders[name], task_number) + number)
+                if sum(each.buffered_bytes for each in stagers.values()) >= BUFFERED_BYTES_MAX:
+                    for each in stagers.values():
+                        each.write()
+        return [
+            StagedTopic(
+                topic=name,
+                partition_count=len(orders[name].targets),
+                rows=tuple(stager.finish()),
+            )
+            for name, stager in stagers.items()
+        ]
+    except ProtocolError as error:
+        return [StagedTopic(topic="", partition_count=0, rows=(_refusal_of(error),))]
+
+
+def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of each topic, in their order, as INPUT_SCHEMA."""
+    if not batch.num_rows:
+        return
+    names = batch.column("topic")
+    if names.null_count:
+        raise InvalidRecordError(NULL_TOPIC)
+    encoded = names.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    [records] = input_batches([batch])
+    if len(encoded.dictionary) == 1:
+        yield encoded.dictionary[0].as_py(), records
+        return
+    for code, name in enumerate(encoded.dictionary.to_pylist()):
+        yield name, records.take(pa.array(np.flatnonzero(codes == code)))
+
+
+def _first_sticky(order: StageOrder, task_number: int) -> int:
     """Return which partition a task's first keyless records go to (modulo their number)."""
     return task_number + order.now_us // 1000
 
 
-def refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
+def _refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
     """Return a refusal as a task's row; -1: it is of all records."""
     return StagedSegment(
         partition=partition, segment=None, error_code=error.code, error=error.message
@@ -148,7 +200,11 @@ class Stager:
             if part_digests is not None:
                 digest = add_digests(self._digests.get(number, 0), sum_digests(part_digests))
                 self._digests[number] = digest
-        self._write_full()
+        full_bytes = min(self._order.segment_bytes_max, BUFFERED_BYTES_MAX)
+        if self.buffered_bytes >= BUFFERED_BYTES_MAX:
+            self.write()
+        elif full := [number for number, size in self._bytes.items() if size >= full_bytes]:
+            self.write(full)
 
     def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column("timestamp")
@@ -160,83 +216,41 @@ class Stager:
         return batch.set_column(place, "timestamp", pc.fill_null(column, now))
 
     def _partitions(self, batch: pa.RecordBatch, sticky: int) -> npt.NDArray[np.int32]:
-        """Return each record's partition: as given, else by key, else the sticky one."""
-        count = len(self._order.targets)
+        """Return each record's partition: as given, else by key, else the sticky one: the first
+        partition with a leader from `sticky` on."""
+        targets = self._order.targets
+        count = len(targets)
         given, keys = batch.column("partition"), batch.column("key")
         if given.null_count == 0:
             all_given: npt.NDArray[np.int32] = given.to_numpy(zero_copy_only=False)
             _check_range(all_given, count)
             return all_given
-        numbers = np.full(batch.num_rows, self._with_leader(sticky), np.int32)
         if self._order.has_producer and keys.null_count:
             values = pc.fill_null(batch.column("value"), b"")
             numbers = partitions_of_keys(values, count)
+        else:
+            from_sticky = ((sticky + step) % count for step in range(count))
+            led = (number for number in from_sticky if targets[number].has_leader)
+            numbers = np.full(batch.num_rows, next(led, sticky % count), np.int32)
         if keys.null_count < batch.num_rows:
             by_key = partitions_of_keys(pc.fill_null(keys, b""), count)
-            numbers = np.where(_is_valid(keys), by_key, numbers)
+            has_key = pc.is_valid(keys).to_numpy(zero_copy_only=False)
+            numbers = np.where(has_key, by_key, numbers)
         if given.null_count < batch.num_rows:
             chosen = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)
-            numbers = np.where(_is_valid(given), chosen, numbers)
+            is_chosen = pc.is_valid(given).to_numpy(zero_copy_only=False)
+            numbers = np.where(is_chosen, chosen, numbers)
             _check_range(numbers, count)
         return numbers.astype(np.int32)
-
-    def _with_leader(self, sticky: int) -> int:
-        """Return the first partition with a leader, from `sticky` on."""
-        count = len(self._order.targets)
-        for step in range(count):
-            number = (sticky + step) % count
-            if self._order.targets[number].has_leader:
-                return number
-        return sticky % count
-
-    def _write_full(self) -> None:
-        full = [
-            number
-            for number, size in self._bytes.items()
-            if size >= min(self._order.segment_bytes_max, BUFFERED_BYTES_MAX)
-        ]
-        if self.buffered_bytes >= BUFFERED_BYTES_MAX:
-            full = list(self._bytes)
-        self._write(full)
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of records that are not written yet."""
         return sum(self._bytes.values())
 
-    def write_all(self, *, is_last: bool = False) -> None:
-        """Write all records that are held; `is_last`: no more will come."""
-        self._write(list(self._bytes), is_last=is_last)
-
-    def finish(self) -> list[StagedSegment]:
-        """Write the rest; return all that was staged, durable.
-
-        A replica that a segment could not be put to, or whose folder can't be flushed, does not
-        count as a holder of the partition's segments.
-        """
-        self.write_all(is_last=True)
-        flushes: dict[int, dict[BrokerId, Write]] = {}
-        for each in self._folders:
-            of_partition = flushes.setdefault(each.key.partition, {})
-            of_partition[each.broker_id] = begin_write(each, partial(flush_folder, each))
-        for number, failures in zip(flushes, self._ended(list(flushes.values())), strict=True):
-            self._note_failures(number, failures)
-        durable = [self._with_durable_holders(each) for each in self._staged]
-        refusals = [refusal_of(error, number) for number, error in self._refused.items()]
-        return [*(each for each in durable if each.partition not in self._refused), *refusals]
-
-    def _ended(self, writes: Sequence[_Writes]) -> list[dict[BrokerId, KafkaOnSparkError | None]]:
-        return ended(writes, is_patient=self._is_patient)
-
-    def _note_failures(
-        self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
-    ) -> None:
-        for broker_id, failure in failures.items():
-            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
-                self._failed[number, broker_id] = failure
-
-    def _write(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
-        """Encode one partition after the other, while those before are written.
+    def write(self, numbers: Iterable[int] | None = None, *, is_last: bool = False) -> None:
+        """Write the records that are held, of some partitions or of all; `is_last`: no more will
+        come. One partition is encoded after the other, while those before are written.
 
         A partition's last put flushes its folders, which makes the names of all its segments
         durable. What reaches none of a target's `replicas` is written to its `others`.
@@ -245,14 +259,14 @@ class Stager:
             tuple[StagedSegment, bool, Callable[[Iterable[ReplicaAddress]], _Writes]]
         ] = []
         writes: list[_Writes] = []
-        for number in sorted(numbers):
+        targets = self._order.targets
+        for number in sorted(self._bytes if numbers is None else numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
-            target = self._order.targets[number]
             parts = _of_readable_size(table)
             is_whole = is_last and len(parts) == 1
             for part in parts:
-                segment, content = new_segment(part, target.leader_epoch)
+                segment, content = new_segment(part, targets[number].leader_epoch)
                 staged = StagedSegment(
                     partition=number,
                     segment=segment,
@@ -266,31 +280,29 @@ class Stager:
                     options=self._options,
                     flushes_folder=is_whole,
                 )
-                writes.append(put(target.replicas))
+                writes.append(put(targets[number].replicas))
                 under_way.append((staged, is_whole, put))
-        found = self._ended(writes)
+        found = ended(writes, is_patient=self._is_patient)
         again = [
             place
             for place, failures in enumerate(found)
             if all(failure is not None for failure in failures.values())
         ]
-        others = [under_way[each][2](self._target(under_way[each][0]).others) for each in again]
-        for place, failures in zip(again, self._ended(others), strict=True):
-            found[place] |= failures
+        others = [
+            put(targets[staged.partition].others)
+            for staged, _, put in (under_way[place] for place in again)
+        ]
+        if others:
+            of_others = ended(others, is_patient=self._is_patient)
+            for place, failures in zip(again, of_others, strict=True):
+                found[place] |= failures
         for (staged, is_whole, _), failures in zip(under_way, found, strict=True):
             self._take(staged, failures, has_flushed_folders=is_whole)
 
-    def _target(self, staged: StagedSegment) -> PartitionTarget:
-        return self._order.targets[staged.partition]
-
     def _take(
-        self,
-        staged: StagedSegment,
-        failures: Mapping[BrokerId, KafkaOnSparkError | None],
-        *,
-        has_flushed_folders: bool,
+        self, staged: StagedSegment, failures: _Failures, *, has_flushed_folders: bool
     ) -> None:
-        target = self._target(staged)
+        target = self._order.targets[staged.partition]
         self._note_failures(staged.partition, failures)
         for each in (*target.replicas, *target.others):
             if failures.get(each.broker_id, 1) is None:
@@ -303,18 +315,40 @@ class Stager:
         if not holders:
             self._refuse(staged.partition, failures)
 
-    def _with_durable_holders(self, staged: StagedSegment) -> StagedSegment:
-        number = staged.partition
-        durable = tuple(each for each in staged.holders if (number, each) not in self._failed)
-        if not durable and number not in self._refused:
-            self._refuse(number, {each: self._failed[number, each] for each in staged.holders})
-        return replace(staged, holders=durable)
+    def _note_failures(self, number: int, failures: _Failures) -> None:
+        for broker_id, failure in failures.items():
+            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
+                self._failed[number, broker_id] = failure
 
-    def _refuse(self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]) -> None:
+    def _refuse(self, number: int, failures: _Failures) -> None:
         error = _reached_no_root(number, failures)
         if not self._by_partition:
             raise error
         self._refused.setdefault(number, error)
+
+    def finish(self) -> list[StagedSegment]:
+        """Write the rest; return all that was staged, durable.
+
+        A replica that a segment could not be put to, or whose folder can't be flushed, does not
+        count as a holder of the partition's segments.
+        """
+        self.write(is_last=True)
+        flushes: dict[int, dict[BrokerId, Write]] = {}
+        for address in self._folders:
+            of_partition = flushes.setdefault(address.key.partition, {})
+            of_partition[address.broker_id] = begin_write(address, partial(flush_folder, address))
+        flushed = ended(list(flushes.values()), is_patient=self._is_patient)
+        for number, failures in zip(flushes, flushed, strict=True):
+            self._note_failures(number, failures)
+        durable = []
+        for each in self._staged:
+            number = each.partition
+            holders = tuple(of for of in each.holders if (number, of) not in self._failed)
+            if not holders and number not in self._refused:
+                self._refuse(number, {of: self._failed[number, of] for of in each.holders})
+            durable.append(replace(each, holders=holders))
+        refusals = [_refusal_of(error, number) for number, error in self._refused.items()]
+        return [*(each for each in durable if each.partition not in self._refused), *refusals]
 
 
 def _of_readable_size(table: pa.Table) -> list[pa.Table]:
@@ -325,9 +359,7 @@ def _of_readable_size(table: pa.Table) -> list[pa.Table]:
     return [*_of_readable_size(table.slice(0, half)), *_of_readable_size(table.slice(half))]
 
 
-def _reached_no_root(
-    partition: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
-) -> KafkaStorageError:
+def _reached_no_root(partition: int, failures: _Failures) -> KafkaStorageError:
     reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
     said = f"the records of partition {partition} reached no root ({reasons})"
     if all(isinstance(each, RootAccessDeniedError) for each in failures.values()):
@@ -337,11 +369,6 @@ def _reached_no_root(
     if all(isinstance(each, REFUSES_WRITES) for each in failures.values()):
         return RootFullError(f"{said}: append again then")
     return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
-
-
-def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:
-    valid: npt.NDArray[np.bool_] = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    return valid
 
 
 def _check_range(numbers: npt.NDArray[Any], partition_count: int) -> None:
@@ -377,11 +404,7 @@ def _check_headers(headers: pa.Array) -> None:
 
 
 def check_sizes(batch: pa.RecordBatch, record_bytes_max: int) -> None:
-    """Check that no record is larger than `record_bytes_max`, counting key, value, headers.
-
-    Raises:
-        MessageTooLargeError: One is.
-    """
+    """Check that no record is larger than `record_bytes_max`, counting key, value, headers."""
     columns = [batch.column("key"), batch.column("value")]
     if batch.nbytes <= record_bytes_max:
         return  # then no single record is larger either

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.produce.columns import IGNORED, check_columns
-from kafka_on_spark.produce.records import input_batches
+from kafka_on_spark.produce.records import IGNORED, check_columns, input_batches
 from kafka_on_spark.produce.stage_plan import (
     StagedSegment,
     StageOrder,

@@ -19,11 +19,9 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.log.producer_state import split_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.opening import Awaits, awaiting, metadata_service, replica_store
-from kafka_on_spark.produce.multi_topic import MultiTopicOrder, StagedTopic
 from kafka_on_spark.produce.records import input_batches
-from kafka_on_spark.produce.stage_plan import StageOrder
-from kafka_on_spark.produce.staging import stage_records
-from kafka_on_spark.produce.topic_staging import stage_topics
+from kafka_on_spark.produce.stage_plan import MultiTopicOrder, StagedTopic, StageOrder
+from kafka_on_spark.produce.staging import stage_records, stage_topics
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
 

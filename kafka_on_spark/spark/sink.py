@@ -35,23 +35,20 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits
 from kafka_on_spark.node.services import Services
-from kafka_on_spark.produce.append_results import AppendResult
-from kafka_on_spark.produce.append_service import append_when_in_sync
-from kafka_on_spark.produce.columns import check_columns
-from kafka_on_spark.produce.multi_topic import (
+from kafka_on_spark.produce.append import AppendResult, append_when_in_sync
+from kafka_on_spark.produce.idempotence import ProducerRuns, check_producer, producer_of
+from kafka_on_spark.produce.records import check_columns
+from kafka_on_spark.produce.stage_plan import (
     MultiTopicOrder,
+    ProducerRun,
     StagedTopic,
+    StageOrder,
     by_topic,
     conditions_only,
     decode_topic,
     encode_topic,
+    is_unreached,
 )
-from kafka_on_spark.produce.producers import (
-    ProducerRuns,
-    check_producer,
-    producer_of,
-)
-from kafka_on_spark.produce.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.spark.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
@@ -217,7 +214,7 @@ def _append(
         may_decide=options.may_decide,
     )
     append = partial(
-        services.appends.append_staged_topics,
+        services.appends.append_staged,
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
     )
@@ -331,7 +328,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         Raises:
             DuplicateSequenceError: It was, with other records.
             UnknownProducerIdError: It was, and nobody knows any more with which records.
-            And as `append_staged_topics`.
+            And as `append_staged`.
         """
         staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
         if not staged:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import MessageTooLargeError
 from kafka_on_spark.cli import produce
-from kafka_on_spark.cli.interrupts import Interrupts
+from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.produce import Input
-from kafka_on_spark.produce.settings import LINGER_MS
+from kafka_on_spark.produce.accumulator import LINGER_MS
 
 
 def _lines(descriptor, bytes_max=1000):
     source = Input(Interrupts(), bytes_max, LINGER_MS, produce.CHUNK_BYTES)
-    return (chunk.parts for chunk in source.lines([f"/dev/fd/{descriptor}"]))
+    return (chunk.lines for chunk in source.lines([f"/dev/fd/{descriptor}"]))
 
 
 def _read(content):

@@ -29,7 +29,7 @@ REFUSALS = [
     (("topics", "--list", "--create"), "takes one action, and was given --create and --list:"),
     (("topics", "--list", "--partitions", "3"), "--partitions does not go with --list: leave it out, or use it with --create or --alter"),
     (("topics", "--list", "--yes"), "--yes does not go with --list"),
-    (("topics", "--create"), "--topic is missing: a topic"),
+    (("topics", "--create"), "--topic is missing: topics"),
     (("topics", "--create", "--topic", "no/good"), "topic name 'no/good' is not allowed"),
     (("topics", "--create", "--topic", "new", "--config", "retention.ms"), "--config can't be 'retention.ms': give NAME=VALUE"),
     (("topics", "--create", "--topic", "new", "--config", "retention.msec=1"), "did you mean 'retention.ms'?"),

@@ -173,13 +173,12 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
     assert writing == {
         "__init__.py",
         "application.py",
-        "log_lines.py",
+        "process.py",
         "output.py",
-        "session.py",
+        "verbs.py",
         "consume.py",
         "kafka_files.py",
         "produce.py",
-        "console.py",
         "serve.py",
     }
 

@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.cli.lines import line_parser
 from kafka_on_spark.cli.produce import Appends, Chunk
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.produce.delivery import SILENT_MS
+from kafka_on_spark.produce.accumulator import SILENT_MS
 from tests.fakes import FakeClock
 
 LED = SimpleNamespace(leader=1)
@@ -265,8 +265,8 @@ def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):
     appends.clock = clock
     began_ms = clock.monotonic_ms()
 
-    with pytest.raises(InvalidRequestError, match="line 1: no space is left"):
-        appends.append_chunk(Chunk([b"x"], lambda first, last: "line 1"))
+    with pytest.raises(InvalidRequestError, match="line 1 of standard input: no space is left"):
+        appends.append_chunk(Chunk([b"x"]))
 
     assert tries[0] == SILENT_MS
     assert capsys.readouterr().err.count("no space is left") == 1

@@ -9,12 +9,12 @@ import pytest
 from kafka_on_spark.base.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.console import timeline
-from kafka_on_spark.console.cluster import (
+from kafka_on_spark.console.answers import (
+    forecast_view,
     group_view,
     groups_view,
     topic_view,
 )
-from kafka_on_spark.console.foresight import forecast_view
 from kafka_on_spark.console.timeline import (
     History,
     moments_view,
@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
-from kafka_on_spark.observe.partition_history import BrokerEvent
+from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.what_if import forecast
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.observe.histories import LOSS_AND_RETURN, at, entry

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.console.answers import Answers
-from kafka_on_spark.console.streaming import (
+from kafka_on_spark.console.following import (
     QUEUE_MAX,
     Subscribers,
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.console.answers import past_grid
 from kafka_on_spark.console.grid import ROW_FIELDS, LiveGrid, concerns, part_code
-from kafka_on_spark.observe.grid import cell_of, grid_of
+from kafka_on_spark.observe.descriptions import cell_of, grid_of
 from tests.builders import TOPIC_ID, broker, brokers, image_of, partition
 
 

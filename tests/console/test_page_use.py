@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from kafka_on_spark.console import following, streaming
-from kafka_on_spark.console.streaming import Subscribers
+from kafka_on_spark.console import following
+from kafka_on_spark.console.following import Subscribers
 from tests.cluster.disks import new_disks
 from tests.console.browsers import console_of, needed, page_of
 
@@ -96,7 +96,7 @@ def test_a_console_that_says_nothing_any_more_is_told_until_it_goes_on(
             yield event
 
     monkeypatch.setattr(Subscribers, "listen", listen_unless_silent)
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.3)
+    monkeypatch.setattr(following, "KEEP_ALIVE_S", 0.3)
     monkeypatch.setattr(following, "SILENCE_MS", 3_000)
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.see("committed to 9")

@@ -182,7 +182,7 @@ def test_the_command_prints_the_address_and_ends_when_it_is_told_to(disks, numbe
 HANGS = """
 import threading
 from kafka_on_spark.cli.application import main
-from kafka_on_spark.cli import console
+from kafka_on_spark.cli import serve
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.console import answers
 from kafka_on_spark.console import following

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.consume.options import parse_sink
-from kafka_on_spark.produce.columns import check_columns
+from kafka_on_spark.produce.records import check_columns
 from tests.bad_input.refusals import check_sentence
 
 BASE = {"cluster": "/c", "topic": "t"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.observe import queries
+from kafka_on_spark.observe import tables
 from tests.cluster.disks import new_disks, records
 
 pytestmark = pytest.mark.integration
@@ -19,9 +19,9 @@ def test_the_documented_queries_run_in_spark_and_agree_with_the_history(spark):
         table = spark.read.format("delta").load(cluster.metadata_table)
         table.createOrReplaceTempView("metadata")
 
-        changes = spark.sql(queries.ISR_HISTORY).collect()
+        changes = spark.sql(tables.ISR_HISTORY).collect()
         [failover] = [
-            each for each in spark.sql(queries.DECISIONS).collect() if "probe failed" in each.cause
+            each for each in spark.sql(tables.DECISIONS).collect() if "probe failed" in each.cause
         ]
 
         assert [

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.node.opening import replica_store
-from kafka_on_spark.observe.replica_inspection import compare_replicas
+from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.integration.format.frames import bytes_of, numbered, sentence_of
 from tests.store.s3.faulty_s3 import Kind

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
-from kafka_on_spark.observe.partition_history import HistoryEntry
+from kafka_on_spark.observe.history import HistoryEntry
 from tests.builders import brokers
 
 BEGIN = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import RemovePartitionRecord, UnregisterBrokerRecord
-from kafka_on_spark.observe.partition_history import broker_history, partition_history
+from kafka_on_spark.observe.history import broker_history, partition_history
 from tests.builders import TOPIC, TOPIC_ID
 from tests.controller.lives import life
 

@@ -10,7 +10,7 @@ from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.log.merging import merge_replica
 from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.observe.log_descriptions import describe_log, describe_logs
+from kafka_on_spark.observe.replicas import describe_log, describe_logs
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders
 from tests.metadata.changes import changed

@@ -8,7 +8,7 @@ import re
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from kafka_on_spark.observe.queries import ISR_HISTORY
+from kafka_on_spark.observe.tables import ISR_HISTORY
 from tests.cluster.disks import new_disks, records
 from tests.pages import page
 

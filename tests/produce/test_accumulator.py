@@ -1,13 +1,104 @@
-"""What goes with a producer's next append, when it is due, and the memory that is in use."""
+"""Records of a producer from their send to their answer: what is allowed, gathers, is tried, and waits."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from threading import Condition
 
 import pytest
 
+from kafka_on_spark.base.errors import (
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    InvalidConfigError,
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    InvalidTimestampError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    RecordExpiredError,
+    RequestTimedOutError,
+    RootAccessDeniedError,
+    RootFullError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.produce.accumulator import (
     RECORD_OVERHEAD_BYTES,
+    SILENT_MS,
     Accumulator,
+    AppendNumber,
+    Delivery,
+    MutedPartitions,
+    PendingPart,
+    RecordMetadata,
+    SentRecord,
+    TopicLimits,
     held_bytes,
+    producer_settings,
 )
-from tests.produce.sent import record, settings
+from kafka_on_spark.produce.appender import AppendPart
+from tests.builders import staged
+
+TOPIC_ID = TopicId("t1")
+RUN = "a-run"
+
+
+def settings(**given):
+    chosen = {
+        "acks": "all",
+        "linger_ms": 5,
+        "batch_size": 1000,
+        "buffer_memory": 10_000,
+        "max_block_ms": 100,
+        "delivery_timeout_ms": 1000,
+        "max_in_flight": 1,
+        "transactional_id": None,
+    }
+    return producer_settings(**{**chosen, **given})
+
+
+def record(
+    name=b"v",
+    *,
+    deadline_ms=1000,
+    size_bytes=10,
+    partition=None,
+    timestamp_us=0,
+    key=None,
+    condition=None,
+):
+    condition = condition or Condition()
+    return SentRecord(
+        key, name, None, timestamp_us, partition, size_bytes, None, condition, deadline_ms
+    )
+
+
+def key(partition=0):
+    return PartitionKey(TOPIC_ID, partition)
+
+
+def part(*records, partition=0, sequence=7):
+    number = AppendNumber(RUN, sequence)
+    return PendingPart(topic="t", key=key(partition), number=number, records=list(records))
+
+
+def answered(partition=0, **answer):
+    return AppendPart(key=key(partition), batch=staged("a"), holders=(), **answer)
+
+
+def stands(partition=0, base_offset=0, append_time_ms=None):
+    return answered(partition, base_offset=base_offset, append_time_ms=append_time_ms)
+
+
+def failed(error, partition=0):
+    return answered(partition, error=error)
+
 
 NEVER_FULL = 10**9
 
@@ -94,3 +185,348 @@ def test_an_append_is_not_due_any_more_when_all_its_records_have_expired():
     accumulator.expire(200)
 
     assert accumulator.due_at_ms() is None
+
+
+def delivery_of(*partitions):
+    return Delivery([part(*records, partition=each) for each, records in enumerate(partitions)])
+
+
+def test_it_is_said_once_after_two_seconds_why_records_have_no_answer_and_for_how_long():
+    delivery = delivery_of([record(deadline_ms=10_000)], [record(deadline_ms=30_000)])
+    silent = delivery.slow_word(0), delivery.try_ms(0)
+    delivery.answer(failed(RootFullError("no space is left"), 1))
+
+    words = [delivery.slow_word(each) for each in (SILENT_MS - 1, SILENT_MS, 5000)]
+
+    assert silent == (None, 10_000)
+    assert words == [None, "t-1 (and 1 more): tries for 28 s more: no space is left", None]
+    assert delivery.try_ms(5000) == 5000
+
+
+# fmt: off
+ERRORS = [
+    pytest.param(NotEnoughReplicasError("few"),            True,  False, id="too few replicas"),
+    pytest.param(KafkaStorageError("away"),                True,  False, id="root away"),
+    pytest.param(RootAccessDeniedError("read-only"),       True,  False, id="root denies"),
+    pytest.param(NotEnoughReplicasAfterAppendError("few"), True,  True,  id="too few afterwards"),
+    pytest.param(RequestTimedOutError("late"),             True,  True,  id="time was up"),
+    pytest.param(CommitOutcomeUnknownError("perhaps"),     True,  True,  id="unknown commit"),
+    pytest.param(UnknownTopicOrPartitionError("gone"),     False, False, id="deleted"),
+    pytest.param(CorruptLogError("bad"),                   False, False, id="damage"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("error, is_tried_again, may_be_appended", ERRORS)
+def test_what_passes_is_tried_again_and_what_does_not_fails_the_records(
+    error, is_tried_again, may_be_appended
+):
+    delivery = delivery_of([record()])
+
+    outcomes = delivery.answer(failed(error))
+
+    assert bool(delivery.parts) == is_tried_again
+    assert [each.error for each in outcomes] == ([] if is_tried_again else [error])
+    if is_tried_again:
+        assert delivery.parts[0].may_be_appended == may_be_appended
+
+
+def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
+    delivery = delivery_of([record()])
+    delivery.answer(failed(RequestTimedOutError("late")))
+
+    [outcome] = delivery.answer(failed(UnknownTopicOrPartitionError("gone")))
+
+    assert isinstance(outcome.error, UnknownTopicOrPartitionError)
+    assert outcome.error.context["may_be_committed"]
+
+
+def test_an_error_that_says_already_that_the_append_may_be_committed_is_told_as_it_is():
+    error = ProducerFencedError("a newer run; an earlier try may stand", may_be_committed=True)
+    delivery = delivery_of([record()])
+    delivery.answer(failed(RequestTimedOutError("late")))
+
+    [outcome] = delivery.answer(failed(error))
+
+    assert outcome.error is error
+
+
+def test_a_retry_leaves_out_what_expired_while_nothing_can_have_been_appended():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer(failed(NotEnoughReplicasError("few")))
+
+    [outcome] = delivery.expire(10)
+
+    assert outcome.records == [old]
+    assert isinstance(outcome.error, RecordExpiredError)
+    assert delivery.parts[0].records == [new]
+
+
+def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_expired():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer(failed(RequestTimedOutError("late")))
+
+    [outcome] = delivery.expire(10)
+
+    assert outcome.records == [old]
+    assert isinstance(outcome.error, RequestTimedOutError)
+    assert delivery.parts[0].records == [old, new]
+    assert delivery.expire(10) == []
+
+
+LIMITS = TopicLimits(
+    topic_id=TOPIC_ID,
+    partition_count=2,
+    record_bytes_max=100,
+    before_max_ms=None,
+    after_max_ms=None,
+    needs_key=False,
+)
+
+
+def test_records_that_their_topic_does_not_allow_are_left_out_of_the_next_try():
+    small, large, alone = record(), record(size_bytes=101), record(size_bytes=101)
+    delivery = delivery_of([small, large], [alone])
+
+    outcomes = delivery.leave_out(delivery.refusals({TOPIC_ID: LIMITS}, 0))
+
+    assert [(each.partition, each.records) for each in outcomes] == [(0, [large]), (1, [alone])]
+    assert {type(each.error) for each in outcomes} == {MessageTooLargeError}
+    assert [(each.key, each.records) for each in delivery.parts] == [(key(0), [small])]
+
+
+def test_an_answer_about_the_producer_itself_ends_its_run():
+    for error in (OutOfOrderSequenceError("late"), ProducerFencedError("newer")):
+        delivery = delivery_of([record()])
+
+        assert len(delivery.answer(failed(error))) == 1
+        assert delivery.lost_runs == {RUN}
+
+
+def test_a_delivery_may_have_parts_of_several_appends():
+    delivery = Delivery([part(record()), part(record(), partition=1, sequence=8)])
+
+    assert [(each.key, each.number.sequence) for each in delivery.parts] == [
+        (key(0), 7),
+        (key(1), 8),
+    ]
+    assert delivery.keys == {key(0), key(1)}
+
+
+def test_each_partition_is_told_once_to_have_its_answer():
+    delivery = delivery_of([record()], [record(deadline_ms=10)], [record()])
+    delivery.answer(stands(0))
+    delivery.expire(10)
+
+    assert delivery.take_answered() == {key(0), key(1)}
+    assert delivery.take_answered() == set()
+
+
+def test_what_is_given_up_fails_with_the_error_but_for_what_has_an_answer():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer(failed(RequestTimedOutError("late")))
+    delivery.expire(10)
+    error = ZeroDivisionError("a bug")
+
+    [outcome] = delivery.give_up(error)
+
+    assert (outcome.records, outcome.error) == ([new], error)
+    assert delivery.parts == []
+
+
+def test_an_error_for_what_is_settled_already_changes_nothing():
+    delivery = delivery_of([record()])
+    parts = delivery.parts
+    delivery.answer(stands())
+
+    assert delivery.fail(parts, CorruptLogError("bad"), may_be_appended=True) == []
+
+
+def test_a_duplicate_that_retention_has_removed_has_no_offset():
+    delivery = delivery_of([record()])
+
+    [outcome] = delivery.answer(stands(base_offset=None))
+
+    assert (outcome.base_offset, outcome.error) == (None, None)
+
+
+NEXT = AppendNumber(RUN, 9)
+
+
+def muting(*parts):
+    muted = MutedPartitions()
+    muted.mute(parts)
+    return muted
+
+
+def test_later_records_of_a_muted_partition_wait_and_others_go_on():
+    later, other = record(), record()
+    muted = muting(part(record(), partition=0))
+
+    tried = muted.join([part(later, partition=0), part(other, partition=1)], NEXT)
+
+    assert [(each.key, each.records) for each in tried] == [(key(1), [other])]
+    assert list(muted.waiting) == [("t", [later])]
+    assert (muted.keys, muted.has_released) == ({key(0)}, False)
+
+
+def test_what_has_waited_goes_on_though_nothing_later_comes():
+    waits = record()
+    muted = muting(part(record()))
+    muted.join([part(waits)], NEXT)
+    muted.unmute([key()])
+
+    [tried] = muted.join([], NEXT)
+
+    assert (tried.topic, tried.key, tried.number, tried.records) == ("t", key(), NEXT, [waits])
+    assert muted.is_empty
+
+
+def test_a_partition_without_waiting_records_is_unmuted_without_a_word():
+    muted = muting(part(record()))
+
+    muted.unmute([key()])
+
+    assert muted.is_empty
+
+
+def test_what_waits_behind_an_append_expires_in_the_order_of_its_sends():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    tried = part(record(deadline_ms=5))
+    tried.last_error = RootFullError("no space is left")
+    muted = muting(tried)
+    muted.join([part(old, new)], NEXT)
+
+    [outcome] = muted.expire([key()], 10)
+
+    assert (outcome.topic, outcome.partition, outcome.records) == ("t", 0, [old])
+    assert isinstance(outcome.error, RecordExpiredError)
+    assert "no answer yet: no space is left" in str(outcome.error)
+    assert list(muted.waiting) == [("t", [new])]
+    assert muted.expire([key()], 10) == []
+
+
+def test_what_waits_behind_another_partition_does_not_expire_before_what_that_tries():
+    waits = record(deadline_ms=10)
+    muted = muting(part(record(deadline_ms=5), partition=0), part(record(), partition=1))
+    muted.join([part(waits, partition=0)], NEXT)
+
+    assert muted.expire([key(1)], 10) == []
+    assert ("t", [waits]) in list(muted.waiting)
+
+
+BOUNDS = TopicLimits(
+    topic_id=TOPIC_ID,
+    partition_count=3,
+    record_bytes_max=100,
+    before_max_ms=1000,
+    after_max_ms=500,
+    needs_key=False,
+)
+NOW_MS = 10_000
+
+# fmt: off
+RECORDS = [
+    pytest.param(100,    0, 10_000, None,                 id="as large as allowed"),
+    pytest.param(101,    0, 10_000, MessageTooLargeError,  id="too large"),
+    pytest.param(1,      2, 10_000, None,                 id="last partition"),
+    pytest.param(1,      3, 10_000, InvalidRecordError,    id="no such partition"),
+    pytest.param(1,     -1, 10_000, InvalidRecordError,    id="negative partition"),
+    pytest.param(1,   None, 10_000, None,                 id="partition by key"),
+    pytest.param(1,      0,  9_000, None,                 id="as old as allowed"),
+    pytest.param(1,      0,  8_999, InvalidTimestampError, id="too old"),
+    pytest.param(1,      0, 10_500, None,                 id="as new as allowed"),
+    pytest.param(1,      0, 10_501, InvalidTimestampError, id="too new"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("size, partition, timestamp_ms, kind", RECORDS)
+def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, kind):
+    why = BOUNDS.refusal(size, partition, timestamp_ms * 1000, NOW_MS, has_key=False)
+
+    assert why is None if kind is None else isinstance(why, kind)
+
+
+def test_a_compacted_topic_refuses_the_records_without_a_key_only():
+    compacted, moment = replace(BOUNDS, needs_key=True), NOW_MS * 1000
+    keyed, keyless = record(key=b"", timestamp_us=moment), record(timestamp_us=moment)
+
+    refused = Delivery([part(keyed, keyless)]).refusals({TOPIC_ID: compacted}, NOW_MS)
+
+    [(found, why)] = refused[key()]
+    assert found is keyless
+    assert isinstance(why, InvalidRecordError)
+
+
+def test_metadata_has_the_timestamp_as_a_moment():
+    assert RecordMetadata("t", 0, 5, 1_500_000).timestamp.isoformat() == (
+        "1970-01-01T00:00:01.500000+00:00"
+    )
+    assert RecordMetadata("t", 0, None, None).timestamp is None
+
+
+def futures(count=3):
+    condition = threading.Condition()
+    return [record(condition=condition) for _ in range(count)]
+
+
+def test_a_future_gives_its_own_result_though_others_of_the_append_end_first():
+    first, second, third = futures()
+    got = []
+    thread = threading.Thread(target=lambda: got.append(third.result(30)))
+    thread.start()
+
+    first.set_result(1)
+    second.set_exception(RecordExpiredError("late"))
+    third.set_result(3)
+
+    thread.join()
+    assert got == [3]
+    assert (first.result(), first.exception()) == (1, None)
+    with pytest.raises(RecordExpiredError):
+        second.result()
+
+
+def test_asyncio_awaits_a_future():
+    async def awaited():
+        first, *_ = futures()
+        threading.Timer(0.01, lambda: first.set_result(1)).start()
+        return await asyncio.wrap_future(first)
+
+    assert asyncio.run(awaited()) == 1
+
+
+def test_callbacks_of_a_future_run_once_before_and_after_its_end():
+    first, *_ = futures()
+    seen = []
+    first.add_done_callback(lambda each: seen.append(("before", each.result())))
+
+    first.set_result(1)
+    first.add_done_callback(lambda each: seen.append(("after", each.result())))
+
+    assert seen == [("before", 1), ("after", 1)]
+
+
+# fmt: off
+REFUSED = [
+    ({"max_in_flight": 5},                              InvalidConfigError,       "sequences count appends"),
+    ({"max_in_flight": 0},                              InvalidConfigError,       "give 1"),
+    ({"transactional_id": "mine"},                      InvalidConfigError,       "no transactions yet"),
+    ({"acks": 0},                                       InvalidConfigError,       "futures are answers"),
+    ({"acks": 2},                                       InvalidRequiredAcksError, "'all', 1 or 0"),
+    ({"linger_ms": -1},                                 InvalidConfigError,       "0 or more"),
+    ({"buffer_memory": 0},                              InvalidConfigError,       "1 or more"),
+    ({"linger_ms": 1.5},                                InvalidRequestError,      "whole number"),
+    ({"delivery_timeout_ms": 10, "linger_ms": 11},      InvalidConfigError,       "would expire"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, kind, said", REFUSED)
+def test_a_setting_that_can_not_hold_is_refused_with_its_reason(given, kind, said):
+    with pytest.raises(kind, match=said):
+        settings(**given)

@@ -1,4 +1,4 @@
-"""What an appender may say of an append that went wrong halfway."""
+"""When an append is refused, acknowledged, or of unknown outcome, and what its parts meet on the way."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,16 +15,35 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     RequestTimedOutError,
     RootAccessDeniedError,
+    UnexpectedOffsetError,
+    UnknownProducerIdError,
 )
-from kafka_on_spark.base.ids import LeaderEpoch
+from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.log.replica_operations import begin_leadership
+from kafka_on_spark.log.producer_state import fence_producer
+from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
+from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.metadata import NO_LOCK
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.produce.appender import Appender, AppendThreads
-from kafka_on_spark.produce.stages import StagedPart
-from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
+from kafka_on_spark.produce.appender import (
+    Appender,
+    AppendPart,
+    AppendThreads,
+    check_ends,
+    commit_part,
+    is_acknowledged,
+    is_committed,
+    keys_of_ends,
+    place,
+    place_files,
+    read_leader,
+)
+from tests.builders import KEY, address, disk, image_of, log, partition, staged, stamp
+from tests.controller.rounds import EPOCH
 from tests.fakes import (
     FakeClock,
     Fault,
@@ -33,6 +52,7 @@ from tests.fakes import (
     MemorySegmentStore,
     folder,
 )
+from tests.log.merging import NEWEST, Merging
 
 TWO = {"min.insync.replicas": "2"}
 IN_SYNC = image_of(partition("1 2", version=1), configs=TWO, producers={"p": 0})
@@ -72,13 +92,17 @@ class Unwatched(Appender):
         )
         watch = AppendWatch(ports, is_allowed=False)
         return super().append(
-            parts, acks=acks, timeout_ms=timeout_ms, watch=watch, other_ends=other_ends
+            [replace(each, puts=[]) for each in parts],
+            acks=acks,
+            timeout_ms=timeout_ms,
+            watch=watch,
+            other_ends=other_ends,
         )
 
 
 @pytest.fixture
 def roots():
-    return MemoryRoots({address(each).root: disk(each) for each in (1, 2)})
+    return MemoryRoots({address(each).root: disk(each) for each in (1, 2, 3)})
 
 
 @pytest.fixture
@@ -113,7 +137,7 @@ def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appende
     """It was, and stood in the log later: a refused record was read (found by simulation)."""
     roots[address(1).root].faults.append(fault)
     batch = staged("a", epoch=LeaderEpoch(5))
-    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(IN_SYNC, ALONE)).append([part], acks="all", timeout_ms=1000)
 
@@ -125,7 +149,7 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
     roots[address(1).root].faults.append(Fault.LOST_ANSWER)
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(IN_SYNC, newer)).append([part], acks="all", timeout_ms=1000)
 
@@ -137,7 +161,7 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
 def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(newer)).append([part], acks="all", timeout_ms=1000)
 
@@ -151,7 +175,7 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
     batch = staged("a", epoch=5)
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(2), segment)
-    part = StagedPart(key=KEY, batch=batch, holders=(address(2),))
+    part = AppendPart(key=KEY, batch=batch, holders=(address(2),))
 
     [outcome] = appender(Images(IN_SYNC, elected)).append([part], acks="1", timeout_ms=1000)
 
@@ -190,7 +214,7 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
     roots, appender, acks, error
 ):
     images = AwayImages(IN_SYNC, away=999, error=error)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
+    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
 
     [outcome] = appender(images).append([part], acks=acks, timeout_ms=1000)
 
@@ -202,7 +226,7 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
-    part = StagedPart(key=KEY, batch=staged("a"), holders=(address(1),))
+    part = AppendPart(key=KEY, batch=staged("a"), holders=(address(1),))
 
     with pytest.raises(NotEnoughReplicasError):
         appender(Images(ALONE)).append([part], acks="all", timeout_ms=1000)
@@ -212,7 +236,7 @@ UNLED = image_of(partition("1 2", isr="1", leader=None, version=2))
 
 
 def test_a_conditional_append_waits_for_a_leader_to_say_where_the_log_ends(appender):
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
 
     [outcome] = appender(Images(UNLED, UNLED, IN_SYNC)).append([part], acks="1", timeout_ms=9000)
 
@@ -224,7 +248,7 @@ def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, 
     """That the other partition ends at 0 is not known: it may have records."""
     other = KEY._replace(partition=1)
     unled = image_of(partition("1 2"), partition("1 2", isr="1", leader=None))
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
 
     with pytest.raises(NotLeaderOrFollowerError, match="orders-1 has no leader"):
         appender(Images(unled)).append([part], acks=acks, timeout_ms=1000, other_ends={other: 0})
@@ -234,7 +258,7 @@ def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, 
 
 def test_a_conditional_append_that_may_not_read_the_metadata_ends_its_wait(appender):
     images = AwayImages(UNLED, away=999, error=RootAccessDeniedError)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
 
     with pytest.raises(RootAccessDeniedError):
         appender(images).append([part], acks="1", timeout_ms=9000)
@@ -256,7 +280,7 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
     that it lacks may stand in another partition by now (found by simulation)."""
     if not has_fetched:
         roots[address(2).root].faults.append(Fault.OFFLINE)
-    part = StagedPart(
+    part = AppendPart(
         key=KEY,
         batch=staged("a", epoch=5, producer=stamp(0)),
         holders=(address(1), address(2)),
@@ -281,7 +305,7 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
 ):
     """Of a lost answer it is the same append: it was not there before."""
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(1), segment)
         MemorySegmentStore(roots).put(address(2), segment)
@@ -298,8 +322,285 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
 @pytest.mark.parametrize("away", [1, 2, 3])
 def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away, error):
     images = AwayImages(IN_SYNC, away=away, error=error)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
 
     [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
 
     assert (outcome.error, outcome.base_offset) == (None, 0)
+
+
+LOG = log("5:abc", fence=5)  # the append is `b`
+SHORT, OTHER = log("5:a", fence=5), log("5:axcd", fence=5)
+
+# fmt: off
+COMMITTED = [  # its leader's log as it was seen, the high watermark, and whose it is   committed
+    pytest.param(LOG,                        2, LOG,   True,  id="the-high-watermark-has-reached-it"),
+    pytest.param(LOG,                        3, LOG,   True,  id="and-gone-on"),
+    pytest.param(LOG,                        1, LOG,   False, id="the-high-watermark-is-below-it"),
+    pytest.param(log("4:ab", fence=4),       2, LOG,   False, id="seen-in-the-log-of-a-deposed-leader"),
+    pytest.param(LOG,                        2, OTHER, False, id="another-was-committed-in-its-place-in-the-same-epoch"),
+    pytest.param(LOG,                        3, OTHER, False, id="and-more-after-it"),
+    pytest.param(OTHER,                      2, OTHER, False, id="its-leader-was-set-back-and-has-another-there"),
+    pytest.param(SHORT,                      2, LOG,   False, id="its-leader-was-set-back"),
+    pytest.param(LOG,                        4, OTHER, False, id="the-high-watermark-is-above-what-was-seen"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("found, hw, committed, expected", COMMITTED)
+def test_an_append_is_committed_only_where_the_chain_is_the_registers(
+    found, hw, committed, expected
+):
+    registered = partition("1 2", hw=hw, hw_epoch=5, hw_chain=committed.chain_at(hw))
+
+    assert is_committed(registered, found, LOG.batches[1]) is expected
+
+
+def test_an_append_that_was_committed_and_has_left_the_log_stands():
+    assert is_committed(partition("1 2", hw=2), log("5:d", base=2, fence=5), None)
+
+
+class Leader:
+    """A leader's log that is read again."""
+
+    def __init__(self, now):
+        self.load = lambda: self.now()
+        self.now = now
+
+
+def away():
+    raise KafkaStorageError("the root is away")
+
+
+@pytest.mark.parametrize(
+    "now, expected",
+    [
+        pytest.param(lambda: log("5:abcd", fence=5), True, id="it-stands-there"),
+        pytest.param(lambda: log("5:axcd", fence=5), False, id="another-stands-there"),
+        pytest.param(lambda: log("5:abc", fence=5), False, id="an-old-inspection"),
+        pytest.param(away, False, id="it-does-not-answer"),
+    ],
+)
+def test_where_others_have_committed_more_an_append_is_read_back(now, expected):
+    committed = log("5:abcd")
+    registered = partition("1 2", hw=4, hw_epoch=5, hw_chain=committed.chain_digest)
+
+    assert is_acknowledged(registered, LOG, LOG.batches[1], Leader(now)) is expected
+
+
+def store_of(text):
+    """Return a store in which the leader, broker 1, has a log."""
+    state = log(text)
+    here = address(1)
+    store = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
+    store.create(here)
+    opened = store.open(here)
+    change = LogChange(
+        operation="setup",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        adds=state.batches,
+    )
+    opened.commit(opened.load(), change)
+    return store
+
+
+def conditional(name, expected):
+    return AppendPart(key=KEY, batch=staged(name), holders=(), expected_offset=expected)
+
+
+def ends(image, store, parts, others):
+    """Check the ends of what an append reads of leaders' logs, as it does."""
+    logs = {
+        key: read_leader(image, key, replicas=store, clock=FakeClock())
+        for key in keys_of_ends(parts, others)
+    }
+    check_ends(logs, parts, others)
+
+
+LED = image_of(partition("1 2", epoch=0))
+
+
+def test_a_conditional_append_is_refused_where_the_log_ends_elsewhere():
+    ends(LED, store_of("0:ab"), [conditional("c", 2)], {})
+    for expected in (1, 3):
+        with pytest.raises(UnexpectedOffsetError):
+            ends(LED, store_of("0:ab"), [conditional("c", expected)], {})
+
+
+def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_retry():
+    """Nor where other partitions' logs have grown since."""
+    store = store_of("0:ab")
+    again = AppendPart(
+        key=KEY,
+        batch=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
+        holders=(),
+        expected_offset=1,
+    )
+
+    ends(LED, store, [again], {})
+    ends(LED, store, [again], {KEY: 1})
+    with pytest.raises(UnexpectedOffsetError):
+        ends(LED, store, [conditional("c", 2)], {KEY: 1})
+
+
+def test_a_partition_without_a_log_ends_at_0():
+    unmade = image_of(partition("1 2", unmade="1 2"))
+
+    ends(unmade, store_of(""), [conditional("c", 0)], {})
+    with pytest.raises(UnexpectedOffsetError, match="nothing was appended to it yet"):
+        ends(unmade, store_of(""), [conditional("c", 1)], {})
+
+
+def test_a_partition_that_is_gone_ends_at_0():
+    ends(image_of(), store_of(""), [conditional("c", 0)], {})
+    with pytest.raises(UnexpectedOffsetError):
+        ends(image_of(), store_of(""), [conditional("c", 1)], {})
+
+
+def test_an_append_without_conditions_asks_for_no_end():
+    assert keys_of_ends([conditional("c", None)], {}) == []
+
+
+BATCH = staged("a", "2 1", epoch=5)
+
+
+@pytest.fixture
+def store(roots):
+    return MemorySegmentStore(roots)
+
+
+def part(*holders):
+    return AppendPart(key=KEY, batch=BATCH, holders=tuple(address(each) for each in holders))
+
+
+def test_files_that_no_holder_has_are_an_error(roots, store):
+    for each in (2, 3):
+        roots[address(each).root].is_offline = True
+
+    with pytest.raises(KafkaStorageError, match="the root does not answer"):
+        place_files(store, part(2, 3), address(1), 5)
+    with pytest.raises(KafkaStorageError, match="no root has the files"):
+        place_files(store, part(), address(1), 5)
+
+
+ALL, BUT_ONE = 31, 32
+"""Appends of a producer of which all headers are merged, or all but the last."""
+
+RETRIED = 20
+"""The sequence of an append whose header was merged."""
+
+
+class Forgetting(Merging):
+    """A cluster whose log has merged what `p` appended, with a process that knows `p`.
+
+    Attributes:
+        reader: The metadata of that process.
+    """
+
+    def __init__(self, count=ALL):
+        super().__init__(count=1)
+        self.submit([ProducerRecord(producer_id="p", producer_epoch=0)])
+        self.append(0, "p", count, producer="p")
+        self.append(0, "b", NEWEST)
+        self.run()
+        assert self.merge().count == 1
+        assert [*map(stamped, self.table(1).load().batches)].count(True) == count - ALL
+        self.reader = MetadataService(self.log, self.clock, random=lambda: 0.5)
+        self.reader.catch_up()
+
+    def forget(self):
+        """Have the id expire, and its entry go with the next file of the log's producers."""
+        self.submit([RemoveProducerRecord(producer_id="p", producer_epoch=0, cause="silent")])
+        registered = registered_producers(self.metadata.image)
+        after = commit_decided(
+            self.table(1),
+            lambda state: fence_producer(
+                state, "q", ProducerEpoch(0), leader_epoch=EPOCH, registered=registered
+            ),
+        )
+        assert "p" not in after.producers
+
+    def placed(self, sequence):
+        image, key = self.reader.image, self.keys[0]
+        batch = staged("again", epoch=EPOCH, producer=stamp(sequence))
+        for segment in batch.segments:
+            self.segments.put(address(1, key=key), segment)
+        holder = address(1, key=key)
+        part = AppendPart(key=key, batch=batch, holders=(holder,), tried=image.partition(key))
+        given = {"replicas": self.replicas, "segments": self.segments, "clock": self.clock}
+        return part, *place(image, part, **given)
+
+    def commit(self, placed, catch_up=None):
+        commit_part(*placed, catch_up=catch_up or self.reader.catch_up, now_ms=self.clock.now_ms())
+        return placed[0]
+
+
+def stamped(part):
+    return part.producer is not None
+
+
+def test_a_log_that_remembers_answers_a_retry_without_the_newest_metadata():
+    cluster = Forgetting()
+    cluster.log.is_offline = True
+
+    assert cluster.commit(cluster.placed(ALL - 1)).is_duplicate
+
+
+@pytest.mark.parametrize("count", [ALL, BUT_ONE])
+def test_whether_a_retry_stands_is_not_known_where_its_id_has_expired_since_its_image(count):
+    """The log knows of no earlier try, and by that image it is one to append, or that was never
+    made: it stands there."""
+    cluster = Forgetting(count)
+    cluster.forget()
+    end = cluster.end(1)
+
+    with pytest.raises(UnknownProducerIdError):
+        cluster.commit(cluster.placed(RETRIED))
+
+    assert cluster.end(1) == end
+
+
+def test_a_retry_is_refused_where_the_log_forgets_it_after_it_was_read():
+    """Its commit conflicts, and is decided again on a log that knows nothing of it."""
+    cluster = Forgetting()
+    end = cluster.end(1)
+    placed = cluster.placed(ALL)  # a new one, so that a commit is tried
+    forgets = [cluster.forget]
+
+    def catch_up():
+        image = cluster.reader.catch_up()
+        while forgets:
+            forgets.pop()()
+        return image
+
+    with pytest.raises(UnknownProducerIdError):
+        cluster.commit(placed, catch_up)
+
+    assert cluster.end(1) == end
+
+
+def test_nothing_is_appended_while_the_newest_metadata_can_not_be_read():
+    cluster = Forgetting()
+    end = cluster.end(1)
+    placed = cluster.placed(ALL)
+    cluster.log.is_offline = True
+
+    with pytest.raises(KafkaStorageError):
+        cluster.commit(placed)
+    assert cluster.end(1) == end
+
+    cluster.log.is_offline = False
+    assert not cluster.commit(placed).is_duplicate
+
+
+def test_a_log_that_has_all_its_headers_is_appended_to_by_the_image_at_hand():
+    """It can have forgotten nobody, and each partition would cost a read of the metadata."""
+    cluster = Merging(count=1)
+    cluster.submit([ProducerRecord(producer_id="p", producer_epoch=0)])
+    cluster.reader = cluster.metadata
+    placed = Forgetting.placed(cluster, 0)
+    cluster.log.is_offline = True
+
+    assert not Forgetting.commit(cluster, placed).is_duplicate

@@ -18,8 +18,9 @@ from kafka_on_spark.log.hashing import partitions_of_keys, record_digests, sum_d
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.produce import staging
+from kafka_on_spark.produce.records import INPUT_SCHEMA
 from kafka_on_spark.produce.stage_plan import PartitionTarget, StageOrder
-from kafka_on_spark.produce.staging import INPUT_SCHEMA, check_sizes, stage_records
+from kafka_on_spark.produce.staging import check_sizes, stage_records
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address
@@ -293,7 +294,7 @@ def test_a_replica_that_failed_to_flush_the_last_segment_holds_none_of_those_bef
     monkeypatch.setattr(staging, "begin_puts", fail_to_flush)
     stager = staging.Stager(order(partition_count=1), OPTIONS)
     stager.add(batch({}), 0)
-    stager.write_all()
+    stager.write()
     stager.add(batch({}), 0)
 
     assert [each.holders for each in stager.finish()] == [(1,), (1,)]

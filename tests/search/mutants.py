@@ -29,7 +29,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.produce import appender, placing
+from kafka_on_spark.produce import appender
 from tests.search import slots
 from tests.search.scope import Scope
 from tests.simulation.mutants import protocol_mutants as simulated
@@ -241,7 +241,7 @@ CASES = [
     _case(
         "a leader fences its table before it serves",
         TIMELY,
-        (placing, "begin_leadership", _only_load),
+        (appender, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
         (operations, "check_fence", _nothing),
         _UNFENCED,

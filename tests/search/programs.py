@@ -2,7 +2,7 @@
 
 `Appender.append` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
-try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: each try
+try leaves to the next is in its `AppendPart` alone, and of that only what `Carried` names: each try
 forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
 """
 
@@ -20,9 +20,13 @@ from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep_progress import SweepProgress
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch
-from kafka_on_spark.produce.appender import Appender, AppendThreads, _Answers, _Pending
-from kafka_on_spark.produce.preconditions import check_replicas
-from kafka_on_spark.produce.stages import AnsweredPart, StagedPart
+from kafka_on_spark.produce.appender import (
+    Appender,
+    AppendPart,
+    AppendThreads,
+    PendingAppend,
+    check_replicas,
+)
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
@@ -53,7 +57,7 @@ class _Here(AppendThreads):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a try of an append leaves to the next one; see `_Pending`."""
+    """What a try of an append leaves to the next one; see `AppendPart`."""
 
     is_first: bool = True
     is_appended: bool = False
@@ -97,23 +101,30 @@ class Appending:
 
     def run(self, process: Process) -> "Acked | Refused | Appending":
         """Try once."""
-        part = StagedPart(
-            key=KEY, batch=staged(self.value, producer=self.producer), holders=(address(1),)
+        carried = self.carried
+        part = AppendPart(
+            key=KEY,
+            batch=staged(self.value, producer=self.producer),
+            holders=(address(1),),
+            is_appended=carried.is_appended,
+            may_be_appended=carried.may_be_appended,
+            is_duplicate=carried.is_duplicate,
+            puts=list(carried.puts),
         )
-        if self.carried.is_first:
+        if carried.is_first:
             try:
                 check_replicas(process.metadata.image, [part])
             except KafkaOnSparkError as error:
                 return Refused(type(error).__name__, is_unknown=False)
-        outcome, each = self._round(process, part)
-        if outcome is None:
-            return replace(self, carried=_carried(each))
-        if outcome.error is None:
-            return Acked(outcome.base_offset, outcome.is_duplicate, self.after)
-        is_unknown = each.is_appended or each.may_be_appended
-        return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
+        if not self._round(process, part):
+            return replace(self, carried=_carried(part))
+        if part.error is None:
+            return Acked(part.base_offset, part.is_duplicate, self.after)
+        is_unknown = part.is_appended or part.may_be_appended
+        return Refused(type(part.error).__name__, is_unknown=is_unknown)
 
-    def _round(self, process: Process, part: StagedPart) -> tuple[AnsweredPart | None, _Pending]:
+    def _round(self, process: Process, part: AppendPart) -> bool:
+        """Return whether a round answers the append."""
         appender = Appender(
             process.metadata,
             process.replicas,
@@ -123,26 +134,22 @@ class Appending:
             random=lambda: 0.0,
             second_inspections=_second_inspections(process),
         )
-        carried = self.carried
-        each = _Pending(
-            part,
-            is_appended=carried.is_appended,
-            may_be_appended=carried.may_be_appended,
-            is_duplicate=carried.is_duplicate,
-            puts=list(carried.puts),
-        )
-        outcomes: list[AnsweredPart] = []
-        appender._round({KEY: each}, _Answers(outcomes.append), "all", [each])
-        return next(iter(outcomes), None), each
+        appending = PendingAppend([part], "all", _NO_WATCH)
+        appender._round(appending, [part])
+        return bool(appending.answered)
 
 
-def _carried(each: _Pending) -> Carried:
+_NO_WATCH: Any = None
+"""A round alone asks no watch."""
+
+
+def _carried(part: AppendPart) -> Carried:
     return Carried(
         is_first=False,
-        is_appended=each.is_appended,
-        may_be_appended=each.may_be_appended,
-        is_duplicate=each.is_duplicate,
-        puts=tuple(each.puts),
+        is_appended=part.is_appended,
+        may_be_appended=part.may_be_appended,
+        is_duplicate=part.is_duplicate,
+        puts=tuple(part.puts),
     )
 
 

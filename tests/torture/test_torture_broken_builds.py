@@ -19,7 +19,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.replica_log import DeltaReplicaLog
-from kafka_on_spark.produce import acknowledging
+from kafka_on_spark.produce import appender
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
 from tests.rigs.torturing.checks.anomalies import find_anomalies
@@ -200,7 +200,7 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
-    (hide_followers,             "stale-end",     [(acknowledging, "is_acknowledged", yes)]),
+    (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
      [(read_order, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),

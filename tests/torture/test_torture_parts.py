@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.fsck.findings import Finding, Place
-from kafka_on_spark.produce.append_results import AppendResult, PartitionAppend
+from kafka_on_spark.produce.append import AppendResult, PartitionAppend
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import outcomes_of
 from tests.rigs.torturing.clients.appending import AppendingClient, last_work

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import TopicPartition
-from kafka_on_spark.cli import dump_log, replicas
-from kafka_on_spark.observe.replica_inspection import batch_flaw
+from kafka_on_spark.cli import replicas
+from kafka_on_spark.observe.replicas import batch_flaw
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -86,7 +86,7 @@ def test_partition_whose_root_fails_while_files_are_checked_is_said_and_the_othe
             raise KafkaStorageError("the disk is away")
         return batch_flaw(address, batch, options)
 
-    monkeypatch.setattr(dump_log, "batch_flaw", fails_for_one)
+    monkeypatch.setattr(replicas, "batch_flaw", fails_for_one)
     verified = ("dump-log", "--topic", topic, "--verify", "--output", "json")
 
     code, rows, complaint = call._run(*verified)
@@ -136,7 +136,10 @@ def test_log_dirs_are_what_lies_on_the_disks(call, new_topic, disks):
     assert [(each["broker"], each["size_bytes"]) for each in rows] == list(
         zip((1, 3), files, strict=True)
     )
-    assert [each["broker"] for each in call.json("log-dirs", "--broker-list", "3,1")] != []
+    assert {(each["offset_lag"], each["is_in_sync"], each["is_future"]) for each in rows} == {
+        (0, True, False)
+    }
+    assert {each["broker"] for each in call.json("log-dirs", "--broker-list", "3,1")} == {1, 3}
     assert "there is no broker 77" in call.refused("log-dirs", "--broker-list", "77")
 
 

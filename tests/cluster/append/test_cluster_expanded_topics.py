@@ -91,7 +91,7 @@ def test_a_zombie_can_not_add_to_the_old_split(orders):
     newer.append("orders", GIVEN, producer_id="p", sequence=0)
 
     with pytest.raises(ProducerFencedError):
-        older._services.appends.append_staged(plan, rows)
+        older._services.appends.append_staged([(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
     assert numbers_of(newer) == set(range(7))
@@ -107,7 +107,7 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
     newer.run_controller()
 
     with pytest.raises(ProducerFencedError):
-        older._services.appends.append_staged(plan, rows)
+        older._services.appends.append_staged([(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
 

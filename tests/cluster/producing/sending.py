@@ -2,9 +2,9 @@
 
 import time
 
-from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.append import AppendService
 
-ANSWER = AppendService.answer_staged_topics
+ANSWER = AppendService.answer_staged
 WAIT_S = 120
 
 

@@ -10,12 +10,11 @@ import pytest
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
-    NotEnoughReplicasError,
     RecordExpiredError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.append import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -39,7 +38,7 @@ def answers(monkeypatch):
                 ANSWER(self, appends, [].append)
             raise error
 
-        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        monkeypatch.setattr(AppendService, "answer_staged", answer)
         return left
 
     return fail_with
@@ -81,16 +80,6 @@ def test_an_append_of_unknown_outcome_is_tried_again_and_stands_once(
         metadata = future.result(0)
         assert rows[metadata.partition, metadata.offset] == str(number).encode()
     assert rows[0, later.result(0).offset] == b"later"
-
-
-def test_an_append_that_was_not_done_is_tried_again(cluster, topic, answers):
-    left = answers(NotEnoughReplicasError("few"), KafkaStorageError("away"), is_after=False)
-    with cluster.producer() as producer:
-        futures = send(producer, topic, b"a", b"b")
-
-    assert left == []
-    assert [each.result(0).offset for each in futures] == [0, 1]
-    assert values_of(cluster, topic) == [b"a", b"b"]
 
 
 def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_in_order(
@@ -147,19 +136,6 @@ def test_records_that_wait_behind_a_stuck_append_expire_too(disks):
 
     assert {type(each.exception(0)) for each in [first, *behind]} == {RecordExpiredError}
     assert values_of(disks.cluster, "orders") == [b"before"]
-
-
-def test_a_producer_goes_on_when_a_leader_is_lost(disks):
-    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
-    with disks.cluster.producer(linger_ms=1) as producer:
-        futures = send(producer, "orders", *[b"%d" % n for n in range(100)], partition=0)
-        producer.flush()
-        disks.take_away(1)
-        futures += send(producer, "orders", *[b"%d" % n for n in range(100, 200)], partition=0)
-        disks.cluster.run_controller()
-
-    assert [each.result(0).offset for each in futures] == list(range(200))
-    assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(200)]
 
 
 def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
@@ -246,7 +222,7 @@ def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
         for each in found:
             take(each)
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    monkeypatch.setattr(AppendService, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         futures = [producer.send(topic, str(n), str(n)) for n in range(40)]
 
@@ -307,7 +283,7 @@ def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic,
     def plan(*_, **given):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    monkeypatch.setattr(AppendService, "answer_staged", fail)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         lost, kept = (producer.send(each, None, b"v") for each in (gone, stays))
 

@@ -8,8 +8,8 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.produce.append_service import AppendService
-from kafka_on_spark.produce.delivery import TRY_MS_MIN
+from kafka_on_spark.produce.accumulator import TRY_MS_MIN
+from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, send
@@ -48,11 +48,11 @@ def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails
     other = disks.open()
 
     def fail(self, appends, take):
-        monkeypatch.setattr(AppendService, "answer_staged_topics", ANSWER)
+        monkeypatch.setattr(AppendService, "answer_staged", ANSWER)
         other.alter_topic_configs("orders", {"max.message.bytes": 1000})
         raise NotEnoughReplicasError("few")  # nothing of it can be committed
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    monkeypatch.setattr(AppendService, "answer_staged", fail)
     with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         small, large = send(producer, "orders", b"s", b"l" * 5000, partition=0)
 
@@ -86,7 +86,7 @@ def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, mo
             raise MessageTooLargeError("refused here, though allowed when it was checked")
         ANSWER(self, appends, take)
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    monkeypatch.setattr(AppendService, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         [refused] = send(producer, wrong, b"a")
         [taken] = send(producer, right, b"b")
@@ -109,7 +109,7 @@ def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
             raise InvalidTimestampError("refused here, though allowed when it was checked")
         ANSWER(self, appends, take)
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    monkeypatch.setattr(AppendService, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         [refused] = send(producer, topic, b"a", partition=0)
         [taken] = send(producer, topic, b"b", partition=1)
@@ -137,7 +137,7 @@ def test_one_wrong_partition_of_many_is_found_by_halves_and_in_the_time_of_one_t
             raise InvalidTimestampError("refused here, though allowed when it was checked")
         ANSWER(self, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    monkeypatch.setattr(AppendService, "answer_staged", answer)
     monkeypatch.setattr(cluster._services, "clock", Clock())
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000) as producer:
         futures = [producer.send(topic, None, b"v", partition=each) for each in range(16)]

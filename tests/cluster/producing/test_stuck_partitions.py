@@ -9,12 +9,11 @@ import pytest
 from kafka_on_spark.base.errors import (
     InvalidTimestampError,
     KafkaStorageError,
-    MessageTooLargeError,
     ProducerClosedError,
     RequestTimedOutError,
 )
 from kafka_on_spark.produce import sender
-from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.append import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -38,7 +37,7 @@ def stuck(monkeypatch):
                     raise KafkaStorageError("away")
             ANSWER(self, appends, take)
 
-        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        monkeypatch.setattr(AppendService, "answer_staged", answer)
         return opened
 
     return stick
@@ -73,22 +72,6 @@ def behind_count(producer):
     return sum(len(records) for _, records in producer._sender._muted.waiting)
 
 
-def test_a_waiting_record_that_has_become_too_large_fails_alone(cluster, topic, stuck):
-    with cluster.producer(linger_ms=0, delivery_timeout_ms=600_000) as producer:
-        opened = stuck(0)
-        [tried] = send(producer, topic, b"tried", partition=0)
-        wait_until(lambda: producer._sender._muted.keys)
-        large, small = send(producer, topic, b"l" * 5000, b"s", partition=0)
-        wait_until(lambda: behind_count(producer) == 2)
-        cluster.alter_topic_configs(topic, {"max.message.bytes": 1000})
-        opened.set()
-        producer.flush()
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert [tried.result(0).offset, small.result(0).offset] == [0, 1]
-    assert values_of(cluster, topic) == [b"tried", b"s"]
-
-
 def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic, stuck):
     topic = new_topic(partitions=2)
     with cluster.producer(linger_ms=60_000_000, delivery_timeout_ms=600_000_000) as producer:
@@ -119,7 +102,7 @@ def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
     tries, failures = [], [KafkaStorageError("away for a moment")]
     with cluster.producer(linger_ms=0) as producer:
         opened = stuck(1)
-        answer_stuck = AppendService.answer_staged_topics
+        answer_stuck = AppendService.answer_staged
 
         def answer(self, appends, take):
             numbers = {row.partition for _, rows in appends for row in rows}
@@ -129,7 +112,7 @@ def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
                 tries.append(numbers)
             answer_stuck(self, appends, take)
 
-        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        monkeypatch.setattr(AppendService, "answer_staged", answer)
         late = producer.send(topic, None, b"late", partition=1)
         wait_until(lambda: len(tries) == 2)
 
@@ -187,7 +170,7 @@ def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_sti
     def fail(self, appends, take):
         raise KafkaStorageError("away")
 
-    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    monkeypatch.setattr(AppendService, "answer_staged", fail)
     with ThreadPoolExecutor(1) as thread, cluster.producer(linger_ms=0) as producer:
 
         def warn(*_):

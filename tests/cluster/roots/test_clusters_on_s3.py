@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, Root
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.node.opening import replica_store
-from kafka_on_spark.observe.replica_inspection import compare_replicas
+from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.credentials import NAMES_VARIABLE
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.store.s3.faulty_s3 import Kind

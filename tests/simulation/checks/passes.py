@@ -245,7 +245,9 @@ def append_without_a_disk(
     began_ms = driver.clock.monotonic_ms()
     ordered = driver.appends.plan(TOPIC)
     try:
-        driver.appends.append_staged(ordered, driver.stage(ordered.order, {numbers[0]: [taken]}))
+        driver.appends.append_staged(
+            [(ordered, driver.stage(ordered.order, {numbers[0]: [taken]}))]
+        )
     except KafkaOnSparkError as error:
         require(False, "L6 an append goes on without a disk", f"{numbers[0]}: {error}")
     took_ms = driver.clock.monotonic_ms() - began_ms

@@ -13,8 +13,8 @@ from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.produce import append_service, placing, producer_runs
-from kafka_on_spark.produce import producers as producers_of_a_process
+from kafka_on_spark.produce import append as append_of_a_process
+from kafka_on_spark.produce import appender, idempotence, producer_runs
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
 from tests.simulation.checks.invariants import ONE_CLOCK
@@ -148,10 +148,10 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.REFUSED,
         "a run whose id has expired appends nothing",
-        (producers_of_a_process, "begin_append", _as_ever),
-        (producers_of_a_process, "check_not_fenced", _only_older),
-        (append_service, "check_not_fenced", _only_older),
-        (placing, "check_not_fenced", _only_older),
+        (idempotence, "begin_append", _as_ever),
+        (idempotence, "check_not_fenced", _only_older),
+        (append_of_a_process, "check_not_fenced", _only_older),
+        (appender, "check_not_fenced", _only_older),
     ),
     _missing(
         checks.REFUSED,
@@ -174,7 +174,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.ABOVE,
         "an id that comes back says its first sequence",
-        (producers_of_a_process, "begin_append", _without_first_sequence),
+        (idempotence, "begin_append", _without_first_sequence),
     ),
     _missing(
         checks.ABOVE,
@@ -199,7 +199,7 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.SILENT,
         "a run renews its id before it expires",
-        (producers_of_a_process, "needs_renewal", _no),
+        (idempotence, "needs_renewal", _no),
         seed=9,
     ),
     _missing(

@@ -21,7 +21,7 @@ from kafka_on_spark.log import (
 )
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.produce import placing
+from kafka_on_spark.produce import appender
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
@@ -138,9 +138,9 @@ MERGING_MUTANTS = [
         "an append that may stand is looked for among the borders of merged segments",
         (
             (replica_operations, "with_borders_over", _borders_unread),
-            (placing, "with_borders_over", _borders_unread),
+            (appender, "with_borders_over", _borders_unread),
             (replica_operations, "find_put", _among_headers),
-            (placing, "find_put", _among_headers),
+            (appender, "find_put", _among_headers),
         ),
         seed=83,
         invariant="I26 added once",

@@ -20,7 +20,7 @@ from kafka_on_spark.log import fetch_reports, operations, producer_state, replic
 from kafka_on_spark.metadata import high_watermark
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.produce import acknowledging, appender, placing
+from kafka_on_spark.produce import appender
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
 from tests.simulation.plan import Plan
 from tests.simulation.world import commits, replica_log
@@ -126,7 +126,7 @@ class _NeverError(Exception):
 MUTANTS = [
     Mutant(
         "an append is acknowledged by its chain digest, not by its offset",
-        ((acknowledging, "is_acknowledged", _committed_by_offset),),
+        ((appender, "is_acknowledged", _committed_by_offset),),
         invariant="H1 acked is committed",
     ),
     Mutant(
@@ -149,7 +149,7 @@ MUTANTS = [
         (
             (producer_state, "_find_files", _nothing),
             (replica_operations, "find_put", _nothing),
-            (placing, "find_put", _nothing),
+            (appender, "find_put", _nothing),
         ),
         invariant="I26 added once",
     ),

@@ -263,7 +263,7 @@ class Appending(Program):
         parts = split(segments, len(plan.order.targets))
         if not with_producer:  # else all partitions may have an earlier try of it
             self.driver.node.waits_for = {(topic_id, number) for number in parts}
-        result = self.driver.appends.append_staged(plan, self.driver.stage(plan.order, parts))
+        [result] = self.driver.appends.append_staged([(plan, self.driver.stage(plan.order, parts))])
         is_alive = plan.producer is None or plan.producer.producer_epoch > expired
         require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
         self.seen[f"append acks={acks}"] += 1

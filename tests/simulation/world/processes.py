@@ -21,10 +21,10 @@ from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import IdSource
 from kafka_on_spark.observe.counts import Counts
-from kafka_on_spark.produce.append_service import AppendService
+from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.produce.append_watch import WatchPorts
 from kafka_on_spark.produce.appender import Appender
-from kafka_on_spark.produce.producers import ProducerRuns
+from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.stage_plan import StagedSegment, StageOrder
 from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors

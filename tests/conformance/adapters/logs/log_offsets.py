@@ -8,8 +8,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
 from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
-from kafka_on_spark.produce.preconditions import check_keys
-from kafka_on_spark.produce.stages import StagedPart
+from kafka_on_spark.produce.appender import AppendPart, check_keys
 from tests.builders import KEY, NOW_MS, staged
 from tests.conformance.adapters.replication.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
@@ -97,7 +96,7 @@ class LogOffsets(Adapter):
     def op_append_records(self, keys):
         """Check what a task has staged; the refusal names the partition, not the record."""
         batch = replace(staged("a"), has_keyless=None in keys)
-        check_keys(self.world.image, [StagedPart(key=KEY, batch=batch, holders=())])
+        check_keys(self.world.image, [AppendPart(key=KEY, batch=batch, holders=())])
 
     def _about(self):
         return {

@@ -11,8 +11,7 @@ from kafka_on_spark.log.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.produce.acknowledging import is_committed
-from kafka_on_spark.produce.preconditions import check_min_isr
+from kafka_on_spark.produce.appender import check_min_isr, is_committed
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words

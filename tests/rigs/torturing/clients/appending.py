@@ -15,7 +15,7 @@ from kafka_on_spark.base.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.produce.append_results import AppendResult
+from kafka_on_spark.produce.append import AppendResult
 from tests.rigs.torturing.folder import PARTITIONS, TOPICS, key_of
 from tests.rigs.torturing.history import APPEND, FAIL, INFO, INVOKE, OK, Event, HistoryWriter
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.produce.append_results import AppendResult
+from kafka_on_spark.produce.append import AppendResult
 from kafka_on_spark.spark.session import build_session
 from tests.rigs.torturing.folder import TOPICS, TortureFolder, key_of
 from tests.rigs.torturing.history import OK, POLL, HistoryWriter

@@ -1,0 +1,251 @@
+"""The history of partitions and brokers: changes with their causes, and leaders and ISRs over time.
+
+Replays the metadata log; SQL over the metadata table (`tables`) gives the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
+from kafka_on_spark.base.moments import time_of
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerRecord,
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    UnregisterBrokerRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One change of a partition's registration or of its log start, and what holds from then on.
+
+    Attributes:
+        time: When it was committed, UTC.
+        replicas: The brokers assigned; none once the partition is deleted.
+        is_deletion: The log start alone changed: retention or delete-records deleted records.
+        is_compaction: How far its logs are to be compacted alone changed.
+        cause: The reason, in words.
+        metadata_offset: Offset of the record in the metadata log.
+        by: Who committed it: the controller's id, or Spark's application id; None: another process.
+    """
+
+    time: datetime
+    topic: str
+    partition: int
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    high_watermark: Offset
+    cause: str | None
+    metadata_offset: Offset
+    log_start_offset: Offset = Offset(0)
+    is_deletion: bool = False
+    compaction: Compaction = NOT_COMPACTED
+    is_compaction: bool = False
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A broker was registered, fenced, drained, came back, or left.
+
+    Attributes:
+        time: When it was committed, UTC.
+        state: Its state from now on; None: it is unregistered.
+        is_registration: A new broker, or another disk under its id.
+    """
+
+    time: datetime
+    broker_id: BrokerId
+    state: BrokerState | None
+    cause: str | None
+    is_registration: bool = False
+    metadata_offset: Offset = Offset(0)
+
+    @property
+    def name(self) -> str:
+        """What happened, in a word."""
+        if self.state is None:
+            return "unregistered"
+        if self.is_registration:
+            return "registered"
+        return "back" if self.state is BrokerState.ACTIVE else self.state.value
+
+
+def partition_history(
+    batches: Iterable[MetadataBatch],
+    topic_id: TopicId | None = None,
+    partition: int | None = None,
+    *,
+    after: MetadataImage | None = None,
+) -> list[HistoryEntry]:
+    """Return the changes of one partition, of a topic, or of all that ever existed, oldest first.
+
+    A partition that is deleted, with its topic or alone, has a last entry without replicas.
+    `after`: the image that `batches` continue; None: they begin the log.
+    """
+    image = after or MetadataImage()
+    entries = []
+    for batch in batches:
+        before, image = image, image.replay(batch)
+        for index, record in enumerate(batch.records):
+            deleted = _deleted_keys(record, before)
+            for key in deleted or _changed_keys(record, before, image):
+                at = before if deleted else image
+                registration = at.partition(key)
+                is_other = topic_id not in (None, key.topic_id) or partition not in (
+                    None,
+                    key.partition,
+                )
+                if registration is None or is_other:
+                    continue
+                entry = _entry_of(batch, index, at.name_of(key), registration)
+                entries.append(
+                    replace(entry, leader=None, isr=(), replicas=()) if deleted else entry
+                )
+    return entries
+
+
+def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
+    """Return what happened to brokers, oldest first."""
+    return [
+        BrokerEvent(
+            time=time_of(batch.stamp.time_ms),
+            broker_id=record.broker_id,
+            state=None if isinstance(record, UnregisterBrokerRecord) else record.broker_state,
+            cause=record.cause,
+            is_registration=isinstance(record, BrokerRecord),
+            metadata_offset=Offset(batch.base_offset + index),
+        )
+        for batch in batches
+        for index, record in enumerate(batch.records)
+        if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
+    ]
+
+
+def _deleted_keys(record: Record, before: MetadataImage) -> list[PartitionKey]:
+    """Return the partitions that `record` deletes."""
+    if isinstance(record, RemovePartitionRecord):
+        return [record.key]
+    if isinstance(record, RemoveTopicRecord) and record.topic_id in before.topics:
+        numbers = sorted(before.topics[record.topic_id].partitions)
+        return [PartitionKey(record.topic_id, number) for number in numbers]
+    return []
+
+
+def _changed_keys(
+    record: Record, before: MetadataImage, after: MetadataImage
+) -> list[PartitionKey]:
+    """Return the partition whose registration or log start `record` changes, if it does."""
+    if isinstance(record, PartitionRecord | PartitionChangeRecord):
+        return [record.key]
+    if not isinstance(record, HighWatermarkRecord) or record.log_start_offset is None:
+        return []
+    was, now = before.partition(record.key), after.partition(record.key)
+    is_moved = was is not None and now is not None and now.log_start_offset != was.log_start_offset
+    return [record.key] if is_moved else []
+
+
+def _entry_of(
+    batch: MetadataBatch, index: int, name: TopicPartition, registration: PartitionRegistration
+) -> HistoryEntry:
+    record = batch.records[index]
+    return HistoryEntry(
+        time=time_of(batch.stamp.time_ms),
+        topic=name.topic,
+        partition=name.partition,
+        leader=registration.leader,
+        leader_epoch=registration.leader_epoch,
+        partition_epoch=registration.partition_epoch,
+        isr=tuple(sorted(registration.isr)),
+        replicas=registration.replicas,
+        high_watermark=registration.high_watermark,
+        log_start_offset=registration.log_start_offset,
+        is_deletion=isinstance(record, HighWatermarkRecord),
+        compaction=registration.compaction,
+        is_compaction=isinstance(record, PartitionChangeRecord) and record.change.is_compaction,
+        cause=record.cause,
+        metadata_offset=Offset(batch.base_offset + index),
+        by=batch.stamp.controller_id or batch.stamp.application_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which a replica's part did not change.
+
+    Attributes:
+        start: The first moment.
+        end: The moment after it.
+        leader_epoch: The replica's leader epoch, if it led; None for a follower.
+        is_in_sync: The replica was in the ISR.
+    """
+
+    start: datetime
+    end: datetime
+    leader_epoch: LeaderEpoch | None = None
+    is_in_sync: bool = False
+
+    def is_alike(self, other: "Span") -> bool:
+        """Return whether the replica's part is the same in both."""
+        return (self.leader_epoch, self.is_in_sync) == (other.leader_epoch, other.is_in_sync)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One partition: the spans of each of its replicas, and the times without a leader."""
+
+    topic: str
+    partition: int
+    spans: dict[BrokerId, list[Span]] = field(default_factory=dict)
+    leaderless: list[Span] = field(default_factory=list)
+
+
+def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
+    """Return the lanes that `entries`, oldest first, make until `end`."""
+    by_partition: dict[tuple[str, int], list[HistoryEntry]] = {}
+    for entry in entries:
+        by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
+    lanes = []
+    for name, own in sorted(by_partition.items()):
+        brokers = sorted({broker_id for entry in own for broker_id in entry.replicas})
+        lane = Lane(*name, {broker_id: [] for broker_id in brokers})
+        for entry, until in zip(own, [*(each.time for each in own[1:]), end], strict=True):
+            if entry.leader is None and entry.replicas:
+                _extend(lane.leaderless, Span(entry.time, until))
+            for broker_id in entry.replicas:
+                epoch = entry.leader_epoch if entry.leader == broker_id else None
+                span = Span(entry.time, until, epoch, broker_id in entry.isr)
+                _extend(lane.spans[broker_id], span)
+        lanes.append(lane)
+    return lanes
+
+
+def _extend(spans: list[Span], new: Span) -> None:
+    """Add a span, joined with the one before if nothing changed."""
+    last = spans[-1] if spans else None
+    if last is not None and last.end == new.start and last.is_alike(new):
+        spans[-1] = replace(last, end=new.end)
+    else:
+        spans.append(new)

@@ -1,0 +1,680 @@
+"""An append of one caller, from its plan to its answer.
+
+Between `plan` and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
+writer, or of this process. `Appender` leads what they have staged to its answer, partition by
+partition.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Final, TypeVar
+
+from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.config import Settings, check_acks, leaves_auto_controller
+from kafka_on_spark.base.counting import (
+    BYTES_IN,
+    FAILED_APPENDS,
+    REQUEST_MS,
+)
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    InvalidTimestampError,
+    KafkaOnSparkError,
+    MessageTooLargeError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
+from kafka_on_spark.base.moments import EPOCH
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.log.batch import (
+    SEGMENTS_A_BATCH_MAX,
+    ProducerStamp,
+    Segment,
+    StagedBatch,
+    WriterFence,
+)
+from kafka_on_spark.log.retention import limits_of
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.observe.counts import Counts
+from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
+from kafka_on_spark.produce.appender import Appender, AppendPart
+from kafka_on_spark.produce.idempotence import (
+    EarlierTries,
+    ProducerRuns,
+    check_producer,
+    check_writer_not_fenced,
+    producer_of,
+    split_before,
+)
+from kafka_on_spark.produce.producer_runs import check_not_fenced
+from kafka_on_spark.produce.stage_plan import (
+    AppendPlan,
+    ProducerRun,
+    StagedSegment,
+    check_expected,
+    is_unreached,
+    plan_stage,
+    split_differently,
+)
+
+log = logging.getLogger(__name__)
+
+Appends = Sequence[tuple[AppendPlan, Sequence[StagedSegment]]]
+"""What was staged for each of some topics, in task order, and its plan."""
+
+PRODUCE: Final = "Produce"
+"""The request of an append, in Kafka's words: from staged records to the answer."""
+
+IN_SYNC_PAUSE_MS_MIN: Final = 100.0
+IN_SYNC_PAUSE_MS_MAX: Final = 1000.0
+
+AFTER: Final = "message.timestamp.after.max.ms"
+BEFORE: Final = "message.timestamp.before.max.ms"
+
+_RANGES_MAX: Final = 16
+"""Partitions whose offsets a line of text has."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAppend:
+    """Where one partition's records stand.
+
+    Attributes:
+        base_offset: Offset of the first; None if they were appended before and the log no longer
+            says where, or if acks=0 waited for nothing.
+        record_count: Number of records.
+        is_duplicate: An earlier try had appended them: this was a retry.
+    """
+
+    base_offset: Offset | None
+    record_count: int
+    is_duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult:
+    """What an acknowledged append has done.
+
+    Attributes:
+        topic: The topic's name.
+        partitions: By partition number; only those that got records.
+        notice: What will become of records by their age (`retention_notice`), if anything.
+    """
+
+    topic: str
+    partitions: Mapping[int, PartitionAppend]
+    notice: str | None = None
+
+    @property
+    def record_count(self) -> int:
+        """Records in all partitions."""
+        return sum(each.record_count for each in self.partitions.values())
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether all of it stood in the log before."""
+        parts = self.partitions.values()
+        return bool(parts) and all(each.is_duplicate for each in parts)
+
+    def __str__(self) -> str:
+        found = sum(each.record_count for each in self.partitions.values() if each.is_duplicate)
+        ranges = [_range(*each) for each in sorted(self.partitions.items())]
+        more = len(ranges) - _RANGES_MAX
+        ranges[_RANGES_MAX:] = [f"and {more:,} partitions more"] if more > 0 else []
+        return (
+            f"{self.record_count - found:,} records appended to {self.topic}, {found:,} found as"
+            f" appended before; offsets by partition: {', '.join(ranges) or 'none'}"
+        )
+
+
+def _range(number: int, part: PartitionAppend) -> str:
+    if part.base_offset is None:
+        return f"{number}: not known"
+    return f"{number}: {part.base_offset}-{part.base_offset + part.record_count - 1}"
+
+
+class AppendService:
+    """Plans appends, and leads what was staged for them to an answer."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        producers: ProducerRuns,
+        appender: Appender,
+        clock: Clock,
+        *,
+        create_replicas: Callable[[Iterable[PartitionKey]], object],
+        maintain: Callable[[MetadataImage, Iterable[PartitionKey]], None],
+        note_findings: Callable[[], None],
+        watch_ports: WatchPorts,
+        recorder: Counts,
+    ) -> None:
+        self._recorder = recorder
+        self._metadata = metadata
+        self._producers = producers
+        self._appender = appender
+        self._clock = clock
+        self._earlier_tries = EarlierTries()
+        self._warned_of: set[TopicId] = set()
+        self._create_replicas = create_replicas
+        self._maintain = maintain
+        self._note_findings = note_findings
+        self._watch_ports = watch_ports
+
+    def plan(
+        self,
+        topic: str,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        transactional_id: str | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> AppendPlan:
+        """Return the plan of an append.
+
+        Raises:
+            InvalidConfigError: `configs` has something other than auto.controller=false.
+            UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
+            ProducerFencedError: Nothing was written.
+        """
+        acks = check_acks(acks)
+        may_decide = leaves_auto_controller(configs or {})
+        image = self._metadata.catch_up()
+        topic_image = image.topic(topic)
+        producer_id = producer_of(producer_id, sequence, transactional_id)
+        check_producer(producer_id, producer_epoch, sequence)
+        expected = {} if expected_offsets is None else expected_offsets
+        check_expected(topic_image, expected)
+        if timeout_ms is not None:
+            check_whole_number(timeout_ms, "timeout_ms")
+        order = plan_stage(
+            image,
+            topic_image,
+            acks=acks,
+            has_producer=producer_id is not None,
+            now_ms=self._clock.now_ms(),
+        )
+        writer = self._producers.take_over(transactional_id)
+        producer = self._producers.begin(producer_id, producer_epoch, sequence)
+        default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+        timeout_ms = default_ms if timeout_ms is None else timeout_ms
+        plan = AppendPlan(
+            topic_id=topic_image.topic_id,
+            topic=topic,
+            order=order,
+            acks=acks,
+            producer=producer,
+            writer=writer,
+            expected_offsets=dict(expected),
+            timeout_ms=timeout_ms,
+            may_decide=may_decide,
+        )
+        targets = order.targets[: self._split(plan)]
+        return replace(plan, order=replace(order, targets=targets))
+
+    def plan_topics(
+        self,
+        image: MetadataImage,
+        partition_counts: Mapping[str, int],
+        *,
+        acks: str,
+        producer: ProducerRun | None,
+        writer: WriterFence | None,
+        expected_offsets: Mapping[str, Mapping[int, int]],
+        may_decide: bool = True,
+    ) -> list[AppendPlan]:
+        """Return the plans of what was staged on `image`, by topic name and number of partitions.
+
+        0 partitions: nothing was staged for the topic; `expected_offsets` alone names it.
+        """
+        plans = []
+        for name, count in partition_counts.items():
+            topic = image.topic(name)
+            expected = expected_offsets.get(name, {})
+            check_expected(topic, expected)
+            order = plan_stage(
+                image,
+                topic,
+                acks=acks,
+                has_producer=producer is not None,
+                now_ms=0,
+                needs_min_isr=False,  # that is looked at when it is appended
+            )
+            plan = AppendPlan(
+                topic_id=topic.topic_id,
+                topic=name,
+                order=replace(order, targets=order.targets[:count]),
+                acks=acks,
+                producer=producer,
+                writer=writer,
+                expected_offsets=dict(expected),
+                timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
+                may_decide=may_decide,
+            )
+            if count and self._split(plan) != len(plan.order.targets):
+                raise split_differently(name)
+            plans.append(plan)
+        return plans
+
+    def plan_chosen(
+        self,
+        image: MetadataImage,
+        topic_id: TopicId,
+        *,
+        acks: str,
+        producer: ProducerRun,
+        timeout_ms: int,
+    ) -> AppendPlan:
+        """Return the plan of records that all name their partitions, each an append of its own.
+
+        A retry names the same ones, however many partitions the topic has by then: so nothing is
+        asked about a first try's split.
+        """
+        topic = _topic(image, topic_id)
+        now_ms = self._clock.now_ms()
+        order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
+        return AppendPlan(
+            topic_id=topic_id,
+            topic=topic.name,
+            order=order,
+            acks=acks,
+            producer=producer,
+            timeout_ms=timeout_ms,
+            is_by_partition=True,
+        )
+
+    def _split(self, plan: AppendPlan) -> int:
+        """Return into how many partitions a producer's append is split: as the headers of its first
+        try say, since the topic may have been given partitions since: its records would stand
+        twice. Without such a try, as it is planned.
+        """
+        topic, run = self._metadata.image.topics.get(plan.topic_id), plan.producer
+        count = len(plan.order.targets)
+        if topic is None or run is None or not topic.is_expanded or (run.is_next and run.is_only):
+            return count
+        keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
+        is_fenced = run.is_next and self._earlier_tries.has_checked(plan)
+        if not is_fenced:
+            self._create_replicas(keys)
+        logs = self._appender.read_leaders(
+            keys,
+            AppendWatch(self._watch_ports, is_allowed=plan.may_decide),
+            self._clock.monotonic_ms() + plan.timeout_ms,
+            fence=None if is_fenced else run,
+        )
+        found = split_before([each for each in logs.values() if each is not None], run)
+        return min(count, len(keys)) if found is None else found
+
+    def append_staged(
+        self, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
+    ) -> list[AppendResult]:
+        """Append what was staged for topics; return what each got.
+
+        The plans have acks, producer and writer in common.
+
+        Raises:
+            The refusal of a task, or the first partition's error (see `append_results`).
+            And as `answer_staged`.
+        """
+        plans = [plan for plan, _ in appends]
+        parts, notices = self.answer_staged(appends, reached_elsewhere=reached_elsewhere)
+        topics = {plan.topic_id: plan.topic for plan in plans}
+        results = append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
+        for result in results:
+            log.debug("appended %d records to %s", result.record_count, result.topic)
+        return results
+
+    def answer_staged(
+        self,
+        appends: Appends,
+        take: Callable[[AppendPart], object] | None = None,
+        *,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    ) -> tuple[list[AppendPart], dict[TopicId, str]]:
+        """Append what was staged for topics; one metadata commit moves high watermarks. Return each
+        partition answered, and by topic what retention will delete of it.
+
+        `take` gets each partition as soon as it has its answer. The plans may be of several appends
+        of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
+        count as reached.
+
+        Raises:
+            What refuses all of it before anything is appended.
+            RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
+            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
+        """
+        image = self._metadata.catch_up()
+        self._metadata.check_writable()
+        plans = [plan for plan, _ in appends]
+        acks, now_ms = plans[0].acks, self._clock.now_ms()
+        if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
+            # Append nothing, not even what was staged: a part under the producer's sequence would
+            # have another payload than a retry of the whole.
+            return [], {}
+        parts = [part for each in appends for part in collect_parts(image, *each, now_ms)]
+        for plan in plans:
+            check_writer_not_fenced(image.producers, plan.writer)
+            if plan.producer is not None:
+                run = plan.producer
+                check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+        if not any(plan.is_by_partition for plan in plans):
+            stamp_as_one({plan.topic_id: plan.topic for plan in plans}, parts)
+        keys = [part.key for part in parts]
+        began_ms = self._recorder.now_ms()
+        self._create_replicas(keys)
+        tried = self._earlier_tries.partitions(self._metadata.image, plans)
+        try:
+            parts = self._appender.append(
+                parts,
+                acks=acks,
+                timeout_ms=min(plan.timeout_ms for plan in plans),
+                watch=AppendWatch(
+                    self._watch_ports,
+                    is_allowed=all(plan.may_decide for plan in plans),
+                    reached_elsewhere=reached_elsewhere,
+                ),
+                other_ends=_other_ends(plans, keys),
+                tried=tried,
+                take=take,
+            )
+        except ClusterClosedError as error:
+            has_sequence = all(plan.producer is not None for plan in plans)
+            raise ClusterClosedError(
+                "the cluster was closed by this process in the middle of an append, which may be"
+                " committed: open it again with Cluster.open"
+                + ("; a retry with the same sequence is safe" if has_sequence else "")
+            ) from error
+        self._earlier_tries.note_checked(plans, tried)
+        self._count(parts, began_ms)
+        self._note_findings()
+        self._maintain(self._metadata.image, keys)
+        return parts, self._retention_notices(image, parts)
+
+    def _count(self, parts: Sequence[AppendPart], began_ms: float) -> None:
+        recorder, topics = self._recorder, self._metadata.image.topics
+        recorder.observe(REQUEST_MS, recorder.now_ms() - began_ms, request=PRODUCE)
+        for part in parts:
+            topic = topics.get(part.key.topic_id)
+            name = "" if topic is None else topic.name
+            if part.error is not None:
+                recorder.count(FAILED_APPENDS, topic=name)
+                continue
+            recorder.count(FAILED_APPENDS, 0, topic=name)  # so that the first failure is a rise
+            if not part.is_duplicate:
+                size_bytes = sum(segment.size_bytes for segment in part.batch.segments)
+                recorder.count(BYTES_IN, size_bytes, topic=name)
+
+    def _retention_notices(
+        self, image: MetadataImage, parts: Iterable[AppendPart]
+    ) -> dict[TopicId, str]:
+        """Return by topic what retention will delete of what was appended; warn once a topic."""
+        batches: dict[TopicId, list[StagedBatch]] = {}
+        for part in parts:
+            if not part.batch.is_log_append_time:
+                batches.setdefault(part.key.topic_id, []).append(part.batch)
+        notices = {}
+        for topic_id, of_topic in batches.items():
+            name, settings = image.topics[topic_id].name, image.settings(topic_id)
+            notice = retention_notice(name, settings, of_topic, self._clock.now_ms())
+            if notice is not None:
+                notices[topic_id] = notice
+                if topic_id not in self._warned_of:
+                    self._warned_of.add(topic_id)
+                    log.warning(notice)
+        return notices
+
+
+def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
+    topic = image.topics.get(topic_id)
+    if topic is None:
+        raise UnknownTopicOrPartitionError("the topic was deleted during the append")
+    return topic
+
+
+def collect_parts(
+    image: MetadataImage, plan: AppendPlan, rows: Iterable[StagedSegment], now_ms: int
+) -> list[AppendPart]:
+    """Return the parts that `rows`, in task order, make."""
+    topic = _topic(image, plan.topic_id)
+    by_partition: dict[int, list[StagedSegment]] = {}
+    for row in rows:
+        if row.refusal is not None:
+            raise row.refusal
+        by_partition.setdefault(row.partition, []).append(row)
+    for number, of_partition in by_partition.items():
+        if len(of_partition) > SEGMENTS_A_BATCH_MAX:
+            raise MessageTooLargeError(
+                f"an append of {len(of_partition)} segments to partition {number} of topic"
+                f" {topic.name!r} is more than one commit can name, which is"
+                f" {SEGMENTS_A_BATCH_MAX}: append the records in several parts or, since each task"
+                " makes a segment at least, by fewer tasks"
+            )
+    settings = image.settings(topic.topic_id)
+    is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
+    parts = [
+        _part(plan, number, of_partition, is_append_time=is_append_time)
+        for number, of_partition in sorted(by_partition.items())
+    ]
+    if not is_append_time:
+        for part in parts:
+            where = f"{topic.name}-{part.key.partition}"
+            check_timestamps(where, settings, part.batch.segments, now_ms)
+    return parts
+
+
+def _part(
+    plan: AppendPlan, number: int, rows: Sequence[StagedSegment], *, is_append_time: bool
+) -> AppendPart:
+    target, expected = plan.order.targets[number], plan.expected_offsets.get(number)
+    holders = set.intersection(*(set(row.holders) for row in rows))
+    return AppendPart(
+        key=PartitionKey(plan.topic_id, number),
+        batch=StagedBatch(
+            segments=tuple(row.segment for row in rows if row.segment is not None),
+            partition_count=len(plan.order.targets),
+            producer=None if plan.producer is None else _stamp(plan.producer, rows),
+            writer=plan.writer,
+            is_log_append_time=is_append_time,
+            has_keyless=any(row.has_keyless for row in rows),
+        ),
+        holders=tuple(
+            each for each in (*target.replicas, *target.others) if each.broker_id in holders
+        ),
+        expected_offset=None if expected is None else Offset(expected),
+    )
+
+
+def _stamp(producer: ProducerRun, rows: Iterable[StagedSegment]) -> ProducerStamp:
+    digest = (sum(row.payload_digest for row in rows) + 2**63) % 2**64 - 2**63
+    return ProducerStamp(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        sequence=producer.sequence,
+        payload_digest=digest,
+    )
+
+
+def stamp_as_one(names: Mapping[TopicId, str], parts: Sequence[AppendPart]) -> None:
+    """Give each of an append's parts the digest of the whole append in its header.
+
+    So one partition alone tells a retry from another append with the same number. By the topics'
+    `names`: one of them may have been created anew between two tries.
+    """
+    found = sorted(
+        (names[part.key.topic_id], part.key.partition, part.batch.producer.payload_digest)
+        for part in parts
+        if part.batch.producer is not None
+    )
+    text = json.dumps(found, separators=(",", ":"))
+    whole = int.from_bytes(blake2b(text.encode("ascii"), digest_size=8).digest(), signed=True)
+    for part in parts:
+        if part.batch.producer is not None:
+            producer = replace(part.batch.producer, payload_digest=whole)
+            part.batch = replace(part.batch, producer=producer)
+
+
+def check_timestamps(
+    where: str, settings: Settings, segments: Iterable[Segment], now_ms: int
+) -> None:
+    """Check how far records' own timestamps are from the time of their append, `now_ms` (KIP-937).
+
+    `where`: topic and partition. Not for topics whose timestamps are the append's time.
+    Source: LogValidator.validateTimestamp.
+    """
+    for segment in segments:
+        for timestamp_us, side, setting in (
+            (segment.timestamp_max_us, "after", AFTER),
+            (segment.timestamp_min_us, "before", BEFORE),
+        ):
+            limit_ms = settings.integer(setting)
+            beyond_us = timestamp_us - now_ms * 1000
+            if (beyond_us if side == "after" else -beyond_us) > limit_ms * 1000:
+                raise InvalidTimestampError(
+                    f"a record for {where} has the timestamp {_time(timestamp_us)}, more than"
+                    f" {limit_ms} ms {side} the append, and nothing was appended: give it another,"
+                    f" or set {setting}"
+                )
+
+
+def retention_notice(
+    topic: str, settings: Settings, batches: Iterable[StagedBatch], now_ms: int
+) -> str | None:
+    """Return what retention will delete of an append's batches at once, by age; None: nothing.
+
+    Retention takes whole batches, by the newest record in each.
+    """
+    limits = limits_of(settings)
+    if limits is None or limits.retention_ms is None:
+        return None
+    oldest_us = (now_ms - limits.retention_ms) * 1000
+    count = sum(
+        batch.record_count
+        for batch in batches
+        if max(each.timestamp_max_us for each in batch.segments) < oldest_us
+    )
+    if not count:
+        return None
+    return (
+        f"{count} of the records of an append to {topic} are older than retention.ms"
+        f" ({limits.retention_ms} ms), and retention deletes them with its next pass: to keep them,"
+        " set the topic's retention.ms to -1"
+    )
+
+
+def _time(timestamp_us: int) -> str:
+    try:
+        return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
+    except OverflowError:
+        return f"{timestamp_us} µs since 1970"
+
+
+def _other_ends(
+    plans: Iterable[AppendPlan], keys: Iterable[PartitionKey]
+) -> dict[PartitionKey, Offset]:
+    """Return where partitions that get no record must end."""
+    with_records = set(keys)
+    expected = {
+        PartitionKey(plan.topic_id, number): Offset(offset)
+        for plan in plans
+        for number, offset in plan.expected_offsets.items()
+    }
+    return {key: offset for key, offset in expected.items() if key not in with_records}
+
+
+def append_results(
+    topics: Mapping[TopicId, str],
+    parts: Sequence[AppendPart],
+    notices: Mapping[TopicId, str],
+    *,
+    is_waited_for: bool,
+) -> list[AppendResult]:
+    """Return the results of an append to `topics`, in their order.
+
+    With acks=0 (`is_waited_for` false) nothing is raised.
+
+    Raises:
+        The first partition's error; its context lists failed and acknowledged partitions.
+    """
+    error = next((each.error for each in parts if each.error is not None), None)
+    if error is not None and is_waited_for:
+        raise _with_partitions(error, topics, parts)
+    return [
+        AppendResult(
+            topic=name,
+            partitions={
+                each.key.partition: PartitionAppend(
+                    base_offset=each.base_offset,
+                    record_count=each.batch.record_count if each.error is None else 0,
+                    is_duplicate=each.is_duplicate and each.error is None,
+                )
+                for each in parts
+                if each.key.topic_id == topic_id
+            },
+            notice=notices.get(topic_id),
+        )
+        for topic_id, name in topics.items()
+    ]
+
+
+def _with_partitions(
+    error: KafkaOnSparkError, topics: Mapping[TopicId, str], parts: Sequence[AppendPart]
+) -> KafkaOnSparkError:
+    """Return `error` with the partitions that failed, their errors, and those acknowledged."""
+
+    def label(each: AppendPart) -> int | str:
+        number = each.key.partition
+        return number if len(topics) == 1 else f"{topics[each.key.topic_id]}-{number}"
+
+    failed = {label(each): each.error for each in parts if each.error is not None}
+    context = {
+        **error.context,
+        "topic": ",".join(topics.values()),
+        "failed": list(failed),
+        "acknowledged": [label(each) for each in parts if each.error is None],
+    }
+    if len({type(each) for each in failed.values()}) > 1:
+        context["errors"] = {each: type(why).__name__ for each, why in failed.items()}
+    return type(error)(error.message, **context)
+
+
+def append_when_in_sync(
+    append: Callable[[], T], catch_up: Callable[[], object], clock: Clock, *, timeout_ms: int
+) -> T:
+    """Return what `append` returns; call it again while too few replicas are in sync, for
+    `timeout_ms` at most. `catch_up` is called before each further try.
+
+    For a stream's batches: nobody is there to append again, and under its number a batch stands
+    once, however many tries it takes. What was staged stays good.
+
+    Raises: as both. In the end it is the first refusal, or the last one after a write: what
+    may stand is never called not written.
+    """
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    pauses = pauses_ms(IN_SYNC_PAUSE_MS_MIN, IN_SYNC_PAUSE_MS_MAX)
+    failure: KafkaOnSparkError | None = None
+    while True:
+        pause_ms = next(pauses)
+        try:
+            return append()
+        except (NotEnoughReplicasError, NotEnoughReplicasAfterAppendError) as error:
+            if failure is None:
+                log.warning("waits for replicas in sync (%d ms at most): %s", timeout_ms, error)
+            if failure is None or isinstance(error, NotEnoughReplicasAfterAppendError):
+                failure = error
+            if clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise failure from None
+        clock.sleep_ms(pause_ms)
+        catch_up()

@@ -1,0 +1,385 @@
+"""What a process remembers of idempotent producers and writers, so that a retry is found.
+
+A run takes the next epoch, and fences earlier runs; produce/producer_runs.py decides. Where an
+earlier try of a run's append may stand is looked up before the first commit of another one.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+from kafka_on_spark.base.errors import (
+    DuplicateSequenceError,
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+)
+from kafka_on_spark.base.ids import PartitionKey, ProducerEpoch, TopicId, check_whole_number
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.expiry import needs_renewal
+from kafka_on_spark.log.batch import WRITER_PREFIX, ProducerStamp, StagedBatch, WriterFence
+from kafka_on_spark.log.producer_state import (
+    find_append,
+    find_sequence,
+    known_producer,
+    split_of,
+    writer_fenced,
+)
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import ProducerRecord
+from kafka_on_spark.metadata.result import ControllerResult, Decide
+from kafka_on_spark.produce.producer_runs import (
+    GIVEN_EPOCH_MAX,
+    NextAppend,
+    OwnRun,
+    begin_append,
+    check_not_fenced,
+)
+from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun
+
+CHECKED_MAX: Final = 10_000
+"""Topics by run that a process remembers to have checked: it may live for months."""
+
+T = TypeVar("T")
+
+
+class ProducerRuns:
+    """The runs that one process has begun."""
+
+    def __init__(self, metadata: MetadataService, clock: Clock, *, timeout_ms: int) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._mine: dict[str, OwnRun] = {}
+        # Taken twice by one thread if a collection of garbage has it forget runs there.
+        self._lock = threading.RLock()
+        # A lock goes with the last thread that holds it or waits for it: ids are without number.
+        self._begins: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+
+    def begin(
+        self,
+        producer_id: str | None,
+        producer_epoch: int | None,
+        sequence: int | None,
+        *,
+        is_untried: bool = False,
+        expired_below: int | None = None,
+    ) -> ProducerRun | None:
+        """Return the run to append under; None without a producer.
+
+        Without an epoch it is this process's own run, whose first append takes the next epoch. An
+        epoch that is given is committed, too, if it is new: so it fences lower epochs on every
+        partition, and not only on those that it has appended to.
+
+        A run renews its id when half of the time is over after which it would expire. If it has
+        expired, what may be a retry is refused, here and in every other process. This run goes on
+        with a sequence above those that it has begun to append, if no other run had the id; with an
+        append that `is_untried`, as the caller knows; and with any if the caller vouches for it and
+        for all later ones: by an epoch, or by `expired_below`, above all that the id has had.
+
+        Raises:
+            InvalidRequestError: Producer id and sequence are not given together.
+            ProducerFencedError: A newer run has begun elsewhere.
+            RootAccessDeniedError: This process may not write to the metadata.
+            UnknownProducerIdError: The id has expired, and a try of this append may stand.
+        """
+        check_producer(producer_id, producer_epoch, sequence)
+        if producer_id is None or sequence is None:
+            return None
+        append = NextAppend(
+            producer_id=producer_id,
+            sequence=sequence,
+            producer_epoch=None if producer_epoch is None else ProducerEpoch(producer_epoch),
+            is_untried=is_untried,
+            expired_below=expired_below,
+        )
+        run = self._run_of(append)
+        image = self._metadata.image
+        check_not_fenced(image.producers, producer_id, run.producer_epoch)
+        if needs_renewal(image, producer_id, self._clock.now_ms()):
+            self._renew(producer_id)
+        return run
+
+    def _run_of(self, append: NextAppend) -> ProducerRun:
+        producer_id, sequence = append.producer_id, append.sequence
+        if append.producer_epoch is not None:
+            epoch = self._begun(append, None).producer_epoch
+            return ProducerRun(producer_id=producer_id, producer_epoch=epoch, sequence=sequence)
+        with self._lock:
+            begins = self._begins.setdefault(producer_id, threading.Lock())
+        # Of threads that use an id first, one begins the run, and the others go on under it: two
+        # runs of a process would fence each other.
+        with begins:
+            before = self._mine.get(producer_id)
+            run = self._begun(append, before)
+            self._remember(producer_id, run)
+        return ProducerRun(
+            producer_id=producer_id,
+            producer_epoch=run.producer_epoch,
+            sequence=sequence,
+            is_next=before is None or sequence > before.last,
+            is_only=run.is_only,
+        )
+
+    def _begun(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
+        """Return the run of an append, once it is committed."""
+        decided = begin_append(self._metadata.image, append, mine)
+        if not decided.records:
+            return decided.response
+        return self._submit(lambda image: begin_append(image, append, mine))
+
+    def _remember(self, producer_id: str, run: OwnRun) -> None:
+        """Take what a thread has begun; another one may have begun a later append, or run."""
+        with self._lock:
+            newest = self._mine.get(producer_id, run)
+            if newest.producer_epoch == run.producer_epoch:
+                run = replace(run, last=max(run.last, newest.last))
+            if newest.producer_epoch <= run.producer_epoch:
+                self._mine[producer_id] = run
+
+    @property
+    def own(self) -> Mapping[str, OwnRun]:
+        """The runs as they are now, by producer id; writers by their keys."""
+        with self._lock:
+            return dict(self._mine)
+
+    def forget(self, producer_ids: Iterable[str]) -> None:
+        """Forget the runs of ids under which nobody will append any more.
+
+        Of any other id what this process has appended is remembered as long as the process lives:
+        the register forgets an id that has expired, and what is tried again then is refused.
+        """
+        with self._lock:
+            for producer_id in producer_ids:
+                self._mine.pop(producer_id, None)
+
+    def adopt(self, runs: Mapping[str, OwnRun]) -> None:
+        """Go on with `runs` that another process has begun for the same writer."""
+        for producer_id, run in runs.items():
+            self._remember(producer_id, run)
+
+    def take_over(self, transactional_id: str | None) -> WriterFence | None:
+        """Return the writer to append as; None without a transactional id.
+
+        This process is one writer: its first append takes the next epoch.
+        """
+        if transactional_id is None:
+            return None
+        check_transactional_id(transactional_id)
+        key = WriterFence(transactional_id=transactional_id, epoch=ProducerEpoch(0)).key
+        mine = self._mine.get(key)
+        # Writers have no sequences, and their ids do not expire.
+        begins = NextAppend(producer_id=key, sequence=0)
+        epoch = self._run_of(begins).producer_epoch if mine is None else mine.producer_epoch
+        writer = WriterFence(transactional_id=transactional_id, epoch=epoch)
+        check_writer_not_fenced(self._metadata.image.producers, writer)
+        return writer
+
+    def _renew(self, producer_id: str) -> None:
+        def decide(image: MetadataImage) -> ControllerResult[None]:
+            now_ms = self._clock.now_ms()  # after a conflict, an older one would take the time back
+            epoch = image.producers.get(producer_id)
+            if epoch is None or not needs_renewal(image, producer_id, now_ms):
+                return ControllerResult([], None)
+            record = ProducerRecord(
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                renewed_at_ms=now_ms,
+                cause="the run goes on",
+            )
+            return ControllerResult([record], None)
+
+        self._submit(decide)
+
+    def _submit(self, decide: Decide[T]) -> T:
+        # A process that may not commit is told so: a read-only root would read as one that is away.
+        self._metadata.check_writable()
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+
+def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:
+    """Check that a producer and its append's number are given together, or neither.
+
+    Raises:
+        InvalidRequestError: They are not, or a number is not a whole number or below 0.
+    """
+    if producer_id is None:
+        if producer_epoch is not None or sequence is not None:
+            raise InvalidRequestError(
+                "sequence and producer_epoch belong to a producer: give producer_id too"
+            )
+        return
+    _check_producer_id(producer_id)
+    for name, number in (("sequence", sequence), ("producer_epoch", producer_epoch)):
+        if number is not None:
+            check_whole_number(number, name)
+    if producer_epoch is not None and not 0 <= producer_epoch <= GIVEN_EPOCH_MAX:
+        raise InvalidRequestError(
+            f"producer_epoch {producer_epoch} is not allowed: give a number from 0 to"
+            f" {GIVEN_EPOCH_MAX}, or none"
+        )
+    if sequence is None or sequence < 0:
+        raise InvalidRequestError(
+            f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
+            " number the producer's appends, and repeat the number to retry one"
+        )
+
+
+def _check_producer_id(producer_id: object) -> None:
+    if not isinstance(producer_id, str) or not producer_id:
+        raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
+    if producer_id.startswith(WRITER_PREFIX):
+        raise InvalidRequestError(
+            f"producer_id can't be {producer_id!r}: names that begin with {WRITER_PREFIX!r} are"
+            " those of transactional ids; give another one"
+        )
+
+
+def producer_of(
+    producer_id: str | None, sequence: int | None, transactional_id: str | None
+) -> str | None:
+    """Return the producer of an append: the transactional id, if a sequence comes without one."""
+    if sequence is not None and producer_id is None:
+        return transactional_id
+    return producer_id
+
+
+def check_transactional_id(transactional_id: object) -> None:
+    """Check that a transactional id is one."""
+    if not isinstance(transactional_id, str) or not transactional_id:
+        raise InvalidRequestError(
+            f"transactional_id can't be {transactional_id!r}: give a text that only this writer"
+            " and those that replace it have"
+        )
+
+
+def check_writer_not_fenced(
+    producers: Mapping[str, ProducerEpoch], writer: WriterFence | None
+) -> None:
+    """Check by the metadata's `producers` that no newer writer has a transactional id."""
+    if writer is None:
+        return
+    newest = producers.get(writer.key)
+    if newest is not None and newest > writer.epoch:
+        raise writer_fenced(writer, newest)
+
+
+class EarlierTries:
+    """Tells where earlier tries of appends may stand. One a process; threads may share it.
+
+    A run that this process has begun fences those before it. So once it has checked a topic, only
+    the appends that stood there then, and those that it has begun itself, can be tried again.
+    """
+
+    def __init__(self) -> None:
+        self._checked: dict[tuple[TopicId, str, int, int], int] = {}  # above which none stood
+
+    def partitions(
+        self, image: MetadataImage, plans: Iterable[AppendPlan]
+    ) -> dict[PartitionKey, int]:
+        """Return the partitions to check before the first commit of an append: all of its topics,
+        also those that get no record; none, if no earlier try can stand there. `check_tries` notes
+        which number stands last in each, and `note_checked` is called afterwards."""
+        return {
+            PartitionKey(plan.topic_id, number): -1
+            for plan in plans
+            if plan.topic_id in image.topics and self._may_stand(plan)
+            for number in sorted(image.topics[plan.topic_id].partitions)
+        }
+
+    def note_checked(self, plans: Iterable[AppendPlan], tried: Mapping[PartitionKey, int]) -> None:
+        """Remember that the topics of an append were checked."""
+        if len(self._checked) >= CHECKED_MAX:
+            self._checked.clear()  # each run that goes on checks once more
+        last = max(tried.values(), default=-1)
+        for key in filter(None, map(_run_at, plans)):
+            self._checked[key] = max(last, self._checked.get(key, -1))
+
+    def has_checked(self, plan: AppendPlan) -> bool:
+        """Return whether an append of the run was checked that is split as the plan is."""
+        return _run_at(plan) in self._checked
+
+    def _may_stand(self, plan: AppendPlan) -> bool:
+        run, key = plan.producer, _run_at(plan)
+        if run is None or key is None:
+            return False
+        is_above = key in self._checked and run.sequence > self._checked[key]
+        return not (run.is_next and (run.is_only or is_above))
+
+
+def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int, int] | None:
+    run = plan.producer
+    if run is None or plan.is_by_partition:
+        return None
+    return plan.topic_id, run.producer_id, int(run.producer_epoch), len(plan.order.targets)
+
+
+def split_before(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
+    """Return into how many partitions an append was split that stands in one of the logs of its
+    topic; None: it is new.
+    """
+    for log in logs:
+        count = split_of(log, run.producer_id, run.sequence)
+        if count is not None:
+            return count
+    last = max((known_producer(log, run.producer_id).sequence for log in logs), default=-1)
+    if run.sequence <= last:
+        raise OutOfOrderSequenceError(
+            f"producer {run.producer_id!r} sent sequence {run.sequence} after {last}: it stands"
+            " nowhere, or retention has taken it, and the topic has more partitions since; give"
+            " each append the next number"
+        )
+    return None
+
+
+def check_tries(
+    image: MetadataImage,
+    logs: Mapping[PartitionKey, ReplicaState | None],
+    batches: Mapping[PartitionKey, StagedBatch],
+    tried: dict[PartitionKey, int],
+) -> None:
+    """Check that what stands of an earlier try, in any partition, is of the same append: of a retry
+    with other records nothing is appended. Set for each partition which number stands last in it.
+
+    `logs`: of leaders, as they were read; None: nothing was ever appended to the partition.
+    `batches`: what the append brings. It is no fence: of two tries at once, each may look before
+    the other commits.
+    """
+    stamp = next((each.producer for each in batches.values() if each.producer is not None), None)
+    if stamp is None:
+        return
+    others = []
+    for key in tried:
+        if (state := logs[key]) is None:
+            continue
+        tried[key] = known_producer(state, stamp.producer_id).sequence
+        if (text := _other_records(state, stamp, batches.get(key))) is not None:
+            others.append(f"{image.name_of(key)} {text}")
+    if others:
+        raise DuplicateSequenceError(
+            f"producer {stamp.producer_id!r} appended sequence {stamp.sequence} before, with other"
+            f" records, which stand in {', '.join(others)}: nothing was appended now; append the"
+            " records of that try again to finish it, or these under a later sequence"
+        )
+
+
+def _other_records(
+    state: ReplicaState, stamp: ProducerStamp, batch: StagedBatch | None
+) -> str | None:
+    """Return which other records stand in a log under an append's number, or None. `batch`: what
+    the append brings to the log's partition, if anything."""
+    try:
+        if batch is None:
+            find_sequence(state, stamp)
+        else:
+            find_append(state, batch)
+    except DuplicateSequenceError as error:
+        return "({record_count} from offset {base_offset})".format(**error.context)
+    except OutOfOrderSequenceError:
+        if batch is not None:
+            raise
+        # of a partition that gets no record, it says that nothing stands there
+    return None

@@ -1,0 +1,319 @@
+"""Runs of producers and writers, and where an earlier try of an append may stand."""
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kafka_on_spark.base.errors import (
+    DuplicateSequenceError,
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    RootAccessDeniedError,
+    UnknownProducerIdError,
+)
+from kafka_on_spark.controller.expiry import expire
+from kafka_on_spark.metadata.image import id_of_one_run
+from kafka_on_spark.produce.idempotence import (
+    EarlierTries,
+    ProducerRuns,
+    check_transactional_id,
+    check_tries,
+)
+from kafka_on_spark.produce.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
+from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun, StageOrder
+from tests.builders import KEY, TOPIC, TOPIC_ID, entry, image_of, log, partition, staged, stamp
+from tests.controller.controlled import World
+from tests.fakes import MemoryMetadataLog
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def runs(world):
+    """Return the runs of another process."""
+    return ProducerRuns(world.metadata(), world.clock, timeout_ms=1000)
+
+
+def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch):
+    def refuse(self):
+        raise RootAccessDeniedError("read-only")
+
+    mine = runs(world)
+    mine.begin("q", None, 1)
+    monkeypatch.setattr(MemoryMetadataLog, "check_writable", refuse)
+
+    with pytest.raises(RootAccessDeniedError):
+        mine.begin("p", None, 1)
+    with pytest.raises(RootAccessDeniedError):
+        mine.take_over("t")
+    assert mine.begin("q", None, 2).producer_epoch == 0
+    assert world.image.producers == {"q": 0}
+
+
+def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it(
+    world, monkeypatch
+):
+    mine, begun, kept = runs(world), ProducerRuns._begun, []
+
+    def collected(self, append, run):
+        gc.collect()
+        kept.append(append.producer_id in self._begins)
+        return begun(self, append, run)
+
+    monkeypatch.setattr(ProducerRuns, "_begun", collected)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda each: mine.begin(f"p{each % 3}", None, each), range(12)))
+
+    assert {each.producer_epoch for each in found} == {0}
+    assert kept == [True] * 12
+    assert len(mine._begins) == 0
+
+
+def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
+    """A process that makes a producer for each request has ids without number."""
+    mine = runs(world)
+    for producer_id in (OF_ONE_RUN, "p"):
+        mine.begin(producer_id, None, 1)
+
+    mine.forget([OF_ONE_RUN, "never begun"])
+
+    assert list(mine.own) == ["p"]
+
+
+def test_a_run_that_was_taken_over_from_is_fenced(world):
+    mine = runs(world)
+    mine.begin("p", None, 1)
+    runs(world).begin("p", None, 1)
+    mine._metadata.catch_up()
+
+    with pytest.raises(ProducerFencedError):
+        mine.begin("p", None, 2)
+
+
+def test_the_newest_writer_under_a_transactional_id_fences_the_others(world):
+    first, second = runs(world), runs(world)
+    assert first.take_over("t").epoch == 0
+    assert first.take_over("t").epoch == 0
+    assert second.take_over("t").epoch == 1
+    first._metadata.catch_up()
+
+    with pytest.raises(ProducerFencedError):
+        first.take_over("t")
+    assert runs(world).take_over("u").epoch == 0
+    assert runs(world).take_over(None) is None
+
+
+@pytest.mark.parametrize("given", [("p", None, None), (None, 1, None), (None, None, 1)])
+def test_a_producer_and_its_sequence_are_given_together(world, given):
+    with pytest.raises(InvalidRequestError):
+        runs(world).begin(*given)
+
+
+@pytest.mark.parametrize("producer_id", ["", 7])
+def test_a_producer_has_a_text_for_a_name(world, producer_id):
+    with pytest.raises(InvalidRequestError, match="give a text of your own"):
+        runs(world).begin(producer_id, None, 1)
+
+
+def test_epochs_count_from_0_on(world):
+    assert runs(world).begin("p", 0, 1).producer_epoch == 0
+    with pytest.raises(InvalidRequestError, match="from 0 to 2147483647, or none"):
+        runs(world).begin("p", -1, 1)
+
+
+@pytest.mark.parametrize("transactional_id", ["", 7])
+def test_a_writer_has_a_text_for_a_name(transactional_id):
+    with pytest.raises(InvalidRequestError, match="give a text that only this writer"):
+        check_transactional_id(transactional_id)
+
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def expire_all(world):
+    world.clock.advance(WEEK_MS + 1)
+    metadata = world.metadata()
+    metadata.submit(lambda image: expire(image, world.clock.now_ms()), timeout_ms=1000)
+
+
+def test_a_renewal_that_was_overtaken_does_not_take_the_time_back(world, monkeypatch):
+    mine = ProducerRuns(world.metadata(), world.clock, timeout_ms=WEEK_MS)
+    mine.begin("p", None, 1)
+    world.clock.advance(WEEK_MS // 2)
+    append = world.log.append
+
+    def overtaken(*arguments, **named):
+        monkeypatch.undo()
+        world.clock.advance(WEEK_MS // 2)
+        runs(world).begin("p", None, 2)
+        return append(*arguments, **named)
+
+    monkeypatch.setattr(world.log, "append", overtaken)
+
+    mine.begin("p", None, 3)
+
+    assert world.image.producer_times["p"] == world.clock.now_ms()
+
+
+def expired(world, producer_id="p", sequence=7):
+    """Return the runs of a process that has appended under an id which has expired since."""
+    mine = runs(world)
+    runs(world).begin("q", 5, 1)
+    mine.begin(producer_id, None, sequence)
+    expire_all(world)
+    mine._metadata.catch_up()
+    return mine
+
+
+OF_ONE_RUN = id_of_one_run("0123456789abcdef" * 2)
+
+
+@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
+@pytest.mark.parametrize("sequence", [0, 6, 7])
+def test_a_run_whose_id_has_expired_is_refused_with_what_it_may_have_appended(
+    world, sequence, producer_id
+):
+    """It would be appended a second time. The refusal stands: it is not the caller's last word."""
+    mine = expired(world, producer_id)
+
+    for _ in range(2):
+        with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
+            mine.begin(producer_id, None, sequence)
+    assert world.image.producers == {}
+
+
+@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
+def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_have(
+    world, producer_id
+):
+    mine = expired(world, producer_id)
+
+    assert mine.begin(producer_id, None, 8).producer_epoch == 6
+    assert mine.begin(producer_id, None, 9).producer_epoch == 6
+    assert mine.begin(producer_id, None, 8).producer_epoch == 6
+    with pytest.raises(UnknownProducerIdError):
+        mine.begin(producer_id, None, 7)  # perhaps to another topic
+
+
+def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
+    """What logs know of an id is forgotten by its epoch, too, by processes that know it not yet."""
+    expired(world)
+
+    with pytest.raises(
+        UnknownProducerIdError, match=r"epoch 5 is not .* give producer_epoch 6, or"
+    ):
+        runs(world).begin("new", 5, 0)
+    assert runs(world).begin("new", 6, 0).producer_epoch == 6
+
+
+# fmt: off
+NOT_GIVEN = [
+    (-1,                   GIVEN_EPOCH_MAX),
+    (CHOSEN_EPOCH_MAX + 1, CHOSEN_EPOCH_MAX),
+    (2**31 - 1,            CHOSEN_EPOCH_MAX),
+    (2**31,                GIVEN_EPOCH_MAX),
+    (2**70,                GIVEN_EPOCH_MAX),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("epoch, highest", NOT_GIVEN)
+def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest):
+    """It would be a floor for the epochs of all ids once it has expired."""
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
+        runs(world).begin("p", epoch, 0)
+    assert world.image.producers == {}
+
+
+TWO = image_of(partition("1 2"), partition("1 2"))
+OTHER = KEY._replace(partition=1)
+BOTH = [KEY, OTHER]
+
+
+def plan(*, sequence=1, epoch=0, is_next=True, is_only=False, is_by_partition=False):
+    order = StageOrder(
+        targets=(), has_producer=True, now_us=0, record_bytes_max=1, segment_bytes_max=1
+    )
+    run = ProducerRun(
+        producer_id="p", producer_epoch=epoch, sequence=sequence, is_next=is_next, is_only=is_only
+    )
+    return AppendPlan(
+        topic_id=TOPIC_ID,
+        topic=TOPIC,
+        order=order,
+        acks="all",
+        producer=run,
+        timeout_ms=1,
+        is_by_partition=is_by_partition,
+    )
+
+
+# fmt: off
+LOOKS = [  # an append, another of which the topic was looked at before (7 stood there), and whether it is looked at now
+    pytest.param(plan(is_only=True),                None,          False, id="of an id that is new, or that this run alone has had"),
+    pytest.param(plan(is_only=True, is_next=False), None,          True,  id="a retry in such a run"),
+    pytest.param(plan(),                            None,          True,  id="the first of a run after others"),
+    pytest.param(plan(sequence=8),                  plan(),        False, id="the next of such a run"),
+    pytest.param(plan(sequence=7),                  plan(),        True,  id="one that an earlier run had begun"),
+    pytest.param(plan(is_next=False),               plan(),        True,  id="a retry in such a run after others"),
+    pytest.param(plan(epoch=2),                     plan(epoch=1), True,  id="the first of another run"),
+    pytest.param(plan(is_by_partition=True),        None,          False, id="a Producer's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("append, before, is_checked", LOOKS)
+def test_a_topic_is_checked_where_an_earlier_try_may_stand(append, before, is_checked):
+    tries = EarlierTries()
+    if before is not None:
+        tried = tries.partitions(TWO, [before])
+        assert list(tried) == BOTH
+        batches = {KEY: staged("z", producer=stamp(1))}
+        check_tries(TWO, {KEY: EMPTY, OTHER: log("0:a", stamps={"a": stamp(7)})}, batches, tried)
+        tries.note_checked([before], tried)
+
+    assert list(tries.partitions(TWO, [append])) == (BOTH if is_checked else [])
+
+
+WITH_5 = log("0:a", stamps={"a": stamp(5, digest=7)})
+WITH_8 = log("0:a", stamps={"a": stamp(8, digest=7)})
+EMPTY = log("")
+WAS_5 = log("", producers={"p": entry(5, base=0)}, base=3)
+WAS_8 = log("", producers={"p": entry(8, base=0)}, base=3)
+IS_NEWER = log("", producers={"p": entry(epoch=1)})
+
+
+# fmt: off
+TRIES = [  # the log of the partition that gets records, of the other one, the digest, and what is said
+    pytest.param(EMPTY,    EMPTY,    7, None,                    id="it is new"),
+    pytest.param(EMPTY,    None,     7, None,                    id="it is new, and the other partition was never made"),
+    pytest.param(WITH_5,   EMPTY,    7, None,                    id="the same stands where it goes"),
+    pytest.param(EMPTY,    WITH_5,   7, None,                    id="the same stands in the other"),
+    pytest.param(WITH_5,   EMPTY,    9, DuplicateSequenceError,  id="other records stand where it goes"),
+    pytest.param(EMPTY,    WITH_5,   9, DuplicateSequenceError,  id="other records stand in the other"),
+    pytest.param(EMPTY,    WAS_5,    9, DuplicateSequenceError,  id="and were deleted since"),
+    pytest.param(WAS_8,    EMPTY,    7, UnknownProducerIdError,  id="only a number is left where it goes"),
+    pytest.param(EMPTY,    WAS_8,    7, UnknownProducerIdError,  id="only a number is left in the other"),
+    pytest.param(WITH_8,   EMPTY,    7, OutOfOrderSequenceError, id="a later one stands where it goes"),
+    pytest.param(EMPTY,    WITH_8,   7, None,                    id="a later one stands in the other, and it does not"),
+    pytest.param(EMPTY,    IS_NEWER, 7, ProducerFencedError,     id="a newer run has begun in the other"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("own, other, digest, error", TRIES)
+def test_an_append_is_refused_as_a_whole_for_what_stands_in_any_partition(
+    own, other, digest, error
+):
+    batches = {KEY: staged("z", producer=stamp(5, digest=digest))}
+    logs = {KEY: own, OTHER: other}
+
+    if error is None:
+        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))
+        return
+    with pytest.raises(error):
+        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))
