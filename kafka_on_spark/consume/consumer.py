@@ -45,7 +45,7 @@ from kafka_on_spark.consume.subscription import (
     assignment_of,
 )
 from kafka_on_spark.consume.time_lookup import time_lookup
-from kafka_on_spark.log.reader import row_schema
+from kafka_on_spark.log.reading import row_schema
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.accounts import CONSUME

@@ -21,7 +21,7 @@ from kafka_on_spark.log.cleaning import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.producers import producers_file_name, producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,

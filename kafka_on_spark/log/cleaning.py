@@ -25,7 +25,7 @@ from typing import Final
 
 from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 
 CLOCK_ERROR_MS: Final = 24 * 3600 * 1000

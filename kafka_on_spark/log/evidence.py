@@ -16,12 +16,13 @@ from typing import Final, Protocol, TypeVar
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ProtocolError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId
-from kafka_on_spark.fsck.batches import HEADER
+from kafka_on_spark.log.batch import HEADER
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
@@ -48,6 +49,12 @@ T = TypeVar("T")
 
 EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
 """The errors that claim that a replica is wrong. All others say nothing about it."""
+
+
+def is_evidence(error: KafkaOnSparkError) -> bool:
+    """Return whether `error` is evidence that a replica is bad."""
+    return isinstance(error, EVIDENCE)
+
 
 FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError
-from kafka_on_spark.log import replacing
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment
 from kafka_on_spark.log.merge_plan import (
     MERGED_BYTES_MAX,
     MergeRules,
     merges_due,
 )
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.replica_operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaState
@@ -161,7 +160,7 @@ class _Merger:
     def _finds_large(self, run: Sequence[LogPart]) -> bool:
         """Return whether a run has files that are too large to be merged, which are left out from
         now on."""
-        found = self.ports.folders.too_large_to_merge(self.order.address, run)
+        found = self.ports.segments.too_large_to_merge(self.order.address, run)
         self.too_large |= found
         return bool(found)
 
@@ -205,7 +204,7 @@ class _Merger:
         for _ in range(ATTEMPTS_MAX):
             if not self.state.is_fenced_at(epoch):
                 return
-            change = replacing.merge(
+            change = operations.merge(
                 self.state,
                 inputs,
                 merged,

@@ -1,5 +1,5 @@
 """Writes and reads a replica's producer state: one immutable file, which a counter of its table
-names (log/producers.py says what is in it) and another one binds to what is in it.
+names (log/producer_state.py says what is in it) and another one binds to what is in it.
 
 The file is durable before the commit that names it. A process that dies between both leaves a file
 above the counter, which no commit names: the next writer passes over its number, however many there
@@ -22,14 +22,12 @@ import xxhash
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ensure
 from kafka_on_spark.base.ids import Offset, ProducerEpoch, ReplicaUuid
 from kafka_on_spark.log.evidence import RootInspection
-from kafka_on_spark.log.producers import (
-    LastAppend,
-    ProducerEntries,
-    ProducerEntry,
+from kafka_on_spark.log.producer_state import (
     ProducersFile,
     producers_file_name,
     producers_file_number,
 )
+from kafka_on_spark.log.state import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.error_translation import parsing
 from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX

@@ -1,7 +1,7 @@
 """Encodes a segment's header as the partition columns of an `add` action, and decodes it.
 
 A table's content is a claim: this module refuses a header that is incomplete, or of a kind that
-this version does not write; the chain (log/chain.py) shows whether the rest is true.
+this version does not write; the chain (log/state.py) shows whether the rest is true.
 """
 
 import json
@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import Batch, LogPart, MergedSegment, ProducerStamp, Segment
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.delta.history import FileEntry

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 

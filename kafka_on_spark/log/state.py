@@ -1,16 +1,25 @@
-"""A replica's log at one version of its table, and one change to it.
+"""A replica's log at one version of its table, the chain over it, and one change to it.
 
 Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
 change at the next version, or not at all. Only `apply` makes a new state, in the fake and in the
 real table alike, so the effect of a commit is written down once.
+
+The chain has one digest at each border, which stands for everything below it: the digest of a
+segment is computed from the digest before it, the segment's header, and the digest in its file's
+name. So two logs whose chains compute and agree at an offset are the same below it. A digest in a
+header is only a claim. Code that proves a log, counts its end, takes from it or audits it computes
+the chain; a digest that does not compute is an error of the table that holds it. That of a merged
+segment can't be computed and is taken: the chain goes on from it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as as_json
 from typing import Final, Self
 
-from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.errors import CorruptLogError, ensure
 from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
@@ -18,14 +27,173 @@ from kafka_on_spark.base.ids import (
     DirectoryId,
     LeaderEpoch,
     Offset,
+    ProducerEpoch,
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.log.batch import Batch, uuid_in_name
-from kafka_on_spark.log.chain import chained, check_chain
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
-from kafka_on_spark.log.producers import ProducerEntries
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, uuid_in_name
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastAppend:
+    """The last append of a producer to a partition.
+
+    Attributes:
+        sequence: Its number.
+        base_offset: Offset of its first record.
+        record_count: Its records.
+        payload_digest: As in ProducerStamp.
+        partition_count: The topic's partitions when it was split.
+        appended_at_ms: Time of its append.
+    """
+
+    sequence: int
+    base_offset: Offset
+    record_count: int
+    payload_digest: int
+    partition_count: int
+    appended_at_ms: int
+
+    def __post_init__(self) -> None:
+        ensure(self.sequence >= 0 and self.base_offset >= 0 and self.record_count > 0, self)
+        ensure(self.partition_count > 0 and -(2**63) <= self.payload_digest < 2**63, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """What a log keeps of one producer, or of the writers under one transactional id.
+
+    Attributes:
+        producer_epoch: Its newest run; a lower one is fenced.
+        last: Its last append of those whose headers went; None: only fenced.
+        unknown_to: Of sequences up to this one nobody knows whether they stand, but for `last` and
+            those in headers; -1: there is none.
+    """
+
+    producer_epoch: ProducerEpoch
+    last: LastAppend | None = None
+    unknown_to: int = -1
+
+    @property
+    def sequence(self) -> int:
+        """The highest sequence that it has heard of, or -1."""
+        return max(self.unknown_to, -1 if self.last is None else self.last.sequence)
+
+    def with_append(self, producer_epoch: ProducerEpoch, append: LastAppend) -> Self:
+        """Return the entry after the header of `append` went, too."""
+        is_newer = self.last is None or append.sequence > self.last.sequence
+        return replace(
+            self,
+            producer_epoch=max(self.producer_epoch, producer_epoch),
+            last=append if is_newer else self.last,
+        )
+
+    def not_above(self, end_offset: Offset) -> Self:
+        """Return the entry of a log that ends at `end_offset`: a last append at or above it may
+        not stand, nor those before it that it has replaced here."""
+        if self.last is None or self.last.base_offset < end_offset:
+            return self
+        return replace(self, last=None, unknown_to=self.sequence)
+
+    def united_with(self, leaders: Self) -> Self:
+        """Return the entry of a follower that has this one and takes its leader's."""
+        lasts = [each.last for each in (leaders, self) if each.last is not None]
+        is_vouched = leaders.last is not None and leaders.last.sequence >= self.unknown_to
+        return replace(
+            self,
+            producer_epoch=max(self.producer_epoch, leaders.producer_epoch),
+            last=max(lasts, key=lambda each: each.sequence, default=None),
+            unknown_to=leaders.unknown_to
+            if is_vouched
+            else max(self.unknown_to, leaders.unknown_to),
+        )
+
+
+ProducerEntries = Mapping[str, ProducerEntry]
+"""Entries by producer id, or by the key of a writer's fence. Never changed."""
+
+DIGEST_BYTES: Final = 16
+_HALF_BITS: Final = 64
+_HALF: Final = 1 << _HALF_BITS
+_HIGHEST: Final = 1 << (_HALF_BITS - 1)
+
+
+def batch_digests(
+    before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch
+) -> tuple[ChainDigest, ...]:
+    """Return the chain digest at the end of each segment of `batch`, computed from `before`.
+
+    The batch's own digests are not read. Each digest is BLAKE2b of 16 bytes over one JSON array in
+    ASCII without spaces; the text is built here because `json.dumps` takes several times as long.
+    """
+    stamp = batch.producer
+    where = f"{as_json(topic_id)},{partition}"
+    producer = (
+        "null,null,null,null"
+        if stamp is None
+        else f"{as_json(stamp.producer_id)},{stamp.producer_epoch},{stamp.sequence},"
+        f"{stamp.payload_digest}"
+    )
+    header = (
+        f"{batch.base_offset},{batch.record_count},{batch.partition_count},{batch.leader_epoch},"
+        f"{producer},{int(batch.has_append_time)},{batch.appended_at_ms},null"
+    )
+    digests = []
+    base_offset = int(batch.base_offset)
+    for segment in batch.segments:
+        end_offset = base_offset + segment.record_count
+        text = f'["{before}",{where},{base_offset},{end_offset},{header},{as_json(segment.digest)}]'
+        digest = blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
+        before = ChainDigest(digest)
+        digests.append(before)
+        base_offset = end_offset
+    return tuple(digests)
+
+
+def chained(before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch) -> Batch:
+    """Return `batch` with its chain digests, computed from the digest `before` it."""
+    digests = batch_digests(before, topic_id, partition, batch)
+    return replace(batch, chain_digests=digests)
+
+
+def check_chain(
+    before: ChainDigest, topic_id: TopicId, partition: int, batches: Iterable[LogPart]
+) -> ChainDigest:
+    """Check that the digests in the headers of `batches` compute; return the one at their end.
+
+    Raises:
+        CorruptLogError: One does not. The table that holds the headers is bad.
+    """
+    for batch in batches:
+        if isinstance(batch, Batch) and batch.chain_digests != batch_digests(
+            before, topic_id, partition, batch
+        ):
+            raise CorruptLogError(
+                "the chain digest of a batch does not compute",
+                base_offset=batch.base_offset,
+                claimed=batch.chain_digests,
+            )
+        before = batch.chain_digest
+    return before
+
+
+def halves(digest: ChainDigest) -> tuple[int, int]:
+    """Return a digest as two signed numbers of 64 bits, high and low, for counters."""
+    high, low = divmod(int(digest, 16), _HALF)
+    return _signed(high), _signed(low)
+
+
+def from_halves(high: int | None, low: int | None) -> ChainDigest:
+    """Return the digest in two counters; without them, that of an empty chain."""
+    if high is None or low is None:
+        return NO_CHAIN
+    return ChainDigest(f"{(high % _HALF) * _HALF + low % _HALF:032x}")
+
+
+def _signed(half: int) -> int:
+    return half - _HALF if half >= _HIGHEST else half
+
 
 FILES_A_CHANGE_MAX: Final = 2**14
 """Files that a change adds or drops, where the rest can follow in another one: each takes 700 bytes
@@ -114,7 +282,7 @@ class ReplicaState:
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
         batches: Batches and merged segments in offset order; what they cover is dense.
-        producers: Entries of producers whose headers went (log/producers.py), and of fences.
+        producers: Entries of producers whose headers went (log/producer_state.py), and of fences.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
         compaction: How far it is compacted.

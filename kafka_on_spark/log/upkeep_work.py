@@ -8,7 +8,7 @@ spent. Orders may run twice, also at the same time.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
@@ -21,11 +21,16 @@ from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.fetch_reports import is_evidence
-from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.replicas import Compactor, ReplicaFolders, ReplicaStore, SegmentStore
+from kafka_on_spark.log.evidence import is_evidence
+from kafka_on_spark.log.producer_state import RegisteredProducers
+from kafka_on_spark.log.replica_folders import ReplicaFolders
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+if TYPE_CHECKING:
+    from kafka_on_spark.log.compactor import Compactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +242,7 @@ class UpkeepPorts:
     replicas: ReplicaStore
     segments: SegmentStore
     folders: ReplicaFolders
-    compactor: Compactor
+    compactor: "Compactor"
     clock: Clock
 
 

@@ -46,18 +46,23 @@ from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.fetch import FetchOrder, fetch
-from kafka_on_spark.log.fetch_reports import (
+from kafka_on_spark.log.fetch import (
+    FetchOrder,
     as_leaders_fault,
+    fetch,
     leader_failed,
     merge_reports,
     partition_report,
     state_report,
 )
-from kafka_on_spark.log.open_puts import find_put
 from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import fence_producer, find_append, may_have_forgotten
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import (
+    fence_producer,
+    find_append,
+    find_put,
+    may_have_forgotten,
+    registered_producers,
+)
 from kafka_on_spark.log.replica_operations import (
     Appended,
     ReadBorders,
@@ -69,7 +74,8 @@ from kafka_on_spark.log.replica_operations import (
     no_borders,
     with_borders_over,
 )
-from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync

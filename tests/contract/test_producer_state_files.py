@@ -8,9 +8,9 @@ from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, Kaf
 from kafka_on_spark.base.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations, producer_files
 from kafka_on_spark.log.producer_files import decode_producers, write_producers
-from kafka_on_spark.log.producers import ProducersFile, producers_file_name
+from kafka_on_spark.log.producer_state import ProducersFile, producers_file_name
 from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_log import PRODUCER_DIGEST, PRODUCER_STATE
+from kafka_on_spark.log.replicas import PRODUCER_DIGEST, PRODUCER_STATE
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}

@@ -12,10 +12,9 @@ from kafka_on_spark.controller.compaction import (
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.log import dirt, groups
-from kafka_on_spark.log import progress as progresses
-from kafka_on_spark.log.flaws import KeyedRecord
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log import compaction
+from kafka_on_spark.log import compaction as progresses
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, KeyedRecord
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
@@ -264,7 +263,7 @@ class Log:
 
     def decide(self, sees_others: bool = True) -> bool:
         leader, registration = self.leader, self.partition
-        found = dirt.dirt_of(
+        found = compaction.dirt_of(
             leader.extents,
             log_start_offset=Offset(0),
             compacted_below=registration.compaction.compacted_below,
@@ -305,7 +304,9 @@ class Log:
             return False
         begun = replica.progress.begun(decided)
         begun = begun.in_round(self._round_of(replica, begun))
-        group = groups.next_group(replica.extents, begun, bytes_max=3, records_max=99, files_max=99)
+        group = compaction.next_group(
+            replica.extents, begun, bytes_max=3, records_max=99, files_max=99
+        )
         if group is None:
             replica.progress = begun.round_finished()
             return True

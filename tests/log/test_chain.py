@@ -10,8 +10,7 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.log.chain import batch_digests, check_chain, from_halves, halves
-from kafka_on_spark.log.state import check_log
+from kafka_on_spark.log.state import batch_digests, check_chain, check_log, from_halves, halves
 from tests.builders import TOPIC_ID, batch, log, stamp
 
 ONE = batch("a", 4, "2 1", epoch=3, producer=stamp(1, producer='p"\u00fc\ud800'))

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import replacing
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.fetch import fetch
-from kafka_on_spark.log.progress import CompactionProgress
 from tests.builders import partition
 from tests.fakes import FakeClock
 from tests.log.two_replicas import FOLLOWER, LEADER, ORDER, Two
@@ -29,7 +29,7 @@ def finish_compaction(two):
     """Have the leader say that it is compacted, in which it has lost no record."""
     replica = two.replicas.open(LEADER)
     state = replica.load()
-    replica.commit(state, replacing.set_compaction(state, COMPACTED, leader_epoch=5))
+    replica.commit(state, operations.set_compaction(state, COMPACTED, leader_epoch=5))
 
 
 # fmt: off

@@ -8,12 +8,9 @@ from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
     OffsetOutOfRangeError,
 )
-from kafka_on_spark.log import fetch_checks
-from kafka_on_spark.log.fetch_checks import (
-    FetchAction,
-    after_refusal,
-    first_batches,
-)
+from kafka_on_spark.log import truncation
+from kafka_on_spark.log.fetch import FetchAction, after_refusal
+from kafka_on_spark.log.truncation import first_batches
 from tests.builders import batch
 
 # fmt: off
@@ -32,7 +29,7 @@ TAKEN = [  # bytes  files  taken
 def test_a_fetch_takes_whole_batches_that_one_commit_can_name(
     monkeypatch, bytes_max, files_max, count
 ):
-    monkeypatch.setattr(fetch_checks, "FILES_A_CHANGE_MAX", files_max)
+    monkeypatch.setattr(truncation, "FILES_A_CHANGE_MAX", files_max)
     batches = [batch("a", 0, "2 1"), batch("b", 3, "3"), batch("c", 6, "1 1 1")]
 
     assert first_batches(batches, bytes_max) == batches[:count]

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.log_starts import advance_to
+from kafka_on_spark.log.replica_operations import advance_to
 from tests.builders import address
 from tests.log.test_reading import replicas_of
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.log.offset_lookup import FoundOffset, offset_for_time, offset_of_latest_time
 from tests.builders import log
 
 TIMES = [[100, 130, 120], [90], [130, 110]]  # of three segments in three batches: 0-2, 3, 4-5

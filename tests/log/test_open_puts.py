@@ -6,10 +6,10 @@ import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.base.ids import ChainDigest, Offset
-from kafka_on_spark.log.merged_segment import Border
-from kafka_on_spark.log.open_puts import find_put, unread_over
+from kafka_on_spark.log.batch import Border
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.operations import advance_log_start
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.producer_state import find_put, unread_over
 from tests.builders import log, with_merged
 
 PLAIN = log("0:aabbc")

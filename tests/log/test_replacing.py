@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.base.ids import ChainDigest, Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import end_offset_for, epoch_history
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import check_log
@@ -21,7 +21,7 @@ TEXT = "0:aab 1:ccdee 3:f"  # borders: 0 2 3 5 6 8 9; epochs begin at 0, 3 and 8
 
 
 def merge(state, base=3, end=6, *, epoch=None, stable=None, made=None, inputs=None):
-    return replacing.merge(
+    return operations.merge(
         state,
         state.batches_between(base, end) if inputs is None else inputs,
         merged(state, base, end) if made is None else made,

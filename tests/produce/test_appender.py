@@ -21,8 +21,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.log.producer_state import fence_producer
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.metadata import NO_LOCK

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.chain import chained
 from kafka_on_spark.log.merged_files import rewrite
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import (
@@ -17,6 +16,7 @@ from kafka_on_spark.log.segments import (
     new_segment,
     read_segment,
 )
+from kafka_on_spark.log.state import chained
 from kafka_on_spark.store.roots import StorageOptions
 
 OPTIONS = StorageOptions()
