@@ -31,21 +31,20 @@ from kafka_on_spark.log.evidence import (
     table_flaw,
 )
 from kafka_on_spark.log.producer_files import (
-    ProducersWriter,
     ReadFile,
     listed_file,
     read_producers,
+    write_producers,
 )
-from kafka_on_spark.log.producer_state import NO_FILE, ProducersFile
+from kafka_on_spark.log.producer_state import NO_FILE, ProducersFile, producers_file_name
 from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.log.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
-    Row,
     added_files,
     batches_of,
+    in_offset_order,
     removed_files,
-    rows_of,
 )
 from kafka_on_spark.log.state import (
     LogChange,
@@ -59,6 +58,7 @@ from kafka_on_spark.log.state import (
 from kafka_on_spark.store.deadlines import RootHangsError, within
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.history import FileEntry
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.store.root_identity import (
@@ -81,7 +81,7 @@ PRODUCER_DIGEST: Final = "producer-digest"  # of what is in it
 class _Checked(NamedTuple):
     """A table as it was last read and checked."""
 
-    rows: Sequence[Row]
+    files: Sequence[FileEntry]
     chain_before: ChainDigest
     batches: tuple[LogPart, ...]
 
@@ -105,7 +105,7 @@ class ReplicaLog:
         self._checked: _Checked | None = None
         self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
         self._files = RootFiles(address.root, options)
-        self._writer = ProducersWriter(self._files, self._delta.uri, address.replica_uuid)
+        self._written: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
         self._options = options
         self._checks_disk = checks_disk
 
@@ -189,7 +189,7 @@ class ReplicaLog:
         if self._state is None or is_opened_anew:
             # The table may be another one by now, at the very version that is known.
             self._state, self._producers = None, (NO_FILE, {})
-            self._writer.forget()
+            self._written = (NO_FILE, {})
             self._check_identity()
         version = self._delta.version
         if self._state is None or self._state.version != version:
@@ -262,39 +262,39 @@ class ReplicaLog:
         number, digest = self._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST)
         producers = self._producers_of(ProducersFile(number or 0, digest or 0), read)
         compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
-        files = self._delta.active_files()
+        active = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
-            rows = rows_of(files)
+            files = in_offset_order(active)
             before = from_halves(high, low)
-            same, kept = self._unchanged(rows, before)
+            same, kept = self._unchanged(files, before)
             state = ReplicaState(
                 identity=self._address.identity,
                 version=version,
                 log_start_offset=Offset(start or 0),
                 log_end_offset=Offset(end or 0),
                 leader_epoch=_epoch(fence),
-                batches=(*kept, *batches_of(rows[same:])),
+                batches=(*kept, *batches_of(files[same:])),
                 producers=producers,
                 chain_before=before,
                 compaction=_compaction(compaction),
             )
             check_log(state, checked=len(kept))
-        self._checked = _Checked(rows, before, state.batches)
+        self._checked = _Checked(files, before, state.batches)
         return state
 
     def _unchanged(
-        self, rows: Sequence[Row], before: ChainDigest
+        self, files: Sequence[FileEntry], before: ChainDigest
     ) -> tuple[int, tuple[LogPart, ...]]:
-        """Return how many of the first rows are those of the last read, and their batches.
+        """Return how many of the first files are those of the last read, and their batches.
 
-        Those were checked then, so a log that has grown costs only its new rows.
+        Those were checked then, so a log that has grown costs only its new files.
         """
         known = self._checked
         if known is None or known.chain_before != before:
             return 0, ()
-        askeds = zip(rows, known.rows, strict=False)
-        same = next((place for place, (now, was) in enumerate(askeds) if now != was), None)
-        same = min(len(rows), len(known.rows)) if same is None else same
+        pairs = enumerate(zip(files, known.files, strict=False))
+        shared = min(len(files), len(known.files))
+        same = next((place for place, (now, was) in pairs if now != was), shared)
         place = 0
         for count, batch in enumerate(known.batches):
             if place + len(batch.segments) > same:
@@ -361,13 +361,31 @@ class ReplicaLog:
 
     def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
         """Write the producer-state file of a change, if it has one; return the one that counts
-        after it, which is durable then."""
+        after it, which is durable then.
+
+        The file of a try that has lost serves the next one: appends that win while a file is
+        written change no entries. Otherwise each try of a merge would leave a file, and where
+        writing one takes longer than an append no merge would get in. No cleaner takes a file above
+        the counter, so it is there, unless a person has removed it.
+        """
         file = self._producers[0]  # as of the newest state that was read
         if change.producers is None:
             return file
         if not self._delta.is_still_at(state.version):  # the commit would not count: no file
             raise CommitConflictError("decided on an old version", version=state.version + 1)
-        return self._writer.write(change.producers, above=file.number)
+        written, entries = self._written
+        folder = self._delta.uri
+        if (
+            written.number <= file.number
+            or entries != change.producers
+            or self._files.size(f"{folder}/{producers_file_name(written.number)}") is None
+        ):
+            uuid = self._address.replica_uuid
+            written = write_producers(
+                self._files, folder, uuid, change.producers, above=file.number
+            )
+            self._written = (written, change.producers)
+        return written
 
     @property
     def producers_number(self) -> int:
