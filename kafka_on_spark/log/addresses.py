@@ -19,8 +19,6 @@ class ReplicaAddress:
     Attributes:
         root: URL of the broker's root.
         topic: The topic's name, for people who read the folder's path.
-        key: Topic id and partition.
-        broker_id: The broker.
         directory_id: The disk that it was created on, or is to be created on.
         replica_uuid: This incarnation of the replica.
         is_flushed: Every commit is flushed before it counts (flush.messages=1).

@@ -46,7 +46,6 @@ class Segment:
 
     Attributes:
         file_name: Its name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
-        size_bytes: Size of the file.
         record_count: Records in it; at least 1, but in a merged segment whose records all went.
         timestamp_min_us: Smallest record timestamp, µs since 1970 UTC; without records, of those
             that went.
@@ -137,9 +136,7 @@ class WriterFence:
     Apart from the producer stamp, which identifies an append: a query that is restarted is another
     writer, and its last batch is still the same append.
 
-    Attributes:
-        transactional_id: The id that the writers share.
-        epoch: The epoch of this writer; a higher one fences the lower.
+    Of two writers with one id the higher `epoch` fences the lower.
     """
 
     transactional_id: str
@@ -204,11 +201,7 @@ class Batch:
     """A committed batch with its offsets.
 
     Attributes:
-        base_offset: Offset of the first record.
-        record_count: Records in all segments.
-        leader_epoch: Leadership that appended it.
-        partition_count: As in StagedBatch.
-        producer: As in StagedBatch.
+        partition_count, producer: As in StagedBatch.
         appended_at_ms: Time of the leader's commit; copied by followers
             (AddFile.modificationTime).
         segments: In offset order.
@@ -284,7 +277,10 @@ def with_offsets(
     """Return `staged` as the batch that begins at `base_offset`, appended by `leader_epoch`."""
     segments = staged.segments
     if staged.is_log_append_time:
-        segments = tuple(_stamped(segment, now_ms * 1000) for segment in segments)
+        time_us = now_ms * 1000
+        segments = tuple(
+            replace(each, timestamp_min_us=time_us, timestamp_max_us=time_us) for each in segments
+        )
     return Batch(
         base_offset=base_offset,
         record_count=staged.record_count,
@@ -294,16 +290,6 @@ def with_offsets(
         appended_at_ms=now_ms,
         segments=segments,
         has_append_time=staged.is_log_append_time,
-    )
-
-
-def _stamped(segment: Segment, time_us: int) -> Segment:
-    return Segment(
-        file_name=segment.file_name,
-        size_bytes=segment.size_bytes,
-        record_count=segment.record_count,
-        timestamp_min_us=time_us,
-        timestamp_max_us=time_us,
     )
 
 
@@ -325,7 +311,6 @@ class MergedSegment:
     Attributes:
         base_offset: First offset that it covers; there may be no record at it.
         end_offset: Offset after the last one that it covers.
-        leader_epoch: Leadership that appended its batches.
         appended_at_ms: The newest append time of its batches.
         segment: The file. Each record's timestamp is in it, an append time too.
         content_digest: Sum of its records' hashes, offset and timestamp included, signed 64 bits.

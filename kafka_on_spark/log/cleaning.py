@@ -38,13 +38,7 @@ its epoch is over. Source: the largest file.delete.delay.ms, which is for reader
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file in a replica's folder.
-
-    Attributes:
-        name: Its name.
-        size_bytes: Its size.
-        written_at_ms: When it was written, by the root's clock.
-    """
+    """A file in a replica's folder, written at a time of the root's clock."""
 
     name: str
     size_bytes: int

@@ -295,13 +295,8 @@ def next_group(
 
 @dataclass(frozen=True, slots=True)
 class KeyedRecord:
-    """As much of a record as compaction looks at.
-
-    Attributes:
-        offset: Its offset.
-        key: Its key, or a hash of it; None: it has none.
-        is_tombstone: It has no value, so it deletes its key.
-    """
+    """As much of a record as compaction reads: its key, or a hash of it. A tombstone has no value,
+    and deletes its key."""
 
     offset: Offset
     key: bytes | None

@@ -11,7 +11,7 @@ makes no difference to what a later one keeps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -311,10 +311,10 @@ class _Cleaner:
     allowance: Allowance
     replica: ReplicaLog
     state: ReplicaState
-    count: int = field(default=0)
-    size_bytes: int = field(default=0)
-    written_bytes: int = field(default=0)
-    has_advanced: bool = field(default=False)
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
+    has_advanced: bool = False
 
     def run(self, decided: Compaction) -> bool:
         """Go through the log once; return False if the allowance was spent, or others were faster.

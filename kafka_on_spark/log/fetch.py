@@ -278,9 +278,6 @@ class FetchOrder:
     """One follower's fetch, planned on an image.
 
     Attributes:
-        key: The partition.
-        partition: Its registration in that image.
-        leader: The leader's replica.
         follower: The follower's replica; None: the fetch inspects the leader only.
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
         copy_bytes_max: Bytes that a throttle grants; one batch at least, unless 0; None: no bound.
@@ -306,14 +303,8 @@ class FetchOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
-    """What a fetch did and saw: one row back to the driver.
-
-    Attributes:
-        report: On the leader and at most one follower.
-        copied_bytes: Bytes of the segments that were committed to the follower.
-        copied_records: Their records.
-        truncated_records: Records cut from the follower.
-    """
+    """What a fetch did and saw: one row back to the driver. The report is on the leader and at most
+    one follower; what was copied was committed to the follower."""
 
     report: PartitionReport
     copied_bytes: int = 0

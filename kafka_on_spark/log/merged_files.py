@@ -169,11 +169,7 @@ def content_of(records: pa.Table, base_offset: int) -> Content:
 class MergedFile:
     """The bytes of a merged segment, and what its header says of them.
 
-    Attributes:
-        data: The bytes.
-        content: What its records amount to.
-        timestamp_min_us: Smallest timestamp, µs since 1970 UTC; None without records.
-        timestamp_max_us: Largest timestamp, likewise.
+    Its timestamps are µs since 1970 UTC; None without records.
     """
 
     data: pa.Buffer
@@ -314,11 +310,7 @@ def put_merged(
 
 
 class _Read:
-    """Reads a range of a log, part by part, and keeps the borders of what was read.
-
-    Attributes:
-        borders: Of the parts that were read as a whole.
-    """
+    """Reads a range of a log, part by part, and keeps the borders of what was read as a whole."""
 
     def __init__(
         self,

@@ -111,9 +111,7 @@ class _Merger:
     """Merges one replica's runs of neighbours, one after the other.
 
     Attributes:
-        state: The replica's log after the last merge.
-        count: Merges committed.
-        size_bytes: Bytes of the files that they took.
+        size_bytes: Bytes of the files that the merges took.
         written_bytes: Bytes of the files that they put in their place.
         damage: What is wrong with files that could not be read.
         too_large: Files that are too large to be merged.
@@ -123,9 +121,9 @@ class _Merger:
     ports: UpkeepPorts
     replica: ReplicaLog
     state: ReplicaState
-    count: int = field(default=0)
-    size_bytes: int = field(default=0)
-    written_bytes: int = field(default=0)
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
     damage: dict[Segment, CorruptLogError] = field(default_factory=dict)
     too_large: set[Segment] = field(default_factory=set)
 

@@ -27,7 +27,6 @@ class FoundOffset:
     """An offset, and what is known of the record there.
 
     Attributes:
-        offset: The offset.
         timestamp_us: The record's, µs since 1970 UTC; None: the question was for no record.
         leader_epoch: Leadership that appended it; for a log end, the latest one.
     """

@@ -161,10 +161,7 @@ class ReadOrder:
     """A range of one partition to read, planned on an image.
 
     Attributes:
-        name: The partition as people name it.
-        key: The partition's topic id and number.
         partition: Its registration in the image, which a replica proves itself against.
-        start_offset: First offset to read.
         end_offset: Exclusive; at most the high watermark.
         candidates: Replicas to read from: each goes on where the one before failed.
         compacted_max: A replica that is compacted above it lacks values of the cut that is read;

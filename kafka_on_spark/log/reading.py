@@ -67,12 +67,7 @@ def pass_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> N
 class Piece:
     """A segment that holds a part of a range, on the replica that is read.
 
-    Attributes:
-        address: The replica.
-        batch: What the segment belongs to.
-        segment: The file.
-        base_offset: First offset that it covers, which may lie before the range.
-        end_offset: Offset after the last one, which may lie behind the range.
+    What it covers may begin before the range, and end behind it.
     """
 
     address: ReplicaAddress

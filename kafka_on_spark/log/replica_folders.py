@@ -24,15 +24,7 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_loca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTable:
-    """A folder on a root that is named like a replica's.
-
-    Attributes:
-        broker_id: The broker whose root holds it.
-        path: Its URL.
-        topic_id: As its path says.
-        partition: As its path says.
-        replica_uuid: As its path says.
-    """
+    """A folder on a broker's root that is named like a replica's; the ids are those in its path."""
 
     broker_id: BrokerId
     path: str

@@ -55,10 +55,9 @@ ATTEMPTS_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The result of an append to one table.
+    """The result of an append to one table, and the table after it.
 
     Attributes:
-        state: The table after it.
         batch: The batch in the log; None if the log no longer has its header.
         is_duplicate: The log had it before.
         last: Without a batch, where it stands, if that is known.

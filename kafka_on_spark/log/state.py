@@ -37,16 +37,8 @@ from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAppend:
-    """The last append of a producer to a partition.
-
-    Attributes:
-        sequence: Its number.
-        base_offset: Offset of its first record.
-        record_count: Its records.
-        payload_digest: As in ProducerStamp.
-        partition_count: The topic's partitions when it was split.
-        appended_at_ms: Time of its append.
-    """
+    """The last append of a producer to a partition; `payload_digest` as in ProducerStamp, and
+    `partition_count` of the topic when it was split."""
 
     sequence: int
     base_offset: Offset
@@ -114,9 +106,7 @@ ProducerEntries = Mapping[str, ProducerEntry]
 """Entries by producer id, or by the key of a writer's fence. Never changed."""
 
 DIGEST_BYTES: Final = 16
-_HALF_BITS: Final = 64
-_HALF: Final = 1 << _HALF_BITS
-_HIGHEST: Final = 1 << (_HALF_BITS - 1)
+_HALF: Final = 1 << 64
 
 
 def batch_digests(
@@ -149,12 +139,6 @@ def batch_digests(
         digests.append(before)
         base_offset = end_offset
     return tuple(digests)
-
-
-def chained(before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch) -> Batch:
-    """Return `batch` with its chain digests, computed from the digest `before` it."""
-    digests = batch_digests(before, topic_id, partition, batch)
-    return replace(batch, chain_digests=digests)
 
 
 def check_chain(
@@ -192,7 +176,7 @@ def from_halves(high: int | None, low: int | None) -> ChainDigest:
 
 
 def _signed(half: int) -> int:
-    return half - _HALF if half >= _HIGHEST else half
+    return half - _HALF if half >= _HALF // 2 else half
 
 
 FILES_A_CHANGE_MAX: Final = 2**14
@@ -205,10 +189,9 @@ UNINDEXED_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of the first batches of a log.
+    """The files of the first `count` batches of a log.
 
     Attributes:
-        count: How many batches it covers.
         places: The newest of these that has a file, by the file's uuid; 0 is the first of the log.
         others: Those of which a newer one has a file of the same uuid: none, in a sound log.
     """
@@ -253,14 +236,8 @@ def uuids_of(batch: LogPart) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """The replica that a table is, as its properties say from version 0 on.
-
-    Attributes:
-        topic_id: Id of the topic; another topic of the same name has another id.
-        partition: Number of the partition.
-        broker_id: The broker that holds the replica.
-        directory_id: The disk it was created on.
-        replica_uuid: Its incarnation.
+    """The replica that a table is, as its properties say from version 0 on: another topic of the
+    same name has another id, another disk another directory id, another incarnation another uuid.
     """
 
     topic_id: TopicId
@@ -275,10 +252,7 @@ class ReplicaState:
     """One replica's log, as of `version` of its table.
 
     Attributes:
-        identity: The replica.
-        version: The table's version.
         log_start_offset: First offset still kept; may lie inside the first batch.
-        log_end_offset: Offset of the next record.
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
         batches: Batches and merged segments in offset order; what they cover is dense.
@@ -391,7 +365,9 @@ class ReplicaState:
 
     def chained(self, batch: Batch) -> Batch:
         """Return `batch`, which continues this log, with its chain digests."""
-        return chained(self.chain_digest, self.identity.topic_id, self.identity.partition, batch)
+        identity = self.identity
+        digests = batch_digests(self.chain_digest, identity.topic_id, identity.partition, batch)
+        return replace(batch, chain_digests=digests)
 
     def apply(self, change: "LogChange") -> Self:
         """Return the state after `change` was committed at the next version."""
@@ -443,9 +419,7 @@ class LogChange:
 
     Attributes:
         operation: Its name, for the table's history.
-        log_start_offset: Log start after the commit.
-        log_end_offset: Log end after the commit.
-        leader_epoch: The fence after the commit.
+        log_start_offset, log_end_offset, leader_epoch: As they are after the commit.
         adds: Batches appended.
         merged: Takes the place of the batches that it covers, whole neighbours; None: no merge.
             Such a change neither cuts nor drops.

@@ -38,12 +38,9 @@ class UpkeepOrder:
     """Upkeep of one replica, planned on an image. Picklable.
 
     Attributes:
-        key: The partition.
         partition: Its registration in that image, which was taken before the table is read.
-        address: The replica.
         leader: The leader's replica, which may be this one; None: the partition has no leader, or
             its replica can't be reached.
-        image_offset: End offset of the image.
         settings: The topic's.
         bytes_max: Bytes that may be read and rewritten; one piece of work at least, unless 0. None:
             no bound.
@@ -146,8 +143,6 @@ class UpkeepResult:
     """What a task has done on one replica: one row back to the driver.
 
     Attributes:
-        key: The partition.
-        broker_id: The replica.
         done: What each kind of work has done, by its name, in the order in which they ran.
         moved_bytes: Bytes that it read and rewrote.
     """
@@ -229,15 +224,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepPorts:
-    """What kinds of work may ask for.
-
-    Attributes:
-        replicas: Opens replicas' tables.
-        segments: Moves segments.
-        folders: Lists and deletes files.
-        compactor: Reads keys, and rewrites segments without what compaction removes.
-        clock: The clock of the machine that works.
-    """
+    """What kinds of work may ask for; the clock is that of the machine that works."""
 
     replicas: ReplicaStore
     segments: SegmentStore

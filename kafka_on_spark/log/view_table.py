@@ -45,9 +45,6 @@ class ViewFile:
     """A segment of a view, on the replica that it is read from.
 
     Attributes:
-        address: The replica.
-        segment: The file.
-        partition: Number of the partition.
         base_offset: First offset that the file covers, which may lie before the view.
         covered: How many offsets the file covers; it may have fewer records.
         first_delta: First offset of the file that is in the view, counted from 0.

@@ -13,7 +13,6 @@ from kafka_on_spark.controller.compaction import (
     compact,
 )
 from kafka_on_spark.log import compaction
-from kafka_on_spark.log import compaction as progresses
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, KeyedRecord
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
@@ -126,7 +125,7 @@ class Log:
         if follower.epoch < self.partition.leader_epoch and not self._adopt(number):
             return True
         is_first = not follower.extents
-        if progresses.has_missed_tombstones(
+        if compaction.has_missed_tombstones(
             follower.progress, follower.end, leader.progress, is_first=is_first
         ):
             self.seen.add("missed tombstones")
@@ -169,7 +168,7 @@ class Log:
         # What the leader answers for the follower's last epoch.
         ends = [e.end_offset for e in leader.extents if e.leader_epoch <= follower.epoch]
         on_leader = max(ends, default=Offset(0)) if is_prefix else Offset(shared)
-        if progresses.lacks_replaced_records(follower.progress, on_leader):
+        if compaction.lacks_replaced_records(follower.progress, on_leader):
             self.seen.add("past the cut")
             self._make_again(number)
             return False
@@ -235,7 +234,7 @@ class Log:
 
     def elect_uncleanly(self, number: int) -> bool:
         leader = self.replicas[number]
-        is_lacking = progresses.lacks_replaced_records(leader.progress, leader.end)
+        is_lacking = compaction.lacks_replaced_records(leader.progress, leader.end)
         leader.progress = leader.progress.lowered_to(leader.end)
         self._change(
             leader=number,

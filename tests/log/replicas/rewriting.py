@@ -1,5 +1,6 @@
 """Segments whose records tell their number, and merges of them, as files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from kafka_on_spark.log.segments import (
     new_segment,
     read_segment,
 )
-from kafka_on_spark.log.state import chained
+from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -57,7 +58,8 @@ def written(place, base, *counts, before=NO_CHAIN, epoch=EPOCH, at_ms=5, **field
         segments=tuple(segments),
         **fields,
     )
-    return chained(before, place.key.topic_id, place.key.partition, made)
+    digests = batch_digests(before, place.key.topic_id, place.key.partition, made)
+    return replace(made, chain_digests=digests)
 
 
 def two(place, **fields):
