@@ -2,7 +2,7 @@
 
 That only a log is merged which has what is registered at the high watermark was found here, once in
 400 seeds; tests/log/test_merging_replicas.py sees it missing. That an append which
-may have been compacted away is not put again is in tests/log/test_open_puts.py.
+may have been compacted away is not put again is in tests/log/test_producer_state.py.
 """
 
 from dataclasses import replace
