@@ -146,7 +146,7 @@ def newest_staged_at_ms(
 
 
 def is_waiting(name: str, table: TableFiles, times: CleaningTimes) -> bool:
-    """Return whether the table has removed a file that still waits: it need not be looked at."""
+    """Return whether the table has removed a file that still waits: it need not be asked for."""
     is_removed = name in table.removed_at_ms
     return is_removed and judge(FoundFile(name, 0, 0), table, times) is Fate.WAITS
 

@@ -76,7 +76,7 @@ class CompactionProgress:
     def begun(self, decided: Compaction) -> Self:
         """Return the progress with the targets of `decided`; as it is, if they are not above.
 
-        For higher targets all segments are looked at again: the keys that they bring, and
+        For higher targets all segments are read again: the keys that they bring, and
         tombstones below them, may be anywhere.
         """
         return self._with_targets(decided.compacted_below, decided.tombstones_below)
@@ -261,7 +261,7 @@ def next_group(
     records_max: int,
     files_max: int,
 ) -> range | None:
-    """Return the places of the parts that are looked at next; None: there are no more.
+    """Return the places of the parts that are rewritten next; None: there are no more.
 
     Their bytes are at most `bytes_max`, their records `records_max` and their files `files_max`, or
     they are one part. The last one may reach above the target: its records from there on stay.

@@ -320,7 +320,7 @@ class _Cleaner:
         """Go through the log once; return False if the allowance was spent, or others were faster.
 
         The round ends at the target, or as far towards it as the keys fit into memory. One group at
-        least is looked at: the keys were read for it.
+        least is read: the keys were read for it.
         """
         progress = self.state.compaction.begun(decided)
         progress = progress.in_round(self._fitting(progress))

@@ -443,7 +443,7 @@ class _Fetcher:
 
     @_refused_by(LeaderRefusedError)
     def _load_leader(self) -> ReplicaState:
-        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
+        """Return the leader's state, fenced at the current epoch: without it nothing can be planned."""
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, self._leader_log, state)

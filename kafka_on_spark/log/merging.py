@@ -38,8 +38,8 @@ ATTEMPTS_MAX: Final = 8
 def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
     """Merge what is due in one replica, as far as the allowance goes.
 
-    A damaged file is told, and ends the merge of its own neighbours only. What can't be merged, or
-    lost its race, is gone over: it may stay so, and must not keep the rest from its turn.
+    A damaged file is reported, and ends the merge of its own neighbours only. Runs that can't be
+    merged, or lost a race, are skipped: they may stay so, and must not hold up the rest.
     """
     replica = ports.replicas.open(order.address)
     state = replica.load()
@@ -69,7 +69,7 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
 
 def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
     """Return whether a visit ends. If it may rewrite anything, it ends with a merge, however long
-    it took to find one: else each visit could end with what all others have found, too."""
+    it took to find one: otherwise each visit could end with what all others have found."""
     return allowance.is_spent if merger.count else allowance.bytes_left == 0
 
 
@@ -149,7 +149,7 @@ class _Merger:
         return merges_due(self.state.batches, rules)
 
     def mergeable(self) -> list[tuple[LogPart, ...]]:
-        """Return the merges that are due next, once all of their files were looked at."""
+        """Return the merges that are due next, once the sizes of all their files are known."""
         while True:
             due = self.due()
             if not [run for run in due if self._finds_large(run)]:

@@ -151,6 +151,13 @@ class RegisteredProducers:
         return {name: entry for name, entry in entries.items() if name not in gone}
 
 
+def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
+    """Return which producer ids have not expired; None: none ever has."""
+    if image.expired_epoch < 0:
+        return None
+    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)
+
+
 _NO_ENTRY: Final = ProducerEntry(producer_epoch=ProducerEpoch(0))
 
 
@@ -476,10 +483,3 @@ def unread_over(state: ReplicaState, puts: Sequence[Batch]) -> MergedSegment | N
         if merged is not None and merged.borders is None:
             return merged
     return None
-
-
-def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
-    """Return which producer ids have not expired; None: none ever has."""
-    if image.expired_epoch < 0:
-        return None
-    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)

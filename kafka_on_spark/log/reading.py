@@ -194,7 +194,7 @@ class _Reading:
         state = self.replicas.open(address).load()
         start = state.log_start_offset
         if not state.compaction.may_count(order.partition.compaction):
-            self.is_unfinished = True  # which is told below
+            self.is_unfinished = True  # check_readable says so
         if start > max(position, order.partition.log_start_offset):
             # No replica's log starts above what was decided (I16). Another may not know of it yet.
             known = self.log_start_offset

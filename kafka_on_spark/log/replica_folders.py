@@ -215,8 +215,8 @@ class ReplicaFolders:
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         """Return those of the files that are there, with sizes and times."""
         files = RootFiles(address.root, self._options)
-        look = partial(_found, files, replica_folder(address), list(names))
-        return within(address.root, look)
+        find = partial(_found, files, replica_folder(address), list(names))
+        return within(address.root, find)
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         """Return the files that the table has removed, and when, as far as its log still tells."""

@@ -32,6 +32,8 @@ from kafka_on_spark.metadata.high_watermark import has_all_committed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
+log = logging.getLogger(__name__)
+
 ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 """Reads the borders in the file of a replica's merged segment."""
 
@@ -314,9 +316,6 @@ def append(
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
 
 
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStartOrder:
     """The replica, and the log start that was decided; and which producer ids have not expired,
@@ -379,7 +378,7 @@ def try_to_advance(
     """As `advance_to`, for whoever reads a log that needs no log start to be read.
 
     That a replica can't drop records yet says nothing against what it has: it must not cost a sound
-    leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and tells.
+    leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and reports.
     """
     try:
         return advance_to(replica, state, offset, registered)

@@ -76,8 +76,8 @@ def run_upkeep(
 ) -> UpkeepResult:
     """Do the upkeep of one replica that is due, as far as the order allows.
 
-    After a kind that raises, only those go on that rest on the table alone. One that tells its
-    error in what it has done has found what the others need not rest on.
+    After a kind that raises, only those go on that rest on the table alone. A kind that returns its
+    error has met something that the others don't depend on.
     """
     allowance = Allowance(order, ports.clock)
     done: list[tuple[str, WorkDone]] = []

@@ -33,7 +33,7 @@ class Retained:
 
     Attributes:
         log_start_offset: The first offset that is kept.
-        expired_to: Below it, batches are older than retention.ms; else where the log starts.
+        expired_to: Below it, batches are older than retention.ms; if none is, where the log starts.
         newest_ms: Of the expired batches, the latest time that counts for the age; None: none is
             expired.
         removed_bytes: Bytes of the batches that go.

@@ -184,7 +184,7 @@ def segment_error(
             lambda content: _flaw_of(content, segment),
         )
     if flaw is not None:
-        flaw.context["segment"] = segment.file_name  # for who inspects it a second time
+        flaw.context["segment"] = segment.file_name  # for a second inspection
     return flaw or KafkaStorageError(
         f"{segment.file_name} could not be read, and an inspection found nothing wrong with it"
     )
@@ -278,12 +278,12 @@ def checked_content(
 
 
 OTHERS_SECONDS: Final = 0.5
-"""Once each partition has its records somewhere, the other replicas have so long at least."""
+"""Once each partition has its records somewhere, the other replicas have this long at least."""
 
 IMPATIENT_PART: Final = 15
-"""Who does not wait for a root that hangs waits for this part of the time that a write may take."""
+"""An impatient caller waits for a root that hangs for this part of the time of a write."""
 
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 
 Write = Call[None] | KafkaStorageError
 """A write to one root, or why it was not begun."""
@@ -322,8 +322,8 @@ def ended(
     """Wait for writes of several partitions; return the failures of each, None where it is written.
 
     A partition needs one replica that has its records. Once each has one, the others have as long
-    again: an append goes on without them, and who fetches brings them what they lack. `is_patient`:
-    one of which no root answers is waited for until the deadlines of its calls.
+    again: an append goes on without them, and fetches bring them what they lack. `is_patient`: a
+    partition of which no root answers is waited for until the deadlines of its calls.
     """
     began = time.monotonic()
     for each in writes:
@@ -332,7 +332,7 @@ def ended(
             limit = None if is_patient else began
             if not (left := [call for call in calls if _may_end(call, limit)]):
                 break
-            wait(left, LOOK_SECONDS, FIRST_COMPLETED)
+            wait(left, POLL_SECONDS, FIRST_COMPLETED)
     running = [
         write
         for each in writes

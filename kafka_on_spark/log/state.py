@@ -69,7 +69,7 @@ class ProducerEntry:
 
     @property
     def sequence(self) -> int:
-        """The highest sequence that it has heard of, or -1."""
+        """The highest sequence that it knows, or -1."""
         return max(self.unknown_to, -1 if self.last is None else self.last.sequence)
 
     def with_append(self, producer_epoch: ProducerEpoch, append: LastAppend) -> Self:

@@ -63,7 +63,7 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
     nothing to cut. Terminates: each question names a lower epoch than the one before.
 
     Raises:
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+        UnknownLeaderEpochError: The leader does not know the follower's epoch.
     """
     steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
@@ -85,7 +85,7 @@ def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
     """Return the offset up to which `follower` shares its leader's log, its log start at least.
 
     Raises:
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+        UnknownLeaderEpochError: The leader does not know the follower's epoch.
     """
     steps = truncation_steps(follower, ask_leader)
     if not steps:
@@ -167,7 +167,7 @@ def unread_borders(
 ) -> UnreadBorders | None:
     """Return the next borders to read before `follow` can tell where the logs part; None: none.
 
-    A follower that is fenced has no more to compare than its end. Else its borders are compared
+    A follower that is fenced has no more to compare than its end. Otherwise its borders are compared
     downwards to the first that both have: what lies inside merged segments above that is in their
     files. Nearly always the first border is it.
     """
@@ -242,7 +242,7 @@ def follow(
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
         ReplicaLostError: It would end below `floor` (I14), lack records that were compacted away
             (I27), or give up more files than one commit can name; the replica is made again.
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+        UnknownLeaderEpochError: The leader does not know the follower's epoch.
     """
     start = leader.log_start_offset
     shared = shared_end(follower, leader, leader_epoch)
