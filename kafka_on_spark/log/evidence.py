@@ -178,9 +178,6 @@ def table_flaw(
 
     `seen_version`: the newest version that this process has seen. `configuration`: the one that the
     table must have.
-
-    Raises:
-        KafkaStorageError: A file disappeared during the inspection.
     """
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
         return _lost(inspection, folder)  # also if a link stands in its place
@@ -291,9 +288,6 @@ def file_flaw(
     """Return what is wrong with a replica's file that must have `size_bytes`, or None.
 
     `flaw_of` says what is wrong with its bytes.
-
-    Raises:
-        KafkaStorageError: The file disappeared during the inspection.
     """
     path = f"{folder}/{name}"
     size = inspection.size(path)

@@ -443,7 +443,7 @@ class _Fetcher:
 
     @_refused_by(LeaderRefusedError)
     def _load_leader(self) -> ReplicaState:
-        """Return the leader's state, fenced at the current epoch: without it nothing can be planned."""
+        """Return the leader's state, fenced at the current epoch."""
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, self._leader_log, state)
@@ -540,10 +540,7 @@ class _Fetcher:
 
     def _change_to_follow(self, follower: ReplicaState, leader: ReplicaState) -> LogChange | None:
         """Return the change by which a follower follows its leader; what it keeps of a merged
-        segment that it cuts is written first.
-
-        Raises: as `follow` and SegmentStore.rewrite.
-        """
+        segment that it cuts is written first."""
         address = self._follower_side()[0]
         floor = end_offset_min(self._partition, address.broker_id)
         cut, kept = part_to_keep(follower, leader, self._epoch, floor), None

@@ -95,11 +95,7 @@ def read_borders(
 
 
 def borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
-    """Return the borders in the bytes of a merged segment.
-
-    Raises:
-        CorruptLogError: They are not those of the segment.
-    """
+    """Return the borders in the bytes of a merged segment."""
     own = Border(merged.end_offset, merged.chain_digest)
     return decode_borders(content, merged.segment.file_name, merged.base_offset, own)
 
@@ -110,9 +106,6 @@ def decode_borders(
     """Return the borders in the bytes of the file `name` of a merged segment; empty: it keeps none.
 
     `base_offset`: where the segment begins. `own`: where it ends.
-
-    Raises:
-        CorruptLogError: The file is damaged, or they are not those of the segment.
     """
     text = (read_footer(content, name).metadata or {}).get(BORDERS)
     if text is None:
@@ -425,9 +418,6 @@ def too_large_to_merge(
 
     Any two others fit into one file. A part that can't be read is not among them: a merge finds out
     what is wrong with it.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
     """
     least = UNCOMPRESSED_MAX // 2
     return frozenset(
@@ -443,9 +433,6 @@ def fitting_into_one(
 ) -> int:
     """Return how many of those parts, from the first on, one merged segment may hold; one at least.
     A part that can't be read counts for nothing: whoever reads it finds out what is wrong with it.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
     """
     most = UNCOMPRESSED_MAX
     if len(parts) == 1 or sum(part.size_bytes for part in parts) * RATIO_MAX <= most:

@@ -231,9 +231,6 @@ def truncate_fully_and_start_at(
 
     `producers` are the entries after it: those that hold of the leader's log.
     `chain_before` is the leader's chain digest where its batch at `offset` begins.
-
-    Raises:
-        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
     """
     if state.is_fenced_above(leader_epoch):
         raise _fenced(state, leader_epoch)
@@ -315,11 +312,7 @@ def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) ->
 
 
 def check_end(state: ReplicaState, expected_offset: Offset) -> None:
-    """Check that the log ends where a conditional append expects it to.
-
-    Raises:
-        UnexpectedOffsetError: It does not.
-    """
+    """Check that the log ends where a conditional append expects it to."""
     if expected_offset != state.log_end_offset:
         raise UnexpectedOffsetError(
             f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
@@ -387,9 +380,6 @@ def replace_neighbours(
     `stable_offset` is the last stable offset, in an image that was taken before the table was read
     and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
     replicas may have other files for it. `registered`: as in `entries_without`.
-
-    Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
@@ -418,9 +408,6 @@ def set_compaction(
     """Decide to write how far a replica is compacted, where no segment changes; None: it says so.
 
     `progress` follows from that of `state`.
-
-    Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if progress == state.compaction:

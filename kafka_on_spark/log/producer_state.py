@@ -213,8 +213,6 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
     """Return the append of `producer`'s sequence, or None if the sequence is a new one.
 
     It is looked for in the headers, then among the producers whose headers went.
-
-    Raises: as `find_append`.
     """
     entry = state.producers.get(producer.producer_id, _NO_ENTRY)
     if producer.producer_epoch < entry.producer_epoch:
@@ -294,11 +292,7 @@ def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> 
 
 
 def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
-    """Check that no newer writer under the same transactional id has begun to write this log.
-
-    Raises:
-        ProducerFencedError: One has.
-    """
+    """Check that no newer writer under the same transactional id has begun to write this log."""
     if writer is None:
         return
     known = state.producers.get(writer.key)
@@ -391,9 +385,6 @@ def fence_producer(
 
     It is also written if the log has it already: the commit itself excludes an append that was
     tried at this version and never answered. `registered`: as in `entries_without`.
-
-    Raises:
-        ProducerFencedError: The log has a newer run of the producer.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     known = known_producer(state, producer_id)
@@ -424,9 +415,6 @@ def fence_writer(
     """Decide to write a writer's epoch before its first append, so that no older one appends after.
 
     None if the log has it already. `registered`: as in `entries_without`.
-
-    Raises:
-        ProducerFencedError: A newer writer has begun.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     check_writer(state, writer)

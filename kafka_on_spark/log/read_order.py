@@ -143,11 +143,7 @@ def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrde
 
 
 def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:
-    """Return an order to read what a partition had when the image was `then`.
-
-    Raises:
-        OffsetOutOfRangeError: It is compacted above what had been committed then.
-    """
+    """Return an order to read what a partition had when the image was `then`."""
     partition = then.partition(order.key)
     if partition is None:
         return order  # the topic that has the name now is another one
@@ -231,11 +227,7 @@ def readers_choice(
 def check_cut(
     name: TopicPartition, high_watermark: Offset, now: PartitionRegistration | None
 ) -> None:
-    """Check that a partition has what it had when its high watermark was `high_watermark`.
-
-    Raises:
-        OffsetOutOfRangeError: It is compacted above that: values of then are gone.
-    """
+    """Check that a partition has what it had when its high watermark was `high_watermark`."""
     below = Offset(0) if now is None else now.compaction.compacted_below
     _check_values(name, high_watermark, below)
 
@@ -248,12 +240,7 @@ def check_left(
     tombstones_max: Offset | None,
 ) -> None:
     """Check that a replica has what is read of a cut: it may have been compacted further since the
-    read was planned. None: nothing is asked of it.
-
-    Raises:
-        OffsetOutOfRangeError: It is compacted above `compacted_max`, or without tombstones above
-            `tombstones_max`.
-    """
+    read was planned. None: nothing is asked of it."""
     if compacted_max is not None:
         _check_values(name, compacted_max, left.compacted_below)
     if tombstones_max is not None:

@@ -183,13 +183,7 @@ class _Reading:
         return failure
 
     def _pieces(self, address: ReplicaAddress) -> Iterator[Piece]:
-        """Yield the segments that hold the rest of the range.
-
-        Raises:
-            NotLeaderOrFollowerError: The replica's log starts above the next offset, or the image
-                is old for another reason.
-            ReplicaLostError: The replica does not prove that it has all committed records.
-        """
+        """Yield the segments that hold the rest of the range."""
         order, position = self.order, self.position
         state = self.replicas.open(address).load()
         start = state.log_start_offset
@@ -318,8 +312,6 @@ def count_records(
 
     A file is read only where the range begins or ends inside it and records are missing there: of
     that one the offsets count.
-
-    Raises: as `read_rows`.
     """
 
     def counts_of(piece: Piece, position: Offset) -> Iterator[int]:
@@ -399,12 +391,7 @@ def _rows(
 def read_timestamps(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> Iterable[tuple[int, int]]:
-    """Return `offset_delta` and timestamp, µs since 1970 UTC, of a segment's records, in order.
-
-    Raises:
-        CorruptLogError: The file is missing or damaged.
-        KafkaStorageError: The root does not answer.
-    """
+    """Return `offset_delta` and timestamp, µs since 1970 UTC, of a segment's records, in order."""
     records = read_segment(address, segment, options, ("offset_delta", "timestamp"))
     times = records.column("timestamp").cast(TIMESTAMP).cast(pa.int64()).to_pylist()
     return zip(records.column("offset_delta").to_pylist(), times, strict=True)

@@ -96,11 +96,7 @@ def link_in_path(address: ReplicaAddress) -> str | None:
 
 
 def check_no_link(address: ReplicaAddress) -> None:
-    """Check that a replica's folder lies on its root, before it is read.
-
-    Raises:
-        ReplicaLostError: A link stands in its place.
-    """
+    """Check that a replica's folder lies on its root, before it is read."""
     link = link_in_path(address)
     if link is not None:
         raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
@@ -118,11 +114,7 @@ def tables_on(
     options: StorageOptions,
     topic_ids: frozenset[TopicId] | None,
 ) -> Iterator[FoundTable]:
-    """Yield the folders on a root that are named like replicas', of these topics or of all.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Yield the folders on a root that are named like replicas', of these topics or of all."""
     files = RootFiles(root, options)
     for topic_folder in files.names(root):
         topic = _TOPIC_FOLDER.fullmatch(topic_folder)
@@ -203,11 +195,7 @@ class ReplicaFolders:
         self._options = options
 
     def names(self, address: ReplicaAddress) -> list[str]:
-        """Return the names of the files in a replica's folder; none if there is no folder.
-
-        Raises:
-            ReplicaLostError: A link stands in the folder's place.
-        """
+        """Return the names of the files in a replica's folder; none if there is no folder."""
         check_no_link(address)
         names = RootFiles(address.root, self._options).names(replica_folder(address))
         return [name for name in names if name != _LOG]

@@ -141,11 +141,7 @@ def iso(time_us: int) -> str:
 
 
 def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
-    """Return a table's files in the order of their offsets.
-
-    Raises:
-        CorruptLogError: A file has no header.
-    """
+    """Return a table's files in the order of their offsets."""
     try:
         return sorted(files, key=lambda file: _number(file, "base_offset"))
     except (TypeError, KeyError, ValueError) as error:
@@ -153,11 +149,7 @@ def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
 
 
 def batches_of(files: Sequence[FileEntry]) -> Iterator[LogPart]:
-    """Yield the batches and merged segments of a table's files, which are in offset order.
-
-    Raises:
-        CorruptLogError: A header is incomplete, or a batch's files disagree.
-    """
+    """Yield the batches and merged segments of a table's files, which are in offset order."""
     for batch, run in groupby(files, key=lambda file: file.values.get("batch_base_offset")):
         group = list(run)
         try:

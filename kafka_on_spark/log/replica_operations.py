@@ -139,9 +139,6 @@ def fence_older_writers(
 
     This takes one commit, the first time that a writer appends to a partition. `registered`: the
     producer ids that have not expired, if it is known.
-
-    Raises:
-        ProducerFencedError: A newer writer has begun.
     """
     if writer is None:
         return state

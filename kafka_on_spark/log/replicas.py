@@ -346,10 +346,7 @@ class ReplicaLog:
 
     def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
         """Check that the root obeys the metadata log that decided `change`: each time if it adopts
-        a leadership, raises the log start or removes files, and else as `check_obeys_once`.
-
-        Raises: as `check_obeys`.
-        """
+        a leadership, raises the log start or removes files, and else as `check_obeys_once`."""
         only_adds = (
             change.leader_epoch == state.leader_epoch
             and change.log_start_offset == state.log_start_offset

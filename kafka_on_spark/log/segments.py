@@ -149,11 +149,7 @@ class NotTheSegmentError(Exception):
 
 
 def checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
-    """Yield the pieces of a file, and check after the last that they are the segment's.
-
-    Raises:
-        NotTheSegmentError: They have another size or digest.
-    """
+    """Yield the pieces of a file, and check after the last that they are the segment's."""
     digest = xxhash.xxh3_128()
     size = 0
     for piece in pieces:
@@ -170,9 +166,6 @@ def segment_error(
     """Return what an inspection finds wrong with a segment, or that nothing is proved.
 
     A file that is missing or cut short may be on a disk that went away just now.
-
-    Raises:
-        KafkaStorageError: The root is another disk or none, or does not answer.
     """
     folder = replica_folder(address).removeprefix(f"{address.root}/")
     with inspect_root(address.root, address.directory_id, options) as inspection:
@@ -234,10 +227,7 @@ def segment_batches(
     columns: Sequence[str],
     batch_rows_max: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once.
-
-    Raises: as `read_segment`, perhaps after some records.
-    """
+    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once."""
     path, content = checked_content(address, segment, options)
     try:
         yield from parquet_batches(

@@ -144,11 +144,7 @@ def batch_digests(
 def check_chain(
     before: ChainDigest, topic_id: TopicId, partition: int, batches: Iterable[LogPart]
 ) -> ChainDigest:
-    """Check that the digests in the headers of `batches` compute; return the one at their end.
-
-    Raises:
-        CorruptLogError: One does not. The table that holds the headers is bad.
-    """
+    """Check that the digests in the headers of `batches` compute; return the one at their end."""
     for batch in batches:
         if isinstance(batch, Batch) and batch.chain_digests != batch_digests(
             before, topic_id, partition, batch
@@ -449,9 +445,6 @@ def check_log(state: ReplicaState, *, checked: int = 0) -> None:
     """Check that a log that was read is dense, and that its chain computes.
 
     `checked`: how many of its first batches were checked before, after the same digest.
-
-    Raises:
-        CorruptLogError: It is not dense, or a digest does not compute. The replica is bad.
     """
     check_dense(state)
     place = min(checked, len(state.batches))
@@ -464,9 +457,6 @@ def check_dense(state: ReplicaState) -> None:
     """Check that the batches of `state` run without gap or overlap to its end (I10).
 
     The first batch may begin below the log start; an emptied log starts where it ends.
-
-    Raises:
-        CorruptLogError: They do not. The replica is bad.
     """
     expected = state.batches[0].base_offset if state.batches else state.log_start_offset
     last_epoch = 0

@@ -61,9 +61,6 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
 
     `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
     nothing to cut. Terminates: each question names a lower epoch than the one before.
-
-    Raises:
-        UnknownLeaderEpochError: The leader does not know the follower's epoch.
     """
     steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
@@ -82,11 +79,7 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
 
 
 def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
-    """Return the offset up to which `follower` shares its leader's log, its log start at least.
-
-    Raises:
-        UnknownLeaderEpochError: The leader does not know the follower's epoch.
-    """
+    """Return the offset up to which `follower` shares its leader's log, its log start at least."""
     steps = truncation_steps(follower, ask_leader)
     if not steps:
         return follower.log_end_offset
@@ -110,11 +103,7 @@ def shared_border(
 
 
 def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offset | None) -> None:
-    """Check that the follower lacks no record that is the last of its key in what both share.
-
-    Raises:
-        ReplicaLostError: It does, since what had replaced it is not in the leader's log.
-    """
+    """Check that the follower lacks no record that is the last of its key in what both share."""
     if not follower.batches or follower.leader_epoch is None:
         return
     end = shared_end or Offset(0)
@@ -167,9 +156,9 @@ def unread_borders(
 ) -> UnreadBorders | None:
     """Return the next borders to read before `follow` can tell where the logs part; None: none.
 
-    A follower that is fenced has no more to compare than its end. Otherwise its borders are compared
-    downwards to the first that both have: what lies inside merged segments above that is in their
-    files. Nearly always the first border is it.
+    A follower that is fenced has no more to compare than its end. The borders of another are
+    compared downwards to the first that both have: what lies inside merged segments above that is
+    in their files. Nearly always the first border is it.
     """
     end = follower.log_end_offset
     if follower.is_fenced_at(leader_epoch) or not follower.batches:
@@ -269,23 +258,9 @@ def follow(
             floor=floor,
             kept_part=kept_part,
         )
-    if change is not None:
-        _check_one_commit(follower, change)
+    if change is not None and are_too_many_to_cut(follower.removed_by(change)):
+        raise ReplicaLostError("the replica would give up more files than one commit can name")
     return change
-
-
-def _check_one_commit(follower: ReplicaState, change: LogChange) -> None:
-    """Check that one commit can name all files that a follower gives up.
-
-    Raises:
-        ReplicaLostError: They are more.
-    """
-    given_up = follower.removed_by(change)
-    if are_too_many_to_cut(given_up):
-        raise ReplicaLostError(
-            "the replica would give up more files than one commit can name",
-            files=_file_count(given_up),
-        )
 
 
 def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
@@ -294,11 +269,7 @@ def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
 
     Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
     """
-    return _file_count(parts) > SEGMENTS_A_BATCH_MAX
-
-
-def _file_count(parts: Iterable[LogPart]) -> int:
-    return sum(len(part.segments) for part in parts)
+    return sum(len(part.segments) for part in parts) > SEGMENTS_A_BATCH_MAX
 
 
 def check_tombstones(follower: ReplicaState, leader: ReplicaState) -> None:

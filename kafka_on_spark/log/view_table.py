@@ -314,11 +314,7 @@ def _local_sizes(folder: str) -> dict[str, int]:
 
 
 def file_sizes(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
-    """Return the files of a folder and their sizes; none if there is no such folder.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Return the files of a folder and their sizes; none if there is no such folder."""
     # A store's client raises its own errors, which are no OSErrors.
     kinds = OSError if is_local(folder) else Exception
     count_request("LIST", folder)
