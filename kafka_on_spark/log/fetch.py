@@ -495,16 +495,12 @@ class _Fetcher:
             if loss is not None:
                 raise FollowerRefusedError(loss)
             try:
-                return self._follow(follower, seen)
+                follower, self._leader = self._read_to_compare(follower, seen)
+                return self._take_all(self._adopt(follower, self._leader), self._leader)
             except CommitConflictError:
                 # A twin or a newer leadership was here; what it left decides.
                 follower = self._load_follower()
         raise FollowerRefusedError(KafkaStorageError("commits to the follower keep conflicting"))
-
-    def _follow(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
-        """Compare both logs, adopt the leadership, and take what the follower lacks."""
-        follower, self._leader = self._read_to_compare(follower, leader)
-        return self._take_all(self._adopt(follower, self._leader), self._leader)
 
     def _read_to_compare(
         self, follower: ReplicaState, leader: ReplicaState
@@ -542,7 +538,8 @@ class _Fetcher:
         """Return the change by which a follower follows its leader; what it keeps of a merged
         segment that it cuts is written first."""
         address = self._follower_side()[0]
-        floor = end_offset_min(self._partition, address.broker_id)
+        is_floored = must_be_complete(self._partition, address.broker_id)
+        floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
         cut, kept = part_to_keep(follower, leader, self._epoch, floor), None
         if cut is not None:
             merged, end_offset = cut
@@ -704,11 +701,6 @@ def _segments_of(parts: Sequence[LogPart]) -> list[Segment]:
 def must_be_complete(partition: PartitionRegistration, broker_id: BrokerId) -> bool:
     """Return whether a replica is in the ISR or the ELR, so that committed records rest on it."""
     return broker_id in partition.isr | partition.elr
-
-
-def end_offset_min(partition: PartitionRegistration, broker_id: BrokerId) -> Offset:
-    """Return the end offset below which a replica's log must not be cut."""
-    return partition.high_watermark if must_be_complete(partition, broker_id) else Offset(0)
 
 
 def loss_of(
