@@ -304,7 +304,8 @@ class Appender:
         check_keys(image, parts)
         deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
         other_ends, tried = other_ends or {}, {} if tried is None else tried
-        read = dict.fromkeys([*keys_of_ends(parts, other_ends), *tried])
+        conditional = [each.key for each in parts if each.expected_offset is not None or other_ends]
+        read = dict.fromkeys([*conditional, *other_ends, *tried])
         logs = self.read_leaders(list(read), watch, deadline_ms) if read else {}
         check_ends(logs, parts, other_ends)
         check_tries(self._metadata.image, logs, {each.key: each.batch for each in parts}, tried)
@@ -669,15 +670,6 @@ def check_keys(image: MetadataImage, parts: Sequence[AppendPart]) -> None:
                 f" (cleanup.policy={settings.text('cleanup.policy')}): give each record a key, or"
                 " alter the setting"
             )
-
-
-def keys_of_ends(
-    parts: Sequence[AppendPart], others: Mapping[PartitionKey, Offset]
-) -> list[PartitionKey]:
-    """Return the partitions whose logs `check_ends` looks at: for where they end, or for an earlier
-    try of the append."""
-    asked = [part.key for part in parts if part.expected_offset is not None or others]
-    return [*asked, *others]
 
 
 def check_ends(
