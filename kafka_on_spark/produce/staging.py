@@ -180,7 +180,7 @@ class Stager:
         self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
 
     def add(self, batch: pa.RecordBatch, place: int) -> None:
-        """Take the batch at a place in all tasks' rows. Keyless records go to another partition with
+        """Take the batch at a place in all tasks' rows. Keyless records go elsewhere with
         each batch and each append, and to the same one when a task runs again."""
         check_sizes(batch, self._order.record_bytes_max)
         _check_headers(batch.column("headers"))
