@@ -4,9 +4,9 @@ Each replica proves first that it has every committed record. If one fails in th
 goes on at the next offset. Rows have the columns of Spark's Kafka source.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -395,3 +395,16 @@ def read_timestamps(
     records = read_segment(address, segment, options, ("offset_delta", "timestamp"))
     times = records.column("timestamp").cast(TIMESTAMP).cast(pa.int64()).to_pylist()
     return zip(records.column("offset_delta").to_pylist(), times, strict=True)
+
+
+def header_pairs(
+    headers: Sequence[Mapping[str, Any] | None] | None,
+) -> list[tuple[str, bytes | None]]:
+    """Return the names and values of a record's headers, as rows have them.
+
+    Appends refuse a header that is null or has no name; one that a log has all the same gets the
+    name "".
+    """
+    return [
+        ("", None) if each is None else (each["key"] or "", each["value"]) for each in headers or ()
+    ]
