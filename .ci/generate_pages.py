@@ -20,8 +20,7 @@ from kafka_on_spark.base import errors
 from kafka_on_spark.base.config import SETTINGS, Setting
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.consume.consumed import ConsumerRecord
-from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.consumer import Consumer, ConsumerRecord
 from kafka_on_spark.observe.metric import Metric
 from kafka_on_spark.observe.replicas import (
     CompactedPart,

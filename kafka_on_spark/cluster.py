@@ -736,7 +736,7 @@ class Cluster:
         """
         import pyarrow as pa
 
-        from kafka_on_spark.log.reader import read_rows, row_schema
+        from kafka_on_spark.log.reading import read_rows, row_schema
 
         services = self._services
         how = self._reading(start)
@@ -763,7 +763,7 @@ class Cluster:
 
         Raises: as `read`.
         """
-        from kafka_on_spark.log.reader import count_records
+        from kafka_on_spark.log.reading import count_records
 
         services = self._services
         how = self._reading(start)
@@ -863,8 +863,7 @@ class Cluster:
             LogTruncatedError: Records were lost since the first one, by an unclean election, or as
                 a partition was removed and added again.
         """
-        from kafka_on_spark.log.cuts import ranges_between
-        from kafka_on_spark.log.read_order import of_changes
+        from kafka_on_spark.log.read_order import of_changes, ranges_between
         from kafka_on_spark.observe.metadata_as_of import metadata_as_of
         from kafka_on_spark.spark.views import changed_keys, check_view_session
 
@@ -900,7 +899,7 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
-        from kafka_on_spark.log.log_starts import plan_log_starts
+        from kafka_on_spark.log.replica_operations import plan_log_starts
         from kafka_on_spark.node.tasks import log_start_task
 
         check_mapping(offsets, "offsets", "partitions and offsets")

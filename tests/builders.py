@@ -29,12 +29,23 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.controller.election import furthest_replica
 from kafka_on_spark.controller.lost_replicas import WholeReplica
 from kafka_on_spark.controller.partition_change import Election, elect_leader
-from kafka_on_spark.log import replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
-from kafka_on_spark.log.merged_segment import MergedSegment
-from kafka_on_spark.log.producers import LastAppend, ProducerEntries, ProducerEntry
-from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
+from kafka_on_spark.log.batch import (
+    Batch,
+    MergedSegment,
+    ProducerStamp,
+    Segment,
+    StagedBatch,
+    segment_name,
+)
+from kafka_on_spark.log.state import (
+    LastAppend,
+    ProducerEntries,
+    ProducerEntry,
+    ReplicaIdentity,
+    ReplicaState,
+)
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -380,7 +391,7 @@ def merged(
 def with_merged(state: ReplicaState, base: int, end: int, **given: Any) -> ReplicaState:
     """Return a log after its batches between two borders were merged."""
     made = merged(state, base, end, **given)
-    change = replacing.replace_neighbours(
+    change = operations.replace_neighbours(
         state,
         state.batches_between(Offset(base), Offset(end)),
         made,

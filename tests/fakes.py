@@ -25,15 +25,16 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset
 from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment, is_segment_name
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.producers import (
+from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
+from kafka_on_spark.log.state import (
+    LogChange,
     ProducerEntries,
-    producers_file_name,
-    producers_file_number,
+    ReplicaIdentity,
+    ReplicaState,
+    check_log,
 )
-from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.merged_files import Borders, rewritten
 
@@ -332,11 +333,13 @@ class MemoryReplicaStore:
 
 
 class MemorySegmentStore:
-    """A SegmentStore in memory. A file is `segment.size_bytes` of its digest's text."""
+    """A SegmentStore in memory. A file is `segment.size_bytes` of its digest's text. `too_large`
+    has the names of files that are too large to be merged."""
 
     def __init__(self, roots: MemoryRoots) -> None:
         self._roots = roots
         self.copied: list[str] = []
+        self.too_large: set[str] = set()
         self._borders: dict[str, Borders] = {}
 
     def put(self, address: ReplicaAddress, segment: Segment) -> None:
@@ -398,6 +401,13 @@ class MemorySegmentStore:
         self.put(target, merged.segment)
         return merged
 
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        self._roots[address.root].check_answers()
+        segments = (segment for part in parts for segment in part.segments)
+        return frozenset(each for each in segments if each.file_name in self.too_large)
+
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
         self.check(address, merged.segment)
         return self._borders.get(merged.segment.digest, ())
@@ -414,8 +424,7 @@ class MemorySegmentStore:
 
 class MemoryReplicaFolders:
     """ReplicaFolders in memory. Files were written, and removed from tables, at 0 unless `written`
-    and `removed` say when; `now` is the roots' clock; `too_large` has the names of files that are
-    too large to be merged."""
+    and `removed` say when; `now` is the roots' clock."""
 
     def __init__(self, roots: MemoryRoots) -> None:
         self._roots = roots
@@ -423,7 +432,6 @@ class MemoryReplicaFolders:
         self.written: dict[str, int] = {}
         self.removed: dict[str, int] = {}
         self.deleted: list[str] = []
-        self.too_large: set[str] = set()
         self.on_names: Callable[[], None] = lambda: None
 
     def names(self, address: ReplicaAddress) -> list[str]:
@@ -441,13 +449,6 @@ class MemoryReplicaFolders:
             for name in names
             if name in files
         ]
-
-    def too_large_to_merge(
-        self, address: ReplicaAddress, parts: Iterable[LogPart]
-    ) -> frozenset[Segment]:
-        self._roots[address.root].check_answers()
-        segments = (segment for part in parts for segment in part.segments)
-        return frozenset(each for each in segments if each.file_name in self.too_large)
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         self._roots[address.root].check_answers()

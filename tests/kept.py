@@ -8,7 +8,7 @@ of its own.
 from collections.abc import Sequence
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.flaws import KeyedRecord
+from kafka_on_spark.log.compaction import KeyedRecord
 
 
 def kept_records(

@@ -5,8 +5,7 @@ from hashlib import blake2b
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch, Segment, segment_name
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, Segment, segment_name
 
 Borders = tuple[Border, ...]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from jobs.benchmarks.scale_process import Stopwatch
 from kafka_on_spark import Cluster
-from kafka_on_spark.log.compaction import BYTES_A_KEY
+from kafka_on_spark.log.compactor import BYTES_A_KEY
 
 TOPIC: Final = "rows"
 BATCH: Final = 100_000

@@ -17,7 +17,7 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
@@ -35,7 +35,7 @@ def opening(bench: Bench) -> list[Row]:
     Commits are not flushed here and name no files, to make many of them soon.
     """
     address = _new_replica(bench)
-    log = DeltaReplicaLog(address, OPTIONS)
+    log = ReplicaLog(address, OPTIONS)
     state = _commit(log, log.load(), None, segments=0)
     while state.version < COMMITS:
         is_full = len(state.batches) >= 2 * RETAINED
@@ -69,12 +69,12 @@ def _new_replica(bench: Bench) -> ReplicaAddress:
         replica_uuid=ReplicaUuid(uuid4().hex),
         is_flushed=False,
     )
-    DeltaReplicaLog.create(address, OPTIONS)
+    ReplicaLog.create(address, OPTIONS)
     return address
 
 
 def _commit(
-    log: DeltaReplicaLog, state: ReplicaState, log_start: Offset | None, *, segments: int
+    log: ReplicaLog, state: ReplicaState, log_start: Offset | None, *, segments: int
 ) -> ReplicaState:
     """Commit a leadership (no segments), a new log start, or a batch; and checkpoints."""
     change: object
@@ -109,6 +109,6 @@ def _opens(address: ReplicaAddress) -> list[float]:
     times = []
     for _ in range(OPENS):
         start = time.perf_counter()
-        DeltaReplicaLog(address, OPTIONS).load()
+        ReplicaLog(address, OPTIONS).load()
         times.append(1000 * (time.perf_counter() - start))
     return times[1:]

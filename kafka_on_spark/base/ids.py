@@ -70,7 +70,7 @@ LOST: Final = DirectoryId("lost")
 
 
 ChainDigest = NewType("ChainDigest", str)
-"""32 hexadecimal digits: of a log up to an offset, equal in all replicas (see log/chain.py)."""
+"""32 hexadecimal digits: of a log up to an offset, equal in all replicas (see log/state.py)."""
 
 NO_CHAIN: Final = ChainDigest("0" * 32)
 """The chain digest before a log's first record."""

@@ -38,8 +38,7 @@ from kafka_on_spark.cli.output import note, plural
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.consume.consumed import records_of
-from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.consumer import Consumer, records_of
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern, partitions_of
 from kafka_on_spark.store.clock import SystemClock

@@ -26,7 +26,7 @@ from kafka_on_spark.base.visible import quoted, visible_json
 from kafka_on_spark.cli.options import micros, parsed_flag
 
 if TYPE_CHECKING:
-    from kafka_on_spark.consume.consumed import ConsumerRecord
+    from kafka_on_spark.consume.consumer import ConsumerRecord
 
 _ESCAPE: Final = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}

@@ -18,8 +18,12 @@ from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_
 from kafka_on_spark.cli.verbs import CHANGING, Action, Change, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.observe.descriptions import PartitionOffsets
-from kafka_on_spark.observe.partition_states import PartitionState, stalled_on, states_of
+from kafka_on_spark.observe.descriptions import (
+    PartitionOffsets,
+    PartitionState,
+    stalled_on,
+    states_of,
+)
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 LOG_COLUMNS: Final = (

@@ -11,14 +11,11 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.consumed import header_pairs
 from kafka_on_spark.consume.query_batch import TimeQuestion
 from kafka_on_spark.consume.time_lookup import time_lookup
-from kafka_on_spark.log.cuts import check_cut
 from kafka_on_spark.log.hashing import partitions_of_keys
-from kafka_on_spark.log.read_order import plan_read
-from kafka_on_spark.log.reader import read_rows
-from kafka_on_spark.log.reading import pass_deleted
+from kafka_on_spark.log.read_order import check_cut, plan_read
+from kafka_on_spark.log.reading import header_pairs, pass_deleted, read_rows
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.node.services import Services
 

@@ -5,10 +5,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import index
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -26,9 +26,8 @@ from kafka_on_spark.base.ids import (
     check_number,
     check_whole_number,
 )
-from kafka_on_spark.base.moments import given_micros
+from kafka_on_spark.base.moments import EPOCH, given_micros
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.consume.consumed import ConsumerRecord, records_of
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.consuming_parts import consuming_of
 from kafka_on_spark.consume.member import Listeners
@@ -45,7 +44,7 @@ from kafka_on_spark.consume.subscription import (
     assignment_of,
 )
 from kafka_on_spark.consume.time_lookup import time_lookup
-from kafka_on_spark.log.reader import row_schema
+from kafka_on_spark.log.reading import header_pairs, row_schema
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.accounts import CONSUME
@@ -67,6 +66,37 @@ OnPartitions = Callable[[list[TopicPartition]], None]
 NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 Partition = tuple[str, int]
+
+
+class ConsumerRecord(NamedTuple):
+    """A record and where it stands. A tuple is made sooner than another object.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        offset: The record's offset.
+        timestamp_us: The record's timestamp, µs since 1970 UTC.
+        timestamp_type: 0: the time of its creation; 1: of its append.
+        key: The key, or None.
+        value: The value; None: a tombstone.
+        headers: Names and values, in order.
+        leader_epoch: The leadership under which the record was appended.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_us: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    leader_epoch: int
+
+    @property
+    def timestamp(self) -> datetime:
+        """The record's timestamp."""
+        return EPOCH + timedelta(microseconds=self.timestamp_us)
 
 
 class Consumer:
@@ -440,6 +470,27 @@ class Consumer:
 
     def _keys(self, names: object) -> list[PartitionKey]:
         return keys_of(self._consuming.newest(), names)
+
+
+def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+    """Yield the records of rows as `Consumer.poll` returns them."""
+    times = rows.column("timestamp").cast(pa.int64())
+    names = (
+        "topic",
+        "partition",
+        "offset",
+        "timestampType",
+        "key",
+        "value",
+        "headers",
+        "leaderEpoch",
+    )
+    columns = [rows.column(name).to_pylist() for name in names]
+    for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
+        *columns, times.to_pylist(), strict=True
+    ):
+        pairs = header_pairs(headers)
+        yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs, epoch)
 
 
 class Handouts:

@@ -11,7 +11,7 @@ from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.log.read_order import ReadOrder, after_others
-from kafka_on_spark.log.reader import end_of, read_rows
+from kafka_on_spark.log.reading import end_of, read_rows
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.node.services import Services
 from kafka_on_spark.observe.counts import Counts

@@ -22,7 +22,7 @@ def time_lookup(
     def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
         # In the function: the process that plans a stream needs no replicas.
         from kafka_on_spark.log.offset_lookup import look_up_offset
-        from kafka_on_spark.log.reader import read_timestamps
+        from kafka_on_spark.log.reading import read_timestamps
 
         def one(question: TimeQuestion) -> Offset | None:
             found = look_up_offset(

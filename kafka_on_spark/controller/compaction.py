@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.partition_change import change_record
-from kafka_on_spark.log.dirt import Dirt
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord

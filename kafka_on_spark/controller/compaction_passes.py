@@ -20,8 +20,8 @@ from kafka_on_spark.controller.compaction import (
 from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.dirt import Dirt, dirt_of
-from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.compaction import Dirt, dirt_of
+from kafka_on_spark.log.epochs import check_leader_epoch
 from kafka_on_spark.log.replica_operations import check_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.state import ReplicaState

@@ -28,10 +28,9 @@ from kafka_on_spark.controller.throttle import (
     wait_ms,
 )
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.fetch import FetchOrder, FetchResult
-from kafka_on_spark.log.fetch_checks import FetchAction, after_refusal
-from kafka_on_spark.log.leadership import check_request
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.epochs import check_request
+from kafka_on_spark.log.fetch import FetchAction, FetchOrder, FetchResult, after_refusal
+from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport

@@ -15,11 +15,12 @@ from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.controller.lost_replicas import WholeReplica, lost_replicas
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.fetch_reports import ends_alike, is_evidence
+from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.replica_operations import lacks_replaced_records, proves_complete
-from kafka_on_spark.log.replicas import ReplicaStore, SegmentStore
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.truncation import are_too_many_to_cut
+from kafka_on_spark.log.truncation import are_too_many_to_cut, ends_alike
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaInspection

@@ -19,12 +19,11 @@ from kafka_on_spark.fsck.archive import ReplicaArchive
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.compactor import FileCompactor
+from kafka_on_spark.log.compactor import Compactor
 from kafka_on_spark.log.fetch import FetchResult, PartitionFetches, inspect_partition
-from kafka_on_spark.log.folder_cleaning import FileReplicaFolders
-from kafka_on_spark.log.replica_folders import remove_table, tables_on
+from kafka_on_spark.log.replica_folders import ReplicaFolders, remove_table, tables_on
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.upkeep_work import (
     Allowance,
     UpkeepOrder,
@@ -52,7 +51,7 @@ from kafka_on_spark.store.roots import StorageOptions, is_local
 def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     replicas = replica_store(options)
-    results = inspect_partition(orders, replicas, FileSegmentStore(options), SystemClock())
+    results = inspect_partition(orders, replicas, SegmentStore(options), SystemClock())
     for order, result in zip(orders, results, strict=True):
         after_fetch(order, result, replicas)
     return results
@@ -91,9 +90,9 @@ def description_task(order: UpkeepOrder, options: StorageOptions) -> LogDescript
 def _upkeep_ports(options: StorageOptions) -> UpkeepPorts:
     return UpkeepPorts(
         replicas=replica_store(options),
-        segments=FileSegmentStore(options),
-        folders=FileReplicaFolders(options),
-        compactor=FileCompactor(options),
+        segments=SegmentStore(options),
+        folders=ReplicaFolders(options),
+        compactor=Compactor(options),
         clock=SystemClock(),
     )
 
@@ -120,7 +119,7 @@ def compaction_look_task(
 
 def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> bool | None:
     """Say whether a replica that was lost is whole."""
-    return inspect_lost(order, replica_store(options), FileSegmentStore(options))
+    return inspect_lost(order, replica_store(options), SegmentStore(options))
 
 
 def list_task(order: ListOrder, options: StorageOptions) -> ListResult:

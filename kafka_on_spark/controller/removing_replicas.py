@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, TypeVar
 from kafka_on_spark.base.errors import CorruptLogError, HistoryExpiredError, KafkaStorageError
 from kafka_on_spark.base.ids import KEEP, BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.replica_folders import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataLogReader
 from kafka_on_spark.metadata.records import (

@@ -42,8 +42,13 @@ from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import REFUSAL_CODES, RunProbes, probe_orders, refused_writes
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep_progress import Scope, SweepProgress, SweepRound, scope_of
-from kafka_on_spark.log.fetch import FetchOrder, FetchResult, PartitionFetches, RunFetches
-from kafka_on_spark.log.fetch_reports import merge_reports
+from kafka_on_spark.log.fetch import (
+    FetchOrder,
+    FetchResult,
+    PartitionFetches,
+    RunFetches,
+    merge_reports,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.reports import PartitionReport

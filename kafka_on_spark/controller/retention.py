@@ -18,10 +18,14 @@ from kafka_on_spark.controller.log_start import LeaderLook, cause_of, retain
 from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.log_starts import LogStartOrder, plan_log_starts, try_to_advance
-from kafka_on_spark.log.producers import RegisteredProducers, registered_producers
-from kafka_on_spark.log.replica_operations import check_complete
+from kafka_on_spark.log.epochs import check_leader_epoch
+from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
+from kafka_on_spark.log.replica_operations import (
+    LogStartOrder,
+    check_complete,
+    plan_log_starts,
+    try_to_advance,
+)
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.retention import Retained, RetentionLimits, limits_of, retained
 from kafka_on_spark.metadata.image import MetadataImage

@@ -43,8 +43,8 @@ from kafka_on_spark.controller.probes import RunProbes, probe_orders
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.fetch import FetchOrder, RunFetches
-from kafka_on_spark.log.fetch_reports import is_evidence, merge_reports
+from kafka_on_spark.log.evidence import is_evidence
+from kafka_on_spark.log.fetch import FetchOrder, RunFetches, merge_reports
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.metadata_service import MetadataService

@@ -18,10 +18,10 @@ from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch
-from kafka_on_spark.log.fetch_reports import is_evidence
 from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import open_metadata, replica_store
 from kafka_on_spark.node.task_calls import TaskCalls
@@ -77,7 +77,7 @@ def second_inspections_of(
 ) -> SecondInspections:
     """Return what inspects again what a process with a cluster open has found bad once."""
     options = tasks.options
-    segments = FileSegmentStore(options)
+    segments = SegmentStore(options)
     return SecondInspections(
         metadata,
         clock,
@@ -133,5 +133,5 @@ class TaskFindings:
 
 
 def _fetch_each(orders: Sequence[FetchOrder], storage: StorageOptions) -> list[FetchResult]:
-    replicas, segments, clock = replica_store(storage), FileSegmentStore(storage), SystemClock()
+    replicas, segments, clock = replica_store(storage), SegmentStore(storage), SystemClock()
     return [fetch(order, replicas, segments, clock) for order in orders]

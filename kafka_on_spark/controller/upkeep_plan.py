@@ -14,7 +14,7 @@ from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.sweep import Ring
 from kafka_on_spark.controller.throttle import UNLIMITED, Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepResult

@@ -16,18 +16,17 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, Repli
 from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.trace import CheckedSegment, ContentSum
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import is_segment_name
-from kafka_on_spark.log.borders import decode_borders
-from kafka_on_spark.log.flaws import CompactionFlaw, KeyedRecord
-from kafka_on_spark.log.flaws import compaction_flaws as flaws_of
+from kafka_on_spark.log.batch import Border, is_segment_name
+from kafka_on_spark.log.compaction import CompactionFlaw, KeyedRecord
+from kafka_on_spark.log.compaction import compaction_flaws as flaws_of
 from kafka_on_spark.log.hashing import key_hashes
-from kafka_on_spark.log.merged_files import BATCH_ROWS, Content, content_of, typed
-from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.log.merged_files import BATCH_ROWS, Content, content_of, decode_borders, typed
 from kafka_on_spark.log.producer_files import read_producers
-from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
+from kafka_on_spark.log.producer_state import ProducersFile
 from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.log.replica_headers import APPEND_TIME
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA, between_deltas, digest_of
+from kafka_on_spark.log.state import ProducerEntries
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.delta.history import FileEntry, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps

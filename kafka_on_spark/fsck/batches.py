@@ -11,16 +11,9 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, TopicId
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, epoch_in_name
-from kafka_on_spark.log.chain import batch_digests
+from kafka_on_spark.log.batch import HEADER, Batch, ProducerStamp, Segment, epoch_in_name
+from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.delta.history import FileEntry
-
-HEADER: Final = frozenset(
-    {"base_offset", "end_offset", "batch_base_offset", "batch_record_count", "partition_count"}
-    | {"leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest"}
-    | {"transaction", "timestamp_type", "chain_digest", "content_digest"}
-)
-"""The columns of each segment's header; a value may be null."""
 
 
 class Flaw(NamedTuple):

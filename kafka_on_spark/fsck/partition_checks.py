@@ -37,7 +37,7 @@ from kafka_on_spark.fsck.batches import LoggedBatch
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
 from kafka_on_spark.fsck.partition_timeline import Member, PartitionTimeline, Register, Tenure
 from kafka_on_spark.fsck.trace import BatchLifetime, ContentSum, EpochSpan, ReplicaTrace
-from kafka_on_spark.log.progress import COUNTERS
+from kafka_on_spark.log.compaction import COUNTERS
 
 
 def has_chain(trace: ReplicaTrace, register: Register) -> bool:

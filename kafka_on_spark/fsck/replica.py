@@ -27,9 +27,9 @@ from kafka_on_spark.fsck.log_content import LogContent
 from kafka_on_spark.fsck.trace import EpochSpan, ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.chain import from_halves
-from kafka_on_spark.log.producers import ProducerEntries, ProducerEntry, ProducersFile
-from kafka_on_spark.log.progress import COUNTERS, NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.producer_state import ProducersFile
+from kafka_on_spark.log.state import ProducerEntries, ProducerEntry, from_halves
 from kafka_on_spark.store.delta.history import (
     FileEntry,
     TableCheckpoint,

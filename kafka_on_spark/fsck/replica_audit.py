@@ -24,8 +24,9 @@ from kafka_on_spark.fsck.findings import Finding, FindingList
 from kafka_on_spark.fsck.replica import PRODUCER_STATE, ReplicaReplay
 from kafka_on_spark.fsck.trace import CheckedSegment, ContentSum, ReplicaTrace
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
-from kafka_on_spark.log.replica_log import configuration_of
+from kafka_on_spark.log.producer_state import producers_file_name
+from kafka_on_spark.log.replicas import configuration_of
+from kafka_on_spark.log.state import ProducerEntries
 from kafka_on_spark.store.delta.history import FileEntry, TableCommit, TableDamage, TableStep
 
 READS_MAX: Final = 20

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafka_on_spark.base.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
 from kafka_on_spark.fsck.batches import LoggedBatch
 from kafka_on_spark.fsck.findings import Finding
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 
 
 class ContentSum(NamedTuple):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.state import ReplicaIdentity
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -19,8 +19,6 @@ class ReplicaAddress:
     Attributes:
         root: URL of the broker's root.
         topic: The topic's name, for people who read the folder's path.
-        key: Topic id and partition.
-        broker_id: The broker.
         directory_id: The disk that it was created on, or is to be created on.
         replica_uuid: This incarnation of the replica.
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
@@ -78,22 +76,3 @@ def address_of(
         delete_delay_ms=settings.integer("file.delete.delay.ms"),
         registered_voters=image.registered_voters,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTable:
-    """A folder on a root that is named like a replica's.
-
-    Attributes:
-        broker_id: The broker whose root holds it.
-        path: Its URL.
-        topic_id: As its path says.
-        partition: As its path says.
-        replica_uuid: As its path says.
-    """
-
-    broker_id: BrokerId
-    path: str
-    topic_id: TopicId
-    partition: int
-    replica_uuid: ReplicaUuid

@@ -1,17 +1,26 @@
-"""The nouns of a log: segments, how their files are named, and batches of segments.
+"""What a log is made of: segments, how their files are named, batches and merged segments.
 
 A batch is all records of one append to one partition, in one or more segments. It is committed,
 fetched and cut as a whole. Its header travels with it from leader to follower, so an append is
-idempotent across leaders.
+idempotent across leaders. An append makes batches; merging, compaction and the fetch of a part make
+merged segments, in which whole batches of one leadership stand side by side. Records of a merged
+segment may be gone, so its offsets may have gaps, and it may be left empty.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, NamedTuple, Self
 
 from kafka_on_spark.base.errors import ensure
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
+
+HEADER: Final = frozenset(
+    {"base_offset", "end_offset", "batch_base_offset", "batch_record_count", "partition_count"}
+    | {"leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest"}
+    | {"transaction", "timestamp_type", "chain_digest", "content_digest"}
+)
+"""The columns of each segment's header; a value may be null."""
 
 SEGMENTS_A_BATCH_MAX: Final = 2**15
 """Segments of one batch. A batch is added by one commit, so it can't be spread over several as a
@@ -37,7 +46,6 @@ class Segment:
 
     Attributes:
         file_name: Its name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
-        size_bytes: Size of the file.
         record_count: Records in it; at least 1, but in a merged segment whose records all went.
         timestamp_min_us: Smallest record timestamp, µs since 1970 UTC; without records, of those
             that went.
@@ -128,9 +136,7 @@ class WriterFence:
     Apart from the producer stamp, which identifies an append: a query that is restarted is another
     writer, and its last batch is still the same append.
 
-    Attributes:
-        transactional_id: The id that the writers share.
-        epoch: The epoch of this writer; a higher one fences the lower.
+    Of two writers with one id the higher `epoch` fences the lower.
     """
 
     transactional_id: str
@@ -195,18 +201,14 @@ class Batch:
     """A committed batch with its offsets.
 
     Attributes:
-        base_offset: Offset of the first record.
-        record_count: Records in all segments.
-        leader_epoch: Leadership that appended it.
-        partition_count: As in StagedBatch.
-        producer: As in StagedBatch.
+        partition_count, producer: As in StagedBatch.
         appended_at_ms: Time of the leader's commit; copied by followers
             (AddFile.modificationTime).
         segments: In offset order.
         has_append_time: The records' timestamps are the append time (LogAppendTime), not the
             file's.
         chain_digests: Chain digests of the log up to the end of each segment, in order, as the
-            headers claim them; empty before they are computed (see `log.chain`).
+            headers claim them; empty before they are computed (see `state.chained`).
     """
 
     base_offset: Offset
@@ -275,7 +277,10 @@ def with_offsets(
     """Return `staged` as the batch that begins at `base_offset`, appended by `leader_epoch`."""
     segments = staged.segments
     if staged.is_log_append_time:
-        segments = tuple(_stamped(segment, now_ms * 1000) for segment in segments)
+        time_us = now_ms * 1000
+        segments = tuple(
+            replace(each, timestamp_min_us=time_us, timestamp_max_us=time_us) for each in segments
+        )
     return Batch(
         base_offset=base_offset,
         record_count=staged.record_count,
@@ -288,11 +293,98 @@ def with_offsets(
     )
 
 
-def _stamped(segment: Segment, time_us: int) -> Segment:
-    return Segment(
-        file_name=segment.file_name,
-        size_bytes=segment.size_bytes,
-        record_count=segment.record_count,
-        timestamp_min_us=time_us,
-        timestamp_max_us=time_us,
-    )
+OFFSETS_MAX: Final = 2**31 - 1
+"""Offsets that a merged segment covers at most: a record's offset is 32 bits from its base."""
+
+
+class Border(NamedTuple):
+    """Where a plain segment ended that was merged: the offset, and the log's chain digest there."""
+
+    offset: Offset
+    chain_digest: ChainDigest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedSegment:
+    """Whole batches of one leadership and one kind of timestamps, in one file.
+
+    Attributes:
+        base_offset: First offset that it covers; there may be no record at it.
+        end_offset: Offset after the last one that it covers.
+        appended_at_ms: The newest append time of its batches.
+        segment: The file. Each record's timestamp is in it, an append time too.
+        content_digest: Sum of its records' hashes, offset and timestamp included, signed 64 bits.
+        chain_digest: Chain digest of the log up to its end. It is taken from the last segment
+            that went in: it can't be computed.
+        has_append_time: As in Batch.
+        borders: The ends of the plain segments that went in, its own end last, if they were read
+            from the file; empty: compaction has dropped them; None: they were not read.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    leader_epoch: LeaderEpoch
+    appended_at_ms: int
+    segment: Segment
+    content_digest: int
+    chain_digest: ChainDigest
+    has_append_time: bool = False
+    borders: tuple[Border, ...] | None = field(default=None, compare=False)
+
+    # One append has these, and a merged segment is of many.
+    producer: ClassVar[None] = None
+    partition_count: ClassVar[None] = None
+    common_timestamp_us: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        ensure(
+            0 <= self.base_offset < self.end_offset <= self.base_offset + OFFSETS_MAX
+            and self.record_count <= self.end_offset - self.base_offset
+            and self.leader_epoch >= 0
+            and 0 <= self.appended_at_ms < TIME_MS_END
+            and -(2**63) <= self.content_digest < 2**63,
+            self,
+        )
+
+    @property
+    def record_count(self) -> int:
+        """Records in the file; fewer than offsets if some are gone."""
+        return self.segment.record_count
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The one file."""
+        return (self.segment,)
+
+    @property
+    def chain_digests(self) -> tuple[ChainDigest, ...]:
+        """The one chain digest that the header has."""
+        return (self.chain_digest,)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the file."""
+        return self.segment.size_bytes
+
+    @property
+    def oldest_ms(self) -> int:
+        """When its first record was appended, or before: it knows when the last one was, and the
+        smallest timestamp, which Kafka goes by."""
+        return min(self.segment.timestamp_min_us // 1000, self.appended_at_ms)
+
+    def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
+        """Return the segment under the name that it has in a table fenced at `leader_epoch`."""
+        return replace(self, segment=self.segment.named_under(leader_epoch))
+
+    def borders_within(self, offset: Offset) -> Iterator[Border]:
+        """Yield the borders at or below `offset` that are known, the highest first."""
+        own = (Border(self.end_offset, self.chain_digest),)
+        return (each for each in reversed(self.borders or own) if each.offset <= offset)
+
+    def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
+        """Yield the file with the offsets that it covers, the end exclusive."""
+        yield self.segment, self.base_offset, self.end_offset
+
+
+LogPart = Batch | MergedSegment
+"""What a log is made of, side by side without gap."""

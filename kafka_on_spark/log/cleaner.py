@@ -21,7 +21,7 @@ from kafka_on_spark.log.cleaning import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.producers import producers_file_name, producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
@@ -84,7 +84,7 @@ class _Cleaning:
         self._staged_at_ms: dict[LeaderEpoch, int] = {}
         self._number = producers_number
         table = self._table(state)
-        # What only waits is not looked at: of a log that much is appended to, thousands do.
+        # Files that only wait are not asked for: a busy log has thousands.
         asked = [name for name in unnamed if not is_waiting(name, table, self._times)]
         found = ports.folders.found(order.address, asked)
         for file in found:
@@ -116,7 +116,7 @@ class _Cleaning:
         if not self._order.is_dry_run:
             try:
                 self._delete(due, gone, allowance)
-            except KafkaOnSparkError as error:  # what was deleted before is told all the same
+            except KafkaOnSparkError as error:  # what was deleted before is reported all the same
                 failure = error
         done = WorkDone(
             count=len(gone),

@@ -25,7 +25,7 @@ from typing import Final
 
 from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 
 CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
@@ -38,13 +38,7 @@ its epoch is over. Source: the largest file.delete.delay.ms, which is for reader
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file in a replica's folder.
-
-    Attributes:
-        name: Its name.
-        size_bytes: Its size.
-        written_at_ms: When it was written, by the root's clock.
-    """
+    """A file in a replica's folder, written at a time of the root's clock."""
 
     name: str
     size_bytes: int
@@ -152,7 +146,7 @@ def newest_staged_at_ms(
 
 
 def is_waiting(name: str, table: TableFiles, times: CleaningTimes) -> bool:
-    """Return whether the table has removed a file that still waits: it need not be looked at."""
+    """Return whether the table has removed a file that still waits: it need not be asked for."""
     is_removed = name in table.removed_at_ms
     return is_removed and judge(FoundFile(name, 0, 0), table, times) is Fate.WAITS
 

@@ -1,238 +1,338 @@
-"""Compaction of one replica, a group of segments a commit, as far as the register has decided.
+"""Decides what compaction does next in a log, and what of it a log has finished (I27).
 
-Each replica compacts by itself, and keeps the same records as every other that has finished the
-same decision (I27). It does so only under the leadership of the order's image, since before a
-replica has adopted that, its log below the high watermark may be another than the leader's.
+Below `compacted_below` a replica keeps the last record of each key there, without records of no key
+and without tombstones below `tombstones_below`; from `compacted_below` on all. Since both only
+rise, it is the same to apply a decision to a log, or to what an earlier decision has left of it.
+How far a replica has come is in five counters of its table, written by the commits that rewrite
+segments. The *targets* count from the first of these commits on, since from then on the log below
+them is no longer whole.
 
-If the keys of a decision are more than fit into `log.cleaner.dedupe.buffer.size`, the replica goes
-through its log in several rounds, each with a part of the new keys: what an earlier round has left
-makes no difference to what a later one keeps.
+It goes from the log start upwards, so a tombstone goes with or after all that it deleted. Each
+group of segments is one commit: another process can go on after any. Source: LogCleanerManager, and
+Cleaner.groupSegmentsBySize; a batch stands for Kafka's segment, and its append time for the newest
+timestamp in it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Self
 
-from kafka_on_spark.base.errors import CommitConflictError
+from kafka_on_spark.base.errors import ensure
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import replacing
-from kafka_on_spark.log.groups import next_group
-from kafka_on_spark.log.merge_plan import RECORDS_MAX
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.log.replica_operations import proves_complete
-from kafka_on_spark.log.replicas import LastOffsets, ReplicaLog
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
-from kafka_on_spark.log.upkeep_work import (
-    NOTHING_DONE,
-    Allowance,
-    UpkeepOrder,
-    UpkeepPorts,
-    WorkDone,
-)
+from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart
 from kafka_on_spark.metadata.partition import Compaction
 
-WHAT: Final = "groups of segments compacted"
 
-GROUP_BYTES_MAX: Final = 2**26
-"""Bytes of a group, if segment.bytes allows more: a task has the file in memory that it writes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProgress:
+    """A replica's compaction, as of a version of its table.
 
-BYTES_A_KEY: Final = 64
-"""What a record takes of log.cleaner.dedupe.buffer.size while its key is looked for."""
-
-ATTEMPTS_MAX: Final = 8
-"""Tries of one commit: an appender that keeps winning has more right to the table."""
-
-
-def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
-    """Compact one replica, as far as the register has decided and the allowance goes."""
-    decided = order.partition.compaction
-    if not decided.compacted_below:
-        return NOTHING_DONE
-    replica = ports.replicas.open(order.address)
-    state = replica.load()
-    if not _may_compact(state, order):
-        # An order of compaction alone comes from a reader, which waits for it. It comes back until
-        # the leadership has begun, its image is new enough, and the log is what it must be.
-        waits = order.works is not None and not state.compaction.has_finished(decided)
-        return replace(NOTHING_DONE, is_left=waits)
-    if order.is_dry_run:
-        return WorkDone(count=1, what="decisions of compaction to apply")
-    cleaner = _Cleaner(order, ports, allowance, replica, state)
-    is_left = True
-    while is_left and not allowance.is_spent and cleaner.run(decided):
-        is_left = not cleaner.state.compaction.has_finished(decided)
-    return WorkDone(
-        count=cleaner.count,
-        what=WHAT,
-        size_bytes=cleaner.size_bytes,
-        written_bytes=cleaner.written_bytes,
-        has_advanced=cleaner.has_advanced,
-        is_left=is_left,
-    )
-
-
-def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
-    """Return whether a replica may apply the decision of the order's image, and has not.
-
-    It must prove by its chain that its log is the one that was decided on: under one fence there
-    may be two, if a leader's disk has lost commits. So no segment reaches above the high watermark.
-    """
-    partition = order.partition
-    return (
-        state.is_fenced_at(partition.leader_epoch)
-        and not state.compaction.has_finished(partition.compaction)
-        # A target that a fetch took over may be of a newer image than this.
-        and state.compaction.compacted_below <= partition.high_watermark
-        and proves_complete(state, partition)
-    )
-
-
-@dataclass(slots=True)
-class _Cleaner:
-    """Compacts one replica.
-
-    Each commit is decided on counters that this task has seen or written, and on a log in which no
-    segment reaches above the order's high watermark. If another task, a merge or a fetch has
-    changed that, it stops: the next order goes on from what is there.
+    A *round* is one way through the log, from its start upwards. A target takes several if its keys
+    do not fit into memory.
 
     Attributes:
-        state: The replica's log after the last commit.
-        count: Groups that were rewritten.
-        size_bytes: Bytes of the files that they took.
-        written_bytes: Bytes of the files that were put in their place.
-        has_advanced: A commit says that the log is compacted further, perhaps of groups in which
-            nothing goes.
+        compacted_below: A target. Records below it may be gone, for later ones below it.
+        tombstones_below: A target. Tombstones below it may be gone.
+        round_below: Where the round that the replica is in ends; 0: it is in none.
+        compacted_to: Its segments up to here are as the round leaves them.
+        finished_below: Where the last round ended that it has finished.
     """
 
-    order: UpkeepOrder
-    ports: UpkeepPorts
-    allowance: Allowance
-    replica: ReplicaLog
-    state: ReplicaState
-    count: int = field(default=0)
-    size_bytes: int = field(default=0)
-    written_bytes: int = field(default=0)
-    has_advanced: bool = field(default=False)
+    compacted_below: Offset = Offset(0)
+    tombstones_below: Offset = Offset(0)
+    round_below: Offset = Offset(0)
+    compacted_to: Offset = Offset(0)
+    finished_below: Offset = Offset(0)
 
-    def run(self, decided: Compaction) -> bool:
-        """Go through the log once; return False if the allowance was spent, or others were faster.
+    def __post_init__(self) -> None:
+        ensure(
+            0 <= self.tombstones_below <= self.compacted_below
+            and 0 <= self.compacted_to <= self.round_below <= self.compacted_below
+            and 0 <= self.finished_below <= self.compacted_below,
+            self,
+        )
 
-        The round ends at the target, or as far towards it as the keys fit into memory. One group at
-        least is looked at: the keys were read for it.
+    @property
+    def is_finished(self) -> bool:
+        """Whether the replica has done all that its targets ask for."""
+        return not self.round_below and self.finished_below == self.compacted_below
+
+    def has_finished(self, decided: Compaction) -> bool:
+        """Return whether the replica has finished `decided` or a later decision."""
+        return (
+            self.is_finished
+            and self.compacted_below >= decided.compacted_below
+            and self.tombstones_below >= decided.tombstones_below
+        )
+
+    def may_count(self, decided: Compaction) -> bool:
+        """Return whether the replica may be read, join the ISR, or count as finished.
+
+        Below `cleaned_below` nothing is left, on a replica that counts, of what a tombstone has
+        deleted. So a tombstone may go from one replica without its key coming back on another.
         """
-        progress = self.state.compaction.begun(decided)
-        progress = progress.in_round(self._fitting(progress))
-        last = self._last_offsets(progress)
-        is_begun = False
-        while (group := self._next_group(progress)) is not None:
-            if is_begun and self.allowance.is_spent:
-                self._commit(None, None, progress)
-                return False
-            is_begun = True
-            parts = self._fitting_into_one(self.state.batches[group.start : group.stop])
-            progress = progress.advanced(parts[-1].end_offset)
-            merged = self._rewritten(parts, last, progress)
-            # Without a file to commit, the counters follow with the next commit.
-            if merged is not None and not self._commit(parts, merged, progress):
-                return False
-        return self._commit(None, None, progress.round_finished())
+        return self.finished_below >= decided.cleaned_below
 
-    def _fitting(self, progress: CompactionProgress) -> Offset:
-        """Return how far a round can go whose keys fit into memory; one record at least."""
-        left = self.order.settings.integer("log.cleaner.dedupe.buffer.size") // BYTES_A_KEY
-        start = progress.finished_below
-        for part in self.state.batches_between(start, progress.compacted_below):
-            if part.record_count > left:
-                # The records of a part are at most as many as its offsets.
-                return Offset(max(part.base_offset, start) + max(left, 1))
-            left -= part.record_count
-        return progress.compacted_below
+    def begun(self, decided: Compaction) -> Self:
+        """Return the progress with the targets of `decided`; as it is, if they are not above.
 
-    def _last_offsets(self, progress: CompactionProgress) -> LastOffsets:
-        parts = self.state.batches_between(progress.finished_below, progress.round_below)
-        self.allowance.charge(sum(part.size_bytes for part in parts))
-        return self.ports.compactor.last_offsets(
-            self.order.address,
-            parts,
-            start_offset=progress.finished_below,
-            end_offset=progress.round_below,
+        For higher targets all segments are read again: the keys that they bring, and
+        tombstones below them, may be anywhere.
+        """
+        return self._with_targets(decided.compacted_below, decided.tombstones_below)
+
+    def _with_targets(self, compacted_below: Offset, tombstones_below: Offset) -> Self:
+        compacted_below = max(self.compacted_below, compacted_below)
+        tombstones_below = max(self.tombstones_below, tombstones_below)
+        if (compacted_below, tombstones_below) == (self.compacted_below, self.tombstones_below):
+            return self
+        # Only tombstones are new: the round needs no keys.
+        is_short = self.finished_below == compacted_below
+        return replace(
+            self,
+            compacted_below=compacted_below,
+            tombstones_below=tombstones_below,
+            round_below=compacted_below if is_short else Offset(0),
+            compacted_to=Offset(0),
         )
 
-    def _next_group(self, progress: CompactionProgress) -> range | None:
-        bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
-        return next_group(
-            self.state.batches,
-            progress,
-            bytes_max=bytes_max,
-            records_max=RECORDS_MAX,
-            files_max=FILES_A_CHANGE_MAX,
+    def in_round(self, round_below: Offset) -> Self:
+        """Return the progress in a round that ends at `round_below`, or in the one it is in."""
+        if self.round_below:
+            return self
+        return replace(self, round_below=min(round_below, self.compacted_below))
+
+    def advanced(self, offset: Offset) -> Self:
+        """Return the progress once the segments below `offset` are as the round leaves them."""
+        return replace(self, compacted_to=min(offset, self.round_below))
+
+    def round_finished(self) -> Self:
+        """Return the progress once the round has come to its end."""
+        return replace(
+            self,
+            round_below=Offset(0),
+            compacted_to=Offset(0),
+            finished_below=max(self.finished_below, self.round_below),
         )
 
-    def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
-        """Return as many of a group, from the first on, as a reader takes in one file: how large
-        they are once uncompressed, headers don't tell."""
-        return parts[: self.ports.compactor.fitting(self.order.address, parts)]
+    def after_fetch(self, leader: Self, *, is_first: bool, is_whole: bool = False) -> Self:
+        """Return the progress of a follower that takes segments of its `leader`.
 
-    def _rewritten(
-        self, parts: Sequence[LogPart], last: LastOffsets, progress: CompactionProgress
-    ) -> MergedSegment | None:
-        """Write a group of segments without what goes; None: nothing goes."""
-        self.allowance.charge(2 * sum(part.size_bytes for part in parts))
-        return self.ports.compactor.without_stale(
-            self.order.address,
-            parts,
-            last,
-            compacted_below=progress.round_below,
-            tombstones_below=progress.tombstones_below,
-            leader_epoch=self.order.partition.leader_epoch,
+        It lacks what its leader lacks: records below the leader's target that later ones below it
+        have replaced, and, with its first fetch, tombstones. So both are its own from then on, and
+        it has finished what it had finished. `is_whole`: it has all that its leader had at one
+        version of its table, and nothing else; then it is as far as its leader.
+        """
+        if is_whole:
+            return leader
+        tombstones_below = leader.tombstones_below if is_first else Offset(0)
+        return self._with_targets(leader.compacted_below, tombstones_below)
+
+    def lowered_to(self, log_end_offset: Offset) -> Self:
+        """Return the progress of a replica whose log begins a leadership at `log_end_offset`.
+
+        Only after an unclean election can its target be above.
+        """
+        if self.compacted_below <= log_end_offset:
+            return self
+        return replace(
+            self,
+            compacted_below=log_end_offset,
+            tombstones_below=min(self.tombstones_below, log_end_offset),
+            round_below=Offset(0) if self.is_finished else log_end_offset,
+            compacted_to=Offset(0),
+            finished_below=min(self.finished_below, log_end_offset),
         )
 
-    def _commit(
-        self,
-        parts: Sequence[LogPart] | None,
-        merged: MergedSegment | None,
-        progress: CompactionProgress,
-    ) -> bool:
-        """Commit a group, or counters alone; after a conflict again, if all of it still stands."""
-        seen = self.state.compaction
-        for _ in range(ATTEMPTS_MAX):
-            if self.state.compaction != seen:
-                return False
-            change = self._change(parts, merged, progress)
-            if change is None:
-                return merged is None  # there is nothing to change, or the inputs are gone
-            try:
-                self.state = self.replica.commit(self.state, change)
-            except CommitConflictError:
-                self.state = self.replica.load()
-                if not proves_complete(self.state, self.order.partition):
-                    return False  # it was merged above this image's high watermark
-                continue
-            self.has_advanced = True
-            if parts is not None:
-                self.count += 1
-                self.size_bytes += sum(part.size_bytes for part in parts)
-                self.written_bytes += 0 if merged is None else merged.size_bytes
-            return True
-        return False
 
-    def _change(
-        self,
-        parts: Sequence[LogPart] | None,
-        merged: MergedSegment | None,
-        progress: CompactionProgress,
-    ) -> LogChange | None:
-        epoch = self.order.partition.leader_epoch
-        if parts is None or merged is None:
-            return replacing.set_compaction(self.state, progress, leader_epoch=epoch)
-        change = replacing.replace_neighbours(
-            self.state,
-            parts,
-            merged,
-            operation="compact",
-            leader_epoch=epoch,
-            stable_offset=self.order.partition.high_watermark,
-            registered=self.order.registered,
-        )
-        return None if change is None else replace(change, compaction=progress)
+COUNTERS: Final = {
+    "compacted_below": "compacted-below",
+    "tombstones_below": "tombstones-below",
+    "round_below": "compaction-round-below",
+    "compacted_to": "compacted-to",
+    "finished_below": "compaction-finished-below",
+}
+"""The counters of a replica's table, by the field that each is."""
+
+NO_PROGRESS: Final = CompactionProgress()
+"""Of a replica that was never compacted."""
+
+
+def lacks_replaced_records(progress: CompactionProgress, shared_end: Offset) -> bool:
+    """Return whether a log lacks records that are the last of their keys below `shared_end`.
+
+    `shared_end` is where what it shares with its leader ends on the leader, or, of a replica that
+    may lead uncleanly, its own log end. Above it stood what has replaced those records. Such a
+    follower is never cut, but lost and made again; of such a leader the others are.
+    """
+    return progress.compacted_below > shared_end
+
+
+def was_cut_below_target(
+    progress: CompactionProgress, *, high_watermark: Offset, has_followed: bool
+) -> bool:
+    """Return whether an unclean election has cut what had replaced records that a log lacks.
+
+    Without one no target is above the high watermark. `has_followed`: the log has adopted the
+    leadership that `high_watermark` is of, or a later one, and was found to lack none; then the
+    high watermark may be an old one.
+    """
+    return not has_followed and progress.compacted_below > high_watermark
+
+
+def has_missed_tombstones(
+    follower: CompactionProgress,
+    log_end_offset: Offset,
+    leader: CompactionProgress,
+    *,
+    is_first: bool,
+) -> bool:
+    """Return whether a follower may hold what a tombstone deleted that it will never see.
+
+    Its leader may have removed tombstones below `leader.tombstones_below`. A follower whose log
+    goes that far has had them; one without records (`is_first`) holds nothing that they deleted,
+    nor does one that began so from a leader that had come as far.
+    """
+    return (
+        not is_first
+        and log_end_offset < leader.tombstones_below
+        and follower.tombstones_below < leader.tombstones_below
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Dirt:
+    """A log's dirty part: what compaction has not seen.
+
+    Attributes:
+        first_dirty: Where it begins.
+        cleanable_below: Where what may be compacted ends: a border of batches.
+        clean_bytes: Bytes before the dirty part.
+        dirty_bytes: Bytes from there to `cleanable_below`.
+        oldest_dirty_ms: When the first dirty batch that may be compacted was appended, or before;
+            None: there is none.
+    """
+
+    first_dirty: Offset
+    cleanable_below: Offset
+    clean_bytes: int
+    dirty_bytes: int
+    oldest_dirty_ms: int | None
+
+    @property
+    def ratio(self) -> float:
+        """Dirty bytes by all bytes below `cleanable_below`; 0 if there are none."""
+        return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
+
+
+def dirt_of(
+    parts: Iterable[LogPart],
+    *,
+    log_start_offset: Offset,
+    compacted_below: Offset,
+    stable_below: Offset,
+    appended_before_ms: int,
+) -> Dirt:
+    """Return what may be compacted of a log, its `parts` in order.
+
+    It ends at or below `stable_below`, the last stable offset, and before the first batch that was
+    not appended before `appended_before_ms`. Retention may have passed `compacted_below`.
+    """
+    first_dirty = max(log_start_offset, compacted_below)
+    cleanable_below, clean_bytes, dirty_bytes = first_dirty, 0, 0
+    oldest: int | None = None
+    for each in parts:
+        if each.end_offset <= first_dirty:
+            clean_bytes += each.size_bytes
+            continue
+        if each.end_offset > stable_below or each.appended_at_ms >= appended_before_ms:
+            break
+        cleanable_below = each.end_offset
+        dirty_bytes += each.size_bytes
+        oldest = each.oldest_ms if oldest is None else min(oldest, each.oldest_ms)
+    return Dirt(first_dirty, cleanable_below, clean_bytes, dirty_bytes, oldest)
+
+
+def next_group(
+    parts: Sequence[LogPart],
+    progress: CompactionProgress,
+    *,
+    bytes_max: int,
+    records_max: int,
+    files_max: int,
+) -> range | None:
+    """Return the places of the parts that are rewritten next; None: there are no more.
+
+    Their bytes are at most `bytes_max`, their records `records_max` and their files `files_max`, or
+    they are one part. The last one may reach above the target: its records from there on stay.
+    """
+    first = next(
+        (place for place, each in enumerate(parts) if each.end_offset > progress.compacted_to),
+        None,
+    )
+    is_done = progress.compacted_to >= progress.round_below
+    if first is None or is_done or parts[first].base_offset >= progress.round_below:
+        return None
+    begin, end = parts[first], first + 1
+    size_bytes, record_count, file_count = begin.size_bytes, begin.record_count, len(begin.segments)
+    for each in parts[end:]:
+        size_bytes += each.size_bytes
+        record_count += each.record_count
+        file_count += len(each.segments)
+        if (
+            size_bytes > bytes_max
+            or record_count > records_max
+            or file_count > files_max
+            or each.base_offset >= progress.round_below
+            or each.leader_epoch != begin.leader_epoch
+            or each.has_append_time != begin.has_append_time
+            or each.end_offset - begin.base_offset > OFFSETS_MAX
+        ):
+            break
+        end += 1
+    return range(first, end)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRecord:
+    """As much of a record as compaction reads: its key, or a hash of it. A tombstone has no value,
+    and deletes its key."""
+
+    offset: Offset
+    key: bytes | None
+    is_tombstone: bool = False
+
+
+class CompactionFlaw(NamedTuple):
+    """A record that should not be there: its offset, and why in a sentence."""
+
+    offset: Offset
+    sentence: str
+
+
+def compaction_flaws(
+    records: Iterable[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
+) -> Iterable[CompactionFlaw]:
+    """Yield what in a replica's log shows that it has not finished a decision (I27).
+
+    `records` may leave out those whose keys no other has. Which records are missing can't be seen
+    in what is left of a log.
+    """
+    seen: dict[bytes, Offset] = {}
+    for each in records:
+        if each.offset >= compacted_below:
+            return
+        if each.key is None:
+            sentence = f"the record at {each.offset}, below {compacted_below}, has no key"
+            yield CompactionFlaw(each.offset, sentence)
+            continue
+        if each.key in seen:
+            sentence = (
+                f"the key of the record at {each.offset} stands at {seen[each.key]} too, below"
+                f" {compacted_below}"
+            )
+            yield CompactionFlaw(each.offset, sentence)
+        if each.is_tombstone and each.offset < tombstones_below:
+            sentence = f"a tombstone is kept at {each.offset}, below {tombstones_below}"
+            yield CompactionFlaw(each.offset, sentence)
+        seen[each.key] = each.offset

@@ -1,6 +1,17 @@
-"""Adapts files on a root to the Compactor port: reads keys, and rewrites neighbouring segments."""
+"""Compacts one replica, a group of segments a commit, as far as the register has decided.
+
+`compaction` decides. Each replica compacts by itself, and keeps the same records as every other
+that has finished the same decision (I27). It does so only under the leadership of the order's
+image, since before a replica has adopted that, its log below the high watermark may be another than
+the leader's.
+
+If the keys of a decision are more than fit into `log.cleaner.dedupe.buffer.size`, the replica goes
+through its log in several rounds, each with a part of the new keys: what an earlier round has left
+makes no difference to what a later one keeps.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -8,31 +19,42 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.borders import read_borders
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
+from kafka_on_spark.log.compaction import CompactionProgress, next_group
 from kafka_on_spark.log.hashing import key_hashes
+from kafka_on_spark.log.merge_plan import RECORDS_MAX
 from kafka_on_spark.log.merged_files import (
     BATCH_ROWS,
     COLUMNS,
     encode_merged,
+    fitting_into_one,
     moved,
     put_merged,
+    read_borders,
     typed,
 )
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
-from kafka_on_spark.log.replicas import LastOffsets
+from kafka_on_spark.log.replica_operations import proves_complete
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.uncompressed_sizes import fitting_into_one
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
+from kafka_on_spark.log.upkeep_work import (
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    WorkDone,
+)
+from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.roots import StorageOptions
 
 _KEYS: Final = ("offset_delta", "key")
 _KEYS_AND_VALUES: Final = ("offset_delta", "key", "value")
-
 NOT_THERE: Final = -1
-
 Offsets = npt.NDArray[np.int64]
 
 
@@ -96,7 +118,7 @@ class KeyMap:
         self._offsets = offsets[order[is_last]]
 
 
-class FileCompactor:
+class Compactor:
     """A Compactor on a replica's folder."""
 
     def __init__(self, options: StorageOptions) -> None:
@@ -129,14 +151,13 @@ class FileCompactor:
         self,
         address: ReplicaAddress,
         parts: Sequence[LogPart],
-        last: LastOffsets,
+        last: KeyMap,
         *,
         compacted_below: Offset,
         tombstones_below: Offset,
         leader_epoch: LeaderEpoch,
     ) -> MergedSegment | None:
         """Write `parts` as one segment without the records that go; None: none goes."""
-        assert isinstance(last, KeyMap), "as last_offsets returns it"
         kept = partial(
             _kept, last=last, compacted_below=compacted_below, tombstones_below=tombstones_below
         )
@@ -199,7 +220,7 @@ def _kept(
     compacted_below: Offset,
     tombstones_below: Offset,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records stay: see `log.flaws`, which says the same of a whole log."""
+    """Return which records stay: see `compaction_flaws`, which says the same of a whole log."""
     above = offsets >= compacted_below
     if above.all():
         return above
@@ -210,3 +231,209 @@ def _kept(
         stays &= ~(is_tombstone & (offsets < tombstones_below))
     kept: npt.NDArray[np.bool_] = above | stays
     return kept
+
+
+WHAT: Final = "groups of segments compacted"
+
+GROUP_BYTES_MAX: Final = 2**26
+"""Bytes of a group, if segment.bytes allows more: a task has the file in memory that it writes."""
+
+BYTES_A_KEY: Final = 64
+"""What a record takes of log.cleaner.dedupe.buffer.size while its key is looked for."""
+
+ATTEMPTS_MAX: Final = 8
+"""Tries of one commit: an appender that keeps winning has more right to the table."""
+
+
+def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Compact one replica, as far as the register has decided and the allowance goes."""
+    decided = order.partition.compaction
+    if not decided.compacted_below:
+        return NOTHING_DONE
+    replica = ports.replicas.open(order.address)
+    state = replica.load()
+    if not _may_compact(state, order):
+        # An order of compaction alone comes from a reader, which waits for it. It comes back until
+        # the leadership has begun, its image is new enough, and the log is what it must be.
+        waits = order.works is not None and not state.compaction.has_finished(decided)
+        return replace(NOTHING_DONE, is_left=waits)
+    if order.is_dry_run:
+        return WorkDone(count=1, what="decisions of compaction to apply")
+    cleaner = _Cleaner(order, ports, allowance, replica, state)
+    is_left = True
+    while is_left and not allowance.is_spent and cleaner.run(decided):
+        is_left = not cleaner.state.compaction.has_finished(decided)
+    return WorkDone(
+        count=cleaner.count,
+        what=WHAT,
+        size_bytes=cleaner.size_bytes,
+        written_bytes=cleaner.written_bytes,
+        has_advanced=cleaner.has_advanced,
+        is_left=is_left,
+    )
+
+
+def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
+    """Return whether a replica may apply the decision of the order's image, and has not.
+
+    It must prove by its chain that its log is the one that was decided on: under one fence there
+    may be two, if a leader's disk has lost commits. So no segment reaches above the high watermark.
+    """
+    partition = order.partition
+    return (
+        state.is_fenced_at(partition.leader_epoch)
+        and not state.compaction.has_finished(partition.compaction)
+        # A target that a fetch took over may be of a newer image than this.
+        and state.compaction.compacted_below <= partition.high_watermark
+        and proves_complete(state, partition)
+    )
+
+
+@dataclass(slots=True)
+class _Cleaner:
+    """Compacts one replica.
+
+    Each commit is decided on counters that this task has seen or written, and on a log in which no
+    segment reaches above the order's high watermark. If another task, a merge or a fetch has
+    changed that, it stops: the next order goes on from what is there.
+
+    Attributes:
+        state: The replica's log after the last commit.
+        count: Groups that were rewritten.
+        size_bytes: Bytes of the files that they took.
+        written_bytes: Bytes of the files that were put in their place.
+        has_advanced: A commit says that the log is compacted further, perhaps of groups in which
+            nothing goes.
+    """
+
+    order: UpkeepOrder
+    ports: UpkeepPorts
+    allowance: Allowance
+    replica: ReplicaLog
+    state: ReplicaState
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
+    has_advanced: bool = False
+
+    def run(self, decided: Compaction) -> bool:
+        """Go through the log once; return False if the allowance was spent, or others were faster.
+
+        The round ends at the target, or as far towards it as the keys fit into memory. One group at
+        least is read: the keys were read for it.
+        """
+        progress = self.state.compaction.begun(decided)
+        progress = progress.in_round(self._fitting(progress))
+        last = self._last_offsets(progress)
+        is_begun = False
+        while (group := self._next_group(progress)) is not None:
+            if is_begun and self.allowance.is_spent:
+                self._commit(None, None, progress)
+                return False
+            is_begun = True
+            parts = self._fitting_into_one(self.state.batches[group.start : group.stop])
+            progress = progress.advanced(parts[-1].end_offset)
+            merged = self._rewritten(parts, last, progress)
+            # Without a file to commit, the counters follow with the next commit.
+            if merged is not None and not self._commit(parts, merged, progress):
+                return False
+        return self._commit(None, None, progress.round_finished())
+
+    def _fitting(self, progress: CompactionProgress) -> Offset:
+        """Return how far a round can go whose keys fit into memory; one record at least."""
+        left = self.order.settings.integer("log.cleaner.dedupe.buffer.size") // BYTES_A_KEY
+        start = progress.finished_below
+        for part in self.state.batches_between(start, progress.compacted_below):
+            if part.record_count > left:
+                # The records of a part are at most as many as its offsets.
+                return Offset(max(part.base_offset, start) + max(left, 1))
+            left -= part.record_count
+        return progress.compacted_below
+
+    def _last_offsets(self, progress: CompactionProgress) -> KeyMap:
+        parts = self.state.batches_between(progress.finished_below, progress.round_below)
+        self.allowance.charge(sum(part.size_bytes for part in parts))
+        return self.ports.compactor.last_offsets(
+            self.order.address,
+            parts,
+            start_offset=progress.finished_below,
+            end_offset=progress.round_below,
+        )
+
+    def _next_group(self, progress: CompactionProgress) -> range | None:
+        bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
+        return next_group(
+            self.state.batches,
+            progress,
+            bytes_max=bytes_max,
+            records_max=RECORDS_MAX,
+            files_max=FILES_A_CHANGE_MAX,
+        )
+
+    def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
+        """Return as many of a group, from the first on, as a reader takes in one file: how large
+        they are once uncompressed, headers don't tell."""
+        return parts[: self.ports.compactor.fitting(self.order.address, parts)]
+
+    def _rewritten(
+        self, parts: Sequence[LogPart], last: KeyMap, progress: CompactionProgress
+    ) -> MergedSegment | None:
+        """Write a group of segments without what goes; None: nothing goes."""
+        self.allowance.charge(2 * sum(part.size_bytes for part in parts))
+        return self.ports.compactor.without_stale(
+            self.order.address,
+            parts,
+            last,
+            compacted_below=progress.round_below,
+            tombstones_below=progress.tombstones_below,
+            leader_epoch=self.order.partition.leader_epoch,
+        )
+
+    def _commit(
+        self,
+        parts: Sequence[LogPart] | None,
+        merged: MergedSegment | None,
+        progress: CompactionProgress,
+    ) -> bool:
+        """Commit a group, or counters alone; after a conflict again, if all of it still stands."""
+        seen = self.state.compaction
+        for _ in range(ATTEMPTS_MAX):
+            if self.state.compaction != seen:
+                return False
+            change = self._change(parts, merged, progress)
+            if change is None:
+                return merged is None  # there is nothing to change, or the inputs are gone
+            try:
+                self.state = self.replica.commit(self.state, change)
+            except CommitConflictError:
+                self.state = self.replica.load()
+                if not proves_complete(self.state, self.order.partition):
+                    return False  # it was merged above this image's high watermark
+                continue
+            self.has_advanced = True
+            if parts is not None:
+                self.count += 1
+                self.size_bytes += sum(part.size_bytes for part in parts)
+                self.written_bytes += 0 if merged is None else merged.size_bytes
+            return True
+        return False
+
+    def _change(
+        self,
+        parts: Sequence[LogPart] | None,
+        merged: MergedSegment | None,
+        progress: CompactionProgress,
+    ) -> LogChange | None:
+        epoch = self.order.partition.leader_epoch
+        if parts is None or merged is None:
+            return operations.set_compaction(self.state, progress, leader_epoch=epoch)
+        change = operations.replace_neighbours(
+            self.state,
+            parts,
+            merged,
+            operation="compact",
+            leader_epoch=epoch,
+            stable_offset=self.order.partition.high_watermark,
+            registered=self.order.registered,
+        )
+        return None if change is None else replace(change, compaction=progress)

@@ -16,12 +16,13 @@ from typing import Final, Protocol, TypeVar
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ProtocolError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId
-from kafka_on_spark.fsck.batches import HEADER
+from kafka_on_spark.log.batch import HEADER
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
@@ -48,6 +49,12 @@ T = TypeVar("T")
 
 EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
 """The errors that claim that a replica is wrong. All others say nothing about it."""
+
+
+def is_evidence(error: KafkaOnSparkError) -> bool:
+    """Return whether `error` is evidence that a replica is bad."""
+    return isinstance(error, EVIDENCE)
+
 
 FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"
@@ -171,9 +178,6 @@ def table_flaw(
 
     `seen_version`: the newest version that this process has seen. `configuration`: the one that the
     table must have.
-
-    Raises:
-        KafkaStorageError: A file disappeared during the inspection.
     """
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
         return _lost(inspection, folder)  # also if a link stands in its place
@@ -284,9 +288,6 @@ def file_flaw(
     """Return what is wrong with a replica's file that must have `size_bytes`, or None.
 
     `flaw_of` says what is wrong with its bytes.
-
-    Raises:
-        KafkaStorageError: The file disappeared during the inspection.
     """
     path = f"{folder}/{name}"
     size = inspection.size(path)

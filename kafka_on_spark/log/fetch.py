@@ -9,50 +9,266 @@ step that meets an error knows whose replica it is, and says so by `LeaderRefuse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from math import inf
 from typing import Final
 
 from kafka_on_spark.base.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
     CommitConflictError,
+    CommitOutcomeUnknownError,
     CorruptLogError,
+    FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
+    OffsetOutOfRangeError,
+    ProtocolError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, ChainDigest, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.log.fetch_checks import (
-    becomes_a_copy,
+from kafka_on_spark.log.batch import LogPart, Segment
+from kafka_on_spark.log.epochs import (
     check_fetch,
-    check_tombstones,
-    first_batches,
+    check_leader_epoch,
+    epoch_history,
+    latest_epoch_with_records,
 )
-from kafka_on_spark.log.fetch_reports import (
-    Diverged,
-    ends_alike,
-    missing_batches,
-    report_of,
-)
-from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.log_starts import try_to_advance
-from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.replica_operations import begin_leadership
-from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.log.evidence import is_evidence
+from kafka_on_spark.log.producer_state import RegisteredProducers
+from kafka_on_spark.log.replica_operations import begin_leadership, try_to_advance
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.truncation import (
+    becomes_a_copy,
+    check_tombstones,
+    ends_alike,
     fetch_start,
+    first_batches,
     follow,
+    missing_batches,
     part_to_keep,
     unread_borders,
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
+
+
+class FetchAction(Enum):
+    """What to do with a partition whose fetch was refused; other partitions are not affected."""
+
+    RETRY = "retry after a back-off"
+    RESET = "find where the leader's log begins and ends, and go on from there"
+    WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
+
+
+def after_refusal(
+    error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
+) -> FetchAction:
+    """Return what to do after a fetch planned under `asked_epoch` was refused.
+
+    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
+    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
+    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
+    """
+    if error_code == OffsetOutOfRangeError.code:
+        return FetchAction.RESET
+    if error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch:
+        return FetchAction.WAIT_FOR_METADATA
+    return FetchAction.RETRY
+
+
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """A follower's log that is not its leader's; it is not known which of the two is right."""
+
+    follower: ReplicaState
+
+
+def partition_report(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaReport,
+    leader_state: ReplicaState | None,
+    followers: Sequence[ReplicaReport],
+    *,
+    now_ms: int,
+) -> PartitionReport:
+    """Return one report of a partition from what was seen of its replicas."""
+    since_ms = None
+    borders: list[tuple[Offset, ChainDigest]] = []
+    epoch_start = leader.log_end_offset
+    if leader_state is not None:
+        above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
+        since_ms = above[0].appended_at_ms if above else None
+        borders = _borders(leader_state, partition.high_watermark)
+        leaderships = epoch_history(leader_state).entries
+        epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
+    return PartitionReport(
+        key=key,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        known_end=partition.log_end_offset,
+        leader=leader,
+        epoch_start_offset=epoch_start,
+        uncommitted_since_ms=since_ms,
+        followers=tuple(followers),
+        now_ms=now_ms,
+        borders=tuple(borders),
+    )
+
+
+def _borders(leader: ReplicaState, high_watermark: Offset) -> list[tuple[Offset, ChainDigest]]:
+    """Return offset and chain digest of the borders of a leader's log from `high_watermark` on."""
+    above = leader.batches_between(high_watermark, leader.log_end_offset)
+    found = [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
+    digest = leader.chain_at(high_watermark)
+    return found if digest is None else [(high_watermark, digest), *found]
+
+
+def state_report(
+    address: ReplicaAddress,
+    state: ReplicaState,
+    *,
+    is_matched: bool,
+    is_diverged: bool = False,
+    missing: Sequence[LogPart],
+) -> ReplicaReport:
+    """Return the report of a replica whose table was read."""
+    error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        fence=state.leader_epoch,
+        log_end_offset=state.log_end_offset,
+        last_epoch=state.batches[-1].leader_epoch if state.batches else None,
+        chain_digest=state.chain_digest,
+        is_matched=is_matched,
+        is_diverged=is_diverged,
+        missing_since_ms=missing[0].appended_at_ms if missing else None,
+        missing_bytes=sum(batch.size_bytes for batch in missing),
+        compacted_below=state.compaction.finished_below,
+        error_code=NO_ERROR if error is None else error.code,
+        error=None if error is None else str(error),
+    )
+
+
+BORDERS_MAX: Final = 1024
+"""The newest borders of a leader's log that a report has at most."""
+
+
+def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
+    """Return the report of a replica that could not be read or written.
+
+    A lost, mistaken or corrupt replica is bad. A root that does not answer is away, not bad.
+    """
+    code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+    if isinstance(error, CommitOutcomeUnknownError):
+        code = KafkaStorageError.code
+    file = error.context.get("segment")
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        error_code=code,
+        error=str(error),
+        is_bad=is_evidence(error),
+        bad_file=None if file is None else str(file),
+    )
+
+
+def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return the error of an append that met `error` in its leader's log; it may be retried, since
+    another replica may lead before the append's time is up."""
+    if isinstance(error, CorruptLogError):
+        return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
+    return error
+
+
+def leader_failed(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaAddress,
+    error: KafkaOnSparkError,
+    now_ms: int,
+) -> PartitionReport:
+    """Return the report of a partition whose leader could not be read, with the reason."""
+    failed = failed_report(leader, error)
+    return partition_report(key, partition, failed, None, (), now_ms=now_ms)
+
+
+def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
+    """Return one report a partition: each follower's, and the leader's with the highest log end.
+
+    A leader that some fetch could not read counts as unread, so nothing is decided.
+    """
+    by_key: dict[PartitionKey, list[PartitionReport]] = {}
+    for report in reports:
+        by_key.setdefault(report.key, []).append(report)
+    return [_merged(each) for each in by_key.values()]
+
+
+def _merged(reports: list[PartitionReport]) -> PartitionReport:
+    furthest = max(
+        reports,
+        key=lambda report: (report.leader.error_code != NO_ERROR, report.leader.log_end_offset),
+    )
+    since = [each.uncommitted_since_ms for each in reports if each.uncommitted_since_ms is not None]
+    return PartitionReport(
+        key=furthest.key,
+        leader_epoch=furthest.leader_epoch,
+        partition_epoch=furthest.partition_epoch,
+        known_end=furthest.known_end,
+        leader=furthest.leader,
+        epoch_start_offset=furthest.epoch_start_offset,
+        uncommitted_since_ms=min(since, default=None),
+        followers=tuple(follower for report in reports for follower in report.followers),
+        now_ms=furthest.now_ms,
+        borders=furthest.borders,
+    )
+
+
+def report_of(
+    partition: PartitionRegistration,
+    leader: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError],
+    follower: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError | Diverged | None] | None,
+    *,
+    now_ms: int,
+) -> PartitionReport:
+    """Return the report of a partition from what a fetch saw of its leader, and its follower after
+    it, or why that failed."""
+    address, seen = leader
+    if isinstance(seen, KafkaOnSparkError):
+        report, state = failed_report(address, seen), None
+    else:
+        report, state = state_report(address, seen, is_matched=True, missing=()), seen
+    followers = () if follower is None else _follower_reports(state, *follower)
+    return partition_report(address.key, partition, report, state, followers, now_ms=now_ms)
+
+
+def _follower_reports(
+    leader: ReplicaState | None,
+    address: ReplicaAddress,
+    seen: ReplicaState | KafkaOnSparkError | Diverged | None,
+) -> tuple[ReplicaReport, ...]:
+    if seen is None:
+        return ()
+    if isinstance(seen, KafkaOnSparkError):
+        return (failed_report(address, seen),)
+    if isinstance(seen, Diverged):
+        log = seen.follower
+        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
+    assert leader is not None, "a follower's log is compared with its leader's"
+    is_matched = ends_alike(seen, leader)
+    missing = missing_batches(seen, leader) if is_matched else ()
+    return (state_report(address, seen, is_matched=is_matched, missing=missing),)
+
 
 ATTEMPTS_MAX: Final = 8
 
@@ -62,9 +278,6 @@ class FetchOrder:
     """One follower's fetch, planned on an image.
 
     Attributes:
-        key: The partition.
-        partition: Its registration in that image.
-        leader: The leader's replica.
         follower: The follower's replica; None: the fetch inspects the leader only.
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
         copy_bytes_max: Bytes that a throttle grants; one batch at least, unless 0; None: no bound.
@@ -90,14 +303,8 @@ class FetchOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
-    """What a fetch did and saw: one row back to the driver.
-
-    Attributes:
-        report: On the leader and at most one follower.
-        copied_bytes: Bytes of the segments that were committed to the follower.
-        copied_records: Their records.
-        truncated_records: Records cut from the follower.
-    """
+    """What a fetch did and saw: one row back to the driver. The report is on the leader and at most
+    one follower; what was copied was committed to the follower."""
 
     report: PartitionReport
     copied_bytes: int = 0
@@ -236,7 +443,7 @@ class _Fetcher:
 
     @_refused_by(LeaderRefusedError)
     def _load_leader(self) -> ReplicaState:
-        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
+        """Return the leader's state, fenced at the current epoch."""
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, self._leader_log, state)
@@ -288,16 +495,12 @@ class _Fetcher:
             if loss is not None:
                 raise FollowerRefusedError(loss)
             try:
-                return self._follow(follower, seen)
+                follower, self._leader = self._read_to_compare(follower, seen)
+                return self._take_all(self._adopt(follower, self._leader), self._leader)
             except CommitConflictError:
                 # A twin or a newer leadership was here; what it left decides.
                 follower = self._load_follower()
         raise FollowerRefusedError(KafkaStorageError("commits to the follower keep conflicting"))
-
-    def _follow(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
-        """Compare both logs, adopt the leadership, and take what the follower lacks."""
-        follower, self._leader = self._read_to_compare(follower, leader)
-        return self._take_all(self._adopt(follower, self._leader), self._leader)
 
     def _read_to_compare(
         self, follower: ReplicaState, leader: ReplicaState
@@ -333,12 +536,10 @@ class _Fetcher:
 
     def _change_to_follow(self, follower: ReplicaState, leader: ReplicaState) -> LogChange | None:
         """Return the change by which a follower follows its leader; what it keeps of a merged
-        segment that it cuts is written first.
-
-        Raises: as `follow` and SegmentStore.rewrite.
-        """
+        segment that it cuts is written first."""
         address = self._follower_side()[0]
-        floor = end_offset_min(self._partition, address.broker_id)
+        is_floored = must_be_complete(self._partition, address.broker_id)
+        floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
         cut, kept = part_to_keep(follower, leader, self._epoch, floor), None
         if cut is not None:
             merged, end_offset = cut
@@ -500,11 +701,6 @@ def _segments_of(parts: Sequence[LogPart]) -> list[Segment]:
 def must_be_complete(partition: PartitionRegistration, broker_id: BrokerId) -> bool:
     """Return whether a replica is in the ISR or the ELR, so that committed records rest on it."""
     return broker_id in partition.isr | partition.elr
-
-
-def end_offset_min(partition: PartitionRegistration, broker_id: BrokerId) -> Offset:
-    """Return the end offset below which a replica's log must not be cut."""
-    return partition.high_watermark if must_be_complete(partition, broker_id) else Offset(0)
 
 
 def loss_of(

@@ -22,8 +22,7 @@ from itertools import groupby
 from typing import Final
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.merged_segment import OFFSETS_MAX, LogPart
+from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart, Segment
 from kafka_on_spark.log.state import FILES_A_CHANGE_MAX
 
 FAN_IN: Final = 32

@@ -1,10 +1,12 @@
-"""Writes merged segments: many segments' records in one Parquet file.
+"""Reads and writes the files of merged segments: many segments' records in one Parquet file.
 
 Such a file has the columns and encodings of any segment. Its `offset_delta` counts from the
 segment's base, each record's timestamp is in it, and its key-value metadata keeps where the plain
-segments ended that went in (`borders`). It counts when a commit names it, as any segment does.
+segments ended that went in: its borders. It counts when a commit names it, as any segment does.
 """
 
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,17 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, Segment, segment_name
-from kafka_on_spark.log.borders import (
-    BORDERS,
-    border_count,
-    borders_in,
-    encode_borders,
-)
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.hashing import add_digests, content_digests, sum_digests
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.replica_folders import (
     create_folder,
     flush_folder,
@@ -34,6 +29,7 @@ from kafka_on_spark.log.segments import (
     SEGMENT_SCHEMA,
     TIMESTAMP,
     between_deltas,
+    bytes_max_of,
     checked_content,
     digest_of,
     parquet_format,
@@ -47,6 +43,82 @@ from kafka_on_spark.store.parquet_files import (
     uncompressed_bytes,
 )
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
+
+BORDERS: Final = b"kos.borders"
+"""Key of the borders in a file's metadata: base64 of 20 bytes each, the offset from the segment's
+base as 32 bits, little-endian, and the digest."""
+
+_BORDER: Final = struct.Struct("<I16s")
+
+BORDER_BYTES: Final = 26
+"""What a border takes of a footer, and two thirds of a byte more."""
+
+
+def encode_borders(borders: Sequence[Border], base_offset: Offset) -> bytes:
+    """Return what a footer keeps of the borders of a segment that begins at `base_offset`."""
+    packed = (
+        _BORDER.pack(each.offset - base_offset, bytes.fromhex(each.chain_digest))
+        for each in borders
+    )
+    return b64encode(b"".join(packed))
+
+
+def unpack_borders(text: bytes, base_offset: Offset) -> tuple[Border, ...]:
+    """Return the borders that a footer keeps, unchecked."""
+    return tuple(
+        Border(Offset(base_offset + delta), ChainDigest(digest.hex()))
+        for delta, digest in _BORDER.iter_unpack(b64decode(text, validate=True))
+    )
+
+
+def border_count(footer: pq.FileMetaData) -> int:
+    """Return how many borders a file brings into a merge: those that it keeps, or its end."""
+    text = (footer.metadata or {}).get(BORDERS, b"")
+    return max(1, len(text) * 3 // 4 // _BORDER.size)
+
+
+def read_borders(
+    address: ReplicaAddress, merged: MergedSegment, options: StorageOptions
+) -> tuple[Border, ...]:
+    """Return the borders that a replica's merged segment keeps, after a check of the whole file;
+    empty: it keeps none.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged, or they are not those of the segment.
+        KafkaStorageError: The root is another disk or none, or does not answer.
+    """
+    _, content = checked_content(address, merged.segment, options)
+    try:
+        return borders_in(content, merged)
+    except CorruptLogError as claim:
+        raise segment_error(address, merged.segment, options) from claim
+
+
+def borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
+    """Return the borders in the bytes of a merged segment."""
+    own = Border(merged.end_offset, merged.chain_digest)
+    return decode_borders(content, merged.segment.file_name, merged.base_offset, own)
+
+
+def decode_borders(
+    content: bytes, name: str, base_offset: Offset, own: Border
+) -> tuple[Border, ...]:
+    """Return the borders in the bytes of the file `name` of a merged segment; empty: it keeps none.
+
+    `base_offset`: where the segment begins. `own`: where it ends.
+    """
+    text = (read_footer(content, name).metadata or {}).get(BORDERS)
+    if text is None:
+        return ()
+    try:
+        borders = unpack_borders(text, base_offset)
+    except (ValueError, struct.error) as error:
+        raise CorruptLogError("borders that can't be read", path=name) from error
+    ends = [base_offset, *(each.offset for each in borders)]
+    if own not in borders[-1:] or sorted(set(ends)) != ends:
+        raise CorruptLogError("borders that are not those of the segment", path=name)
+    return borders
+
 
 BORDERS_MAX: Final = 2**20
 """Borders of a merged segment at most, if more than one part is in it: a text of more than 100 MB
@@ -90,11 +162,7 @@ def content_of(records: pa.Table, base_offset: int) -> Content:
 class MergedFile:
     """The bytes of a merged segment, and what its header says of them.
 
-    Attributes:
-        data: The bytes.
-        content: What its records amount to.
-        timestamp_min_us: Smallest timestamp, µs since 1970 UTC; None without records.
-        timestamp_max_us: Largest timestamp, likewise.
+    Its timestamps are µs since 1970 UTC; None without records.
     """
 
     data: pa.Buffer
@@ -235,11 +303,7 @@ def put_merged(
 
 
 class _Read:
-    """Reads a range of a log, part by part, and keeps the borders of what was read.
-
-    Attributes:
-        borders: Of the parts that were read as a whole.
-    """
+    """Reads a range of a log, part by part, and keeps the borders of what was read as a whole."""
 
     def __init__(
         self,
@@ -330,3 +394,77 @@ def moved(records: pa.RecordBatch, by: int) -> pa.RecordBatch:
     """Return records with `by` added to their offset_delta."""
     deltas = pc.add(records.column(0).cast(pa.int64()), by).cast(pa.int32())
     return records.set_column(0, SEGMENT_SCHEMA.field(0), deltas)
+
+
+# Headers tell how large files are on the root, and only their footers how large they are in memory.
+# The ends of files are read alone, before anything else is read, written or paid for.
+
+RATIO_MAX: Final = 2**15
+"""How many bytes zstd makes of one at most: a block of 128 KiB takes 4 at least. So the footers of
+small files need not be read."""
+
+END_BYTES: Final = 2**16
+"""What is read of a file's end at first: most footers are smaller."""
+
+_LENGTH_BYTES: Final = 8
+"""A Parquet file ends with the length of its footer, as 32 bits, and a mark of four bytes."""
+
+
+def too_large_to_merge(
+    address: ReplicaAddress, parts: Iterable[LogPart], options: StorageOptions
+) -> frozenset[Segment]:
+    """Return the files of those parts that have more than half of what a merged segment may have,
+    of bytes or of borders.
+
+    Any two others fit into one file. A part that can't be read is not among them: a merge finds out
+    what is wrong with it.
+    """
+    least = UNCOMPRESSED_MAX // 2
+    return frozenset(
+        segment
+        for part in parts
+        if part.size_bytes * RATIO_MAX > least and _size_of(address, part, options) > least
+        for segment in part.segments
+    )
+
+
+def fitting_into_one(
+    address: ReplicaAddress, parts: Sequence[LogPart], options: StorageOptions
+) -> int:
+    """Return how many of those parts, from the first on, one merged segment may hold; one at least.
+    A part that can't be read counts for nothing: whoever reads it finds out what is wrong with it.
+    """
+    most = UNCOMPRESSED_MAX
+    if len(parts) == 1 or sum(part.size_bytes for part in parts) * RATIO_MAX <= most:
+        return len(parts)
+    size = 0
+    for count, part in enumerate(parts):
+        size += _size_of(address, part, options)
+        if count and size > most:
+            return count
+    return len(parts)
+
+
+def _size_of(address: ReplicaAddress, part: LogPart, options: StorageOptions) -> int:
+    try:
+        return sum(_size_in(address, segment, options) for segment in part.segments)
+    except CorruptLogError:
+        return 0
+
+
+def _size_in(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> int:
+    """Return how many bytes a segment has uncompressed, as its file's footer says.
+
+    One with too many borders for a merge counts as full. Its footer has little else, and is not
+    read.
+    """
+    files, size_bytes = RootFiles(address.root, options), bytes_max_of(segment)
+    path = f"{replica_folder(address)}/{segment.file_name}"
+    end = files.read_end(path, size_bytes, min(END_BYTES, size_bytes)) or b""
+    footer_bytes = int.from_bytes(end[-_LENGTH_BYTES:-4], "little") + _LENGTH_BYTES
+    half_bytes = BORDERS_MAX // 2 * BORDER_BYTES
+    if half_bytes < footer_bytes <= size_bytes:
+        return UNCOMPRESSED_MAX
+    if len(end) < footer_bytes <= size_bytes:
+        end = files.read_end(path, size_bytes, footer_bytes) or b""
+    return uncompressed_bytes(read_footer(end, path))

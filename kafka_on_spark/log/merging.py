@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError
-from kafka_on_spark.log import replacing
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment
 from kafka_on_spark.log.merge_plan import (
     MERGED_BYTES_MAX,
     MergeRules,
     merges_due,
 )
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.replica_operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaState
@@ -39,8 +38,8 @@ ATTEMPTS_MAX: Final = 8
 def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
     """Merge what is due in one replica, as far as the allowance goes.
 
-    A damaged file is told, and ends the merge of its own neighbours only. What can't be merged, or
-    lost its race, is gone over: it may stay so, and must not keep the rest from its turn.
+    A damaged file is reported, and ends the merge of its own neighbours only. Runs that can't be
+    merged, or lost a race, are skipped: they may stay so, and must not hold up the rest.
     """
     replica = ports.replicas.open(order.address)
     state = replica.load()
@@ -70,7 +69,7 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
 
 def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
     """Return whether a visit ends. If it may rewrite anything, it ends with a merge, however long
-    it took to find one: else each visit could end with what all others have found, too."""
+    it took to find one: otherwise each visit could end with what all others have found."""
     return allowance.is_spent if merger.count else allowance.bytes_left == 0
 
 
@@ -112,9 +111,7 @@ class _Merger:
     """Merges one replica's runs of neighbours, one after the other.
 
     Attributes:
-        state: The replica's log after the last merge.
-        count: Merges committed.
-        size_bytes: Bytes of the files that they took.
+        size_bytes: Bytes of the files that the merges took.
         written_bytes: Bytes of the files that they put in their place.
         damage: What is wrong with files that could not be read.
         too_large: Files that are too large to be merged.
@@ -124,9 +121,9 @@ class _Merger:
     ports: UpkeepPorts
     replica: ReplicaLog
     state: ReplicaState
-    count: int = field(default=0)
-    size_bytes: int = field(default=0)
-    written_bytes: int = field(default=0)
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
     damage: dict[Segment, CorruptLogError] = field(default_factory=dict)
     too_large: set[Segment] = field(default_factory=set)
 
@@ -152,7 +149,7 @@ class _Merger:
         return merges_due(self.state.batches, rules)
 
     def mergeable(self) -> list[tuple[LogPart, ...]]:
-        """Return the merges that are due next, once all of their files were looked at."""
+        """Return the merges that are due next, once the sizes of all their files are known."""
         while True:
             due = self.due()
             if not [run for run in due if self._finds_large(run)]:
@@ -161,7 +158,7 @@ class _Merger:
     def _finds_large(self, run: Sequence[LogPart]) -> bool:
         """Return whether a run has files that are too large to be merged, which are left out from
         now on."""
-        found = self.ports.folders.too_large_to_merge(self.order.address, run)
+        found = self.ports.segments.too_large_to_merge(self.order.address, run)
         self.too_large |= found
         return bool(found)
 
@@ -205,7 +202,7 @@ class _Merger:
         for _ in range(ATTEMPTS_MAX):
             if not self.state.is_fenced_at(epoch):
                 return
-            change = replacing.merge(
+            change = operations.merge(
                 self.state,
                 inputs,
                 merged,

@@ -19,24 +19,25 @@ from kafka_on_spark.base.errors import (
     ensure,
 )
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Segment, StagedBatch, with_offsets
-from kafka_on_spark.log.chain import check_chain
-from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, StagedBatch, with_offsets
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.epochs import check_leader_epoch
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
+    RegisteredProducers,
     check_writer,
     entries_without,
     find_append,
-)
-from kafka_on_spark.log.producers import (
-    ProducerEntries,
-    RegisteredProducers,
     not_above,
     united,
 )
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
+from kafka_on_spark.log.state import (
+    FILES_A_CHANGE_MAX,
+    LogChange,
+    ProducerEntries,
+    ReplicaState,
+    check_chain,
+)
 
 
 def append(
@@ -230,9 +231,6 @@ def truncate_fully_and_start_at(
 
     `producers` are the entries after it: those that hold of the leader's log.
     `chain_before` is the leader's chain digest where its batch at `offset` begins.
-
-    Raises:
-        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
     """
     if state.is_fenced_above(leader_epoch):
         raise _fenced(state, leader_epoch)
@@ -314,11 +312,7 @@ def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) ->
 
 
 def check_end(state: ReplicaState, expected_offset: Offset) -> None:
-    """Check that the log ends where a conditional append expects it to.
-
-    Raises:
-        UnexpectedOffsetError: It does not.
-    """
+    """Check that the log ends where a conditional append expects it to."""
     if expected_offset != state.log_end_offset:
         raise UnexpectedOffsetError(
             f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
@@ -341,4 +335,87 @@ def _fenced(state: ReplicaState, leader_epoch: LeaderEpoch) -> FencedLeaderEpoch
         "the replica has adopted a later leadership",
         fence=state.leader_epoch,
         leader_epoch=leader_epoch,
+    )
+
+
+def merge(
+    state: ReplicaState,
+    inputs: Sequence[LogPart],
+    merged: MergedSegment,
+    *,
+    leader_epoch: LeaderEpoch,
+    stable_offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> LogChange | None:
+    """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
+
+    Return and raise as `replace_neighbours`.
+    """
+    in_inputs = sum(each.record_count for each in inputs)
+    ensure(merged.record_count == in_inputs, "a merge keeps all records")
+    return replace_neighbours(
+        state,
+        inputs,
+        merged,
+        operation="merge",
+        leader_epoch=leader_epoch,
+        stable_offset=stable_offset,
+        registered=registered,
+    )
+
+
+def replace_neighbours(
+    state: ReplicaState,
+    inputs: Sequence[LogPart],
+    merged: MergedSegment,
+    *,
+    operation: str,
+    leader_epoch: LeaderEpoch,
+    stable_offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> LogChange | None:
+    """Decide to put `merged` in the place of `inputs`, of one leadership and kind of timestamps.
+
+    None if the log no longer has the inputs as they were read: then the file stays an orphan.
+    `stable_offset` is the last stable offset, in an image that was taken before the table was read
+    and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
+    replicas may have other files for it. `registered`: as in `entries_without`.
+    """
+    check_leader_epoch(state.leader_epoch, leader_epoch)
+    if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
+        return None
+    first, last = inputs[0], inputs[-1]
+    span = (merged.base_offset, merged.end_offset, merged.chain_digest, merged.appended_at_ms)
+    newest_ms = max(each.appended_at_ms for each in inputs)
+    ensure(span == (first.base_offset, last.end_offset, last.chain_digest, newest_ms), merged)
+    kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
+    ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
+    ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
+    check_new_names(state, merged.segments, leader_epoch=leader_epoch)
+    return LogChange(
+        operation=operation,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        merged=merged,
+        producers=entries_without(state, inputs, registered),
+    )
+
+
+def set_compaction(
+    state: ReplicaState, progress: CompactionProgress, *, leader_epoch: LeaderEpoch
+) -> LogChange | None:
+    """Decide to write how far a replica is compacted, where no segment changes; None: it says so.
+
+    `progress` follows from that of `state`.
+    """
+    check_leader_epoch(state.leader_epoch, leader_epoch)
+    if progress == state.compaction:
+        return None
+    return LogChange(
+        operation="compact",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        compaction=progress,
     )

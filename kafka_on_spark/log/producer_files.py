@@ -1,5 +1,5 @@
 """Writes and reads a replica's producer state: one immutable file, which a counter of its table
-names (log/producers.py says what is in it) and another one binds to what is in it.
+names (log/producer_state.py says what is in it) and another one binds to what is in it.
 
 The file is durable before the commit that names it. A process that dies between both leaves a file
 above the counter, which no commit names: the next writer passes over its number, however many there
@@ -11,6 +11,7 @@ missing or is not that is evidence against the replica, never an empty state.
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from itertools import count
 from typing import Any, Final
 
@@ -20,16 +21,14 @@ import pyarrow.parquet as pq
 import xxhash
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ensure
-from kafka_on_spark.base.ids import Offset, ProducerEpoch, ReplicaUuid
+from kafka_on_spark.base.ids import ProducerEpoch, ReplicaUuid
 from kafka_on_spark.log.evidence import RootInspection
-from kafka_on_spark.log.producers import (
-    LastAppend,
-    ProducerEntries,
-    ProducerEntry,
+from kafka_on_spark.log.producer_state import (
     ProducersFile,
     producers_file_name,
     producers_file_number,
 )
+from kafka_on_spark.log.state import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.error_translation import parsing
 from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
@@ -53,47 +52,12 @@ _SCHEMA: Final = pa.schema(
         ("append_time_ms", pa.int64()),
     ]
 )
+_LAST: Final = tuple(field.name for field in fields(LastAppend))
+"""What the last columns hold, in order."""
+
 _LABEL: Final = b"kos.producers"
 _TRIES_MAX: Final = 64
 """Tries of one write. Numbers that were taken before are listed: only races take another try."""
-
-
-class ProducersWriter:
-    """Writes the producer-state files of one replica, and has the next try use that of a lost one.
-
-    Appends that win while a file is written change no entries. Without this, each try of a merge
-    would leave a file, and where writing one takes longer than an append no merge would get in.
-    """
-
-    def __init__(self, files: RootFiles, folder: str, replica_uuid: ReplicaUuid) -> None:
-        self._files = files
-        self._folder = folder
-        self._replica_uuid = replica_uuid
-        self._last: tuple[ProducersFile, ProducerEntries] | None = None
-
-    def forget(self) -> None:
-        """Use no file again: the table may be another one by now."""
-        self._last = None
-
-    def write(self, entries: ProducerEntries, *, above: int) -> ProducersFile:
-        """Have a durable file with `entries` under a number above `above`; return which.
-
-        No cleaner takes a file above the counter, so that of a lost try is there, unless a person
-        has removed it.
-
-        Raises: as `write_producers`.
-        """
-        files, folder, last = self._files, self._folder, self._last
-        if (
-            last is not None
-            and last[0].number > above
-            and last[1] == entries
-            and files.size(f"{folder}/{producers_file_name(last[0].number)}") is not None
-        ):
-            return last[0]
-        file = write_producers(files, folder, self._replica_uuid, entries, above=above)
-        self._last = (file, entries)
-        return file
 
 
 def write_producers(
@@ -147,11 +111,7 @@ def read_producers(
 def decode_producers(
     content: bytes, replica_uuid: ReplicaUuid, file: ProducersFile
 ) -> ProducerEntries:
-    """Return the entries in the bytes of a producer-state file.
-
-    Raises:
-        CorruptLogError: They are damaged, or those of another file or replica.
-    """
+    """Return the entries in the bytes of a producer-state file."""
     name = producers_file_name(file.number)
     table = read_parquet(content, name, verifies_pages=True)
     with parsing(f"the producer state {name}"):
@@ -235,10 +195,7 @@ def _table_of(entries: ProducerEntries) -> pa.Table:
         [producer_id for producer_id, _ in rows],
         [entry.producer_epoch for _, entry in rows],
         [entry.unknown_to for _, entry in rows],
-        *(
-            [None if last is None else getattr(last, name) for last in lasts]
-            for name in LastAppend.__slots__
-        ),
+        *([None if last is None else getattr(last, name) for last in lasts] for name in _LAST),
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)
@@ -254,26 +211,8 @@ def _entries_of(table: pa.Table) -> ProducerEntries:
         )
         entries[producer_id] = ProducerEntry(
             producer_epoch=ProducerEpoch(epoch),
-            last=None if last[0] is None else _last(*last),
+            last=None if last[0] is None else LastAppend(**dict(zip(_LAST, last, strict=True))),
             unknown_to=unknown_to,
         )
     ensure(len(entries) == table.num_rows, "a producer has two entries")
     return entries
-
-
-def _last(
-    sequence: int,
-    base_offset: int,
-    record_count: int,
-    payload_digest: int,
-    partition_count: int,
-    appended_at_ms: int,
-) -> LastAppend:
-    return LastAppend(
-        sequence=sequence,
-        base_offset=Offset(base_offset),
-        record_count=record_count,
-        payload_digest=payload_digest,
-        partition_count=partition_count,
-        appended_at_ms=appended_at_ms,
-    )

@@ -5,36 +5,158 @@ Sequences rise within a partition and may skip, because one number is used for a
 append (Kafka has consecutive numbers a partition, KIP-98). The payload digest, which is that of the
 whole append, tells a retry from another append with the same number; a log that has only the number
 left says that nobody knows.
+
+Retention, merging and compaction take headers away. Before that their producers are entered in the
+log's producer state, one entry an id. What is entered of an offset that the log has not reached, or
+was cut at, says only that nobody knows: it must never be taken for a record that stands.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
+    CommitOutcomeUnknownError,
     CorruptLogError,
     DuplicateSequenceError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     UnknownProducerIdError,
 )
-from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
+from kafka_on_spark.base.ids import LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import (
     Batch,
+    LogPart,
+    MergedSegment,
     ProducerStamp,
     StagedBatch,
     WriterFence,
 )
-from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.producers import (
+from kafka_on_spark.log.epochs import check_leader_epoch
+from kafka_on_spark.log.state import (
     LastAppend,
+    LogChange,
     ProducerEntries,
     ProducerEntry,
-    RegisteredProducers,
-    with_batches,
+    ReplicaState,
 )
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+
+_FILE_NAME: Final = re.compile(r"producers-([0-9]{20})\.parquet")
+
+
+def producers_file_name(number: int) -> str:
+    """Return the name of a replica's producer-state file."""
+    return f"producers-{number:020d}.parquet"
+
+
+def producers_file_number(name: str) -> int | None:
+    """Return the number of a producer-state file, or None: the name is not one's."""
+    found = _FILE_NAME.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
+class ProducersFile(NamedTuple):
+    """Which producer-state file of a replica counts, as its commits say.
+
+    A number alone does not tell: where a disk has lost the file, a writer that slept may put under
+    its number what it would have committed before.
+
+    Attributes:
+        number: In its name; 0: there is no file.
+        digest: Of what is in it, 63 bits.
+    """
+
+    number: int
+    digest: int
+
+
+NO_FILE: Final = ProducersFile(0, 0)
+
+
+def with_batches(entries: ProducerEntries, batches: Iterable[LogPart]) -> ProducerEntries:
+    """Return `entries` after the headers of `batches` went; the same object if none had a
+    producer."""
+    after: dict[str, ProducerEntry] = {}
+    for batch in batches:
+        stamp = batch.producer
+        if stamp is None or not isinstance(batch, Batch):
+            continue
+        new = ProducerEntry(producer_epoch=stamp.producer_epoch)
+        known = after.get(stamp.producer_id) or entries.get(stamp.producer_id) or new
+        after[stamp.producer_id] = known.with_append(
+            stamp.producer_epoch,
+            LastAppend(
+                sequence=stamp.sequence,
+                base_offset=batch.base_offset,
+                record_count=batch.record_count,
+                payload_digest=stamp.payload_digest,
+                partition_count=batch.partition_count,
+                appended_at_ms=batch.appended_at_ms,
+            ),
+        )
+    return {**entries, **after} if after else entries
+
+
+def not_above(entries: ProducerEntries, end_offset: Offset) -> ProducerEntries:
+    """Return the entries of a log that ends at `end_offset`; the same object if all lie below."""
+    if all(each.last is None or each.last.base_offset < end_offset for each in entries.values()):
+        return entries
+    return {producer_id: each.not_above(end_offset) for producer_id, each in entries.items()}
+
+
+def united(own: ProducerEntries, leaders: ProducerEntries) -> ProducerEntries:
+    """Return a follower's entries with those of its leader, as they were read.
+
+    Whoever takes from a leader what has no headers (a merged segment, a later log start) needs what
+    the leader knows of those.
+    """
+    return {
+        **own,
+        **{
+            producer_id: own[producer_id].united_with(each) if producer_id in own else each
+            for producer_id, each in leaders.items()
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredProducers:
+    """Which producer ids the cluster knows.
+
+    Attributes:
+        ids: The ids that have not expired, as of some moment; an image's own mapping, as a rule,
+            since a copy of it for each append would cost too much.
+        expired_epoch: The highest epoch of those that have expired by then. An id that comes back,
+            or is new, begins above it.
+    """
+
+    ids: Collection[str]
+    expired_epoch: int
+
+    def without_expired(self, entries: ProducerEntries) -> ProducerEntries:
+        """Return the entries but those of ids that have expired.
+
+        These values may be old: an id that was registered since has a later epoch, and stays.
+        """
+        expired = [
+            producer_id
+            for producer_id, entry in entries.items()
+            if producer_id not in self.ids and entry.producer_epoch <= self.expired_epoch
+        ]
+        if not expired:
+            return entries
+        gone = frozenset(expired)
+        return {name: entry for name, entry in entries.items() if name not in gone}
+
+
+def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
+    """Return which producer ids have not expired; None: none ever has."""
+    if image.expired_epoch < 0:
+        return None
+    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)
+
 
 _NO_ENTRY: Final = ProducerEntry(producer_epoch=ProducerEpoch(0))
 
@@ -91,8 +213,6 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
     """Return the append of `producer`'s sequence, or None if the sequence is a new one.
 
     It is looked for in the headers, then among the producers whose headers went.
-
-    Raises: as `find_append`.
     """
     entry = state.producers.get(producer.producer_id, _NO_ENTRY)
     if producer.producer_epoch < entry.producer_epoch:
@@ -172,11 +292,7 @@ def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> 
 
 
 def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
-    """Check that no newer writer under the same transactional id has begun to write this log.
-
-    Raises:
-        ProducerFencedError: One has.
-    """
+    """Check that no newer writer under the same transactional id has begun to write this log."""
     if writer is None:
         return
     known = state.producers.get(writer.key)
@@ -269,9 +385,6 @@ def fence_producer(
 
     It is also written if the log has it already: the commit itself excludes an append that was
     tried at this version and never answered. `registered`: as in `entries_without`.
-
-    Raises:
-        ProducerFencedError: The log has a newer run of the producer.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     known = known_producer(state, producer_id)
@@ -302,9 +415,6 @@ def fence_writer(
     """Decide to write a writer's epoch before its first append, so that no older one appends after.
 
     None if the log has it already. `registered`: as in `entries_without`.
-
-    Raises:
-        ProducerFencedError: A newer writer has begun.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     check_writer(state, writer)
@@ -314,3 +424,50 @@ def fence_writer(
     return fence_producer(
         state, writer.key, writer.epoch, leader_epoch=leader_epoch, registered=registered
     )
+
+
+def find_put(state: ReplicaState, puts: Sequence[Batch]) -> Batch | None:
+    """Return which commit of one append stands in a log, also after its batch was merged; or None.
+
+    `puts`: the commits, each of which has succeeded or has an unknown outcome. They are found by
+    the chain digest, never by offset and epoch alone: a table that was set back has other records
+    there under the same epoch. Once a batch is merged, its files' names are gone, and the digest
+    stands among the borders in the merged segment's file.
+
+    Raises:
+        CommitOutcomeUnknownError: Nobody can tell, since compaction has dropped the borders there,
+            or retention the records.
+    """
+    kept_from = state.batches[0].base_offset if state.batches else state.log_end_offset
+    for each in puts:
+        if state.chain_at(each.end_offset) == each.chain_digest:
+            return each
+    for each in puts:
+        is_compacted = _is_compacted_over(state, each.end_offset)
+        if is_compacted or each.end_offset < kept_from:
+            raise CommitOutcomeUnknownError(
+                "the records where the append would stand were"
+                f" {'compacted' if is_compacted else 'deleted'} meanwhile: the log does not tell"
+                " any more whether it stood there",
+                end_offset=each.end_offset,
+            )
+    return None
+
+
+def _is_compacted_over(state: ReplicaState, offset: Offset) -> bool:
+    """Return whether a border at `offset` may have been there, and compaction have dropped it.
+
+    A file that a merge has made of compacted and other parts keeps the borders of the others.
+    """
+    merged = state.merged_over(offset)
+    is_in_front = offset < state.compaction.compacted_below
+    return merged is not None and (is_in_front or not merged.borders)
+
+
+def unread_over(state: ReplicaState, puts: Sequence[Batch]) -> MergedSegment | None:
+    """Return a merged segment whose borders must be read before `find_put` can tell, or None."""
+    for each in puts:
+        merged = state.merged_over(each.end_offset)
+        if merged is not None and merged.borders is None:
+            return merged
+    return None

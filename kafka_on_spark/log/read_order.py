@@ -1,14 +1,23 @@
-"""What a consumer may read of a partition, and from which replicas, in the best order.
+"""What a consumer may read of a partition, as it is or at a cut, and from which replicas.
 
-Pure. A reader gets records below the high watermark of one image: one consistent cut over all
+A reader gets records below the high watermark of one image: one consistent cut over all
 partitions. It may read from any replica that proves to have them (see log/reading.py).
 Between high watermark and log end a request gets nothing, and no error.
+
+A cut is an image: the high watermarks of all partitions at one metadata offset. Compaction may have
+left too little of an older one to read it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.base.errors import OffsetOutOfRangeError
+from kafka_on_spark.base.errors import (
+    InconsistentTopicIdError,
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.base.ids import (
     BrokerId,
     Offset,
@@ -19,9 +28,12 @@ from kafka_on_spark.base.ids import (
     check_whole_number,
 )
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.cuts import Ranges, check_cut
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+Ranges = dict[int, tuple[Offset, Offset]]
+"""Offsets by partition: from the first, up to and without the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +41,7 @@ class ReadOrder:
     """A range of one partition to read, planned on an image.
 
     Attributes:
-        name: The partition as people name it.
-        key: The partition's topic id and number.
         partition: Its registration in the image, which a replica proves itself against.
-        start_offset: First offset to read.
         end_offset: Exclusive; at most the high watermark.
         candidates: Replicas to read from: each goes on where the one before failed.
         compacted_max: A replica that is compacted above it lacks values of the cut that is read;
@@ -134,11 +143,7 @@ def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrde
 
 
 def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:
-    """Return an order to read what a partition had when the image was `then`.
-
-    Raises:
-        OffsetOutOfRangeError: It is compacted above what had been committed then.
-    """
+    """Return an order to read what a partition had when the image was `then`."""
     partition = then.partition(order.key)
     if partition is None:
         return order  # the topic that has the name now is another one
@@ -217,3 +222,114 @@ def readers_choice(
         if partition.is_created(broker_id) and broker_id not in readable
     ]
     return sorted(readable, key=rank) + sorted(rest, key=rank)
+
+
+def check_cut(
+    name: TopicPartition, high_watermark: Offset, now: PartitionRegistration | None
+) -> None:
+    """Check that a partition has what it had when its high watermark was `high_watermark`."""
+    below = Offset(0) if now is None else now.compaction.compacted_below
+    _check_values(name, high_watermark, below)
+
+
+def check_left(
+    name: TopicPartition,
+    left: CompactionProgress,
+    *,
+    compacted_max: Offset | None,
+    tombstones_max: Offset | None,
+) -> None:
+    """Check that a replica has what is read of a cut: it may have been compacted further since the
+    read was planned. None: nothing is asked of it."""
+    if compacted_max is not None:
+        _check_values(name, compacted_max, left.compacted_below)
+    if tombstones_max is not None:
+        _check_deletions(name, tombstones_max, left.tombstones_below)
+
+
+def _check_values(name: TopicPartition, high_watermark: Offset, below: Offset) -> None:
+    if high_watermark < below:
+        raise OffsetOutOfRangeError(
+            f"{name} can't be read as it was at high watermark {high_watermark}: it is compacted"
+            f" below {below}, and a value that was the last of its key then may be gone; name a"
+            " later moment"
+        )
+
+
+def ranges_between(
+    before: MetadataImage, after: MetadataImage, now: MetadataImage, topic: str
+) -> Ranges:
+    """Return what was committed to each partition of a topic between two cuts.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic, or one of its partitions was removed.
+        InconsistentTopicIdError: Another topic had the name at the first cut.
+        InvalidRequestError: The cuts are in the wrong order.
+        LogTruncatedError: Records were lost since the first one, by an unclean election, or as a
+            partition was removed and added again.
+        OffsetOutOfRangeError: Records between them are deleted, or tombstones among them are gone,
+            or values of the later one.
+    """
+    if before.offset > after.offset:
+        raise InvalidRequestError(
+            f"there are no changes from metadata offset {before.offset} back to {after.offset}:"
+            " name the earlier one first"
+        )
+    topic_id = after.topic(topic).topic_id
+    if topic_id not in now.topics:
+        raise UnknownTopicOrPartitionError(f"the topic {topic!r} of that moment was deleted")
+    if before.topic_ids.get(topic) not in (None, topic_id):
+        raise InconsistentTopicIdError(
+            f"the topic {topic!r} was deleted and created again between the two moments: read the"
+            " whole table again"
+        )
+    older = before.topics.get(topic_id)
+    partitions = after.topics[topic_id].partitions
+    removed = sorted(older.partitions.keys() - partitions.keys()) if older is not None else []
+    if removed:
+        raise UnknownTopicOrPartitionError(
+            f"{TopicPartition(topic, removed[0])} was removed between the two moments: read the"
+            " whole table again"
+        )
+    ranges: Ranges = {}
+    for number, partition in sorted(partitions.items()):
+        name, end = TopicPartition(topic, number), partition.high_watermark
+        newest = now.topics[topic_id].partitions.get(number)
+        if newest is None:
+            raise UnknownTopicOrPartitionError(f"{name} of that moment was removed")
+        was = None if older is None else older.partitions.get(number)
+        start = Offset(0) if was is None else was.high_watermark
+        check_cut(name, end, newest)
+        # What became of a partition between its creation and the later cut makes no difference.
+        _check_kept(name, start, end, was or partition, newest)
+        ranges[number] = (start, end)
+    return ranges
+
+
+def _check_kept(
+    name: TopicPartition,
+    start: Offset,
+    end: Offset,
+    was: PartitionRegistration,
+    now: PartitionRegistration,
+) -> None:
+    if was.unclean_generation != now.unclean_generation:
+        raise LogTruncatedError(
+            f"records of {name} were lost since, by an unclean election or as it was removed and"
+            " added again: read the whole table again"
+        )
+    if start < min(now.log_start_offset, end):
+        raise OffsetOutOfRangeError(
+            f"records of {name} from {start} on are deleted, its log starts at"
+            f" {now.log_start_offset}: read the whole table again"
+        )
+    if start < end:
+        _check_deletions(name, start, now.compaction.tombstones_below)
+
+
+def _check_deletions(name: TopicPartition, start: Offset, below: Offset) -> None:
+    if start < below:
+        raise OffsetOutOfRangeError(
+            f"what was deleted from {name} since offset {start} can't be said, tombstones below"
+            f" {below} are gone (delete.retention.ms): read the whole table again"
+        )

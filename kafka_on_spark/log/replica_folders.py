@@ -2,19 +2,36 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError, ensure
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
-from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.store.deadlines import short_call_seconds, within
-from kafka_on_spark.store.error_translation import storage_error
+from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
+from kafka_on_spark.store.error_translation import as_storage_errors, storage_error
 from kafka_on_spark.store.local_changes import delete_empty_folder, make_folder
-from kafka_on_spark.store.root_identity import check_directory, check_obeys
+from kafka_on_spark.store.root_identity import check_directory, check_obeys, root_now_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A folder on a broker's root that is named like a replica's; the ids are those in its path."""
+
+    broker_id: BrokerId
+    path: str
+    topic_id: TopicId
+    partition: int
+    replica_uuid: ReplicaUuid
+
 
 TOPIC_NAME_MAX: Final = 255 - len("-") - 32
 """Letters of a topic's name in a folder's, which has 255 on local disks; a topic's may have 249."""
@@ -79,11 +96,7 @@ def link_in_path(address: ReplicaAddress) -> str | None:
 
 
 def check_no_link(address: ReplicaAddress) -> None:
-    """Check that a replica's folder lies on its root, before it is read.
-
-    Raises:
-        ReplicaLostError: A link stands in its place.
-    """
+    """Check that a replica's folder lies on its root, before it is read."""
     link = link_in_path(address)
     if link is not None:
         raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
@@ -101,11 +114,7 @@ def tables_on(
     options: StorageOptions,
     topic_ids: frozenset[TopicId] | None,
 ) -> Iterator[FoundTable]:
-    """Yield the folders on a root that are named like replicas', of these topics or of all.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Yield the folders on a root that are named like replicas', of these topics or of all."""
     files = RootFiles(root, options)
     for topic_folder in files.names(root):
         topic = _TOPIC_FOLDER.fullmatch(topic_folder)
@@ -170,3 +179,67 @@ def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None
                 lambda: delete_empty_folder(f"{root}/{topic_folder}"),
                 short_call_seconds(root),
             )
+
+
+_LOG: Final = "_delta_log"
+
+
+class ReplicaFolders:
+    """Lists and deletes files in replicas' folders: the only code that deletes segments.
+
+    `log/cleaning.py` decides. What is deleted by mistake can't be had again, so names are checked
+    once more here: no other file can be named.
+    """
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder; none if there is no folder."""
+        check_no_link(address)
+        names = RootFiles(address.root, self._options).names(replica_folder(address))
+        return [name for name in names if name != _LOG]
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        """Return those of the files that are there, with sizes and times."""
+        files = RootFiles(address.root, self._options)
+        find = partial(_found, files, replica_folder(address), list(names))
+        return within(address.root, find)
+
+    def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        """Return the files that the table has removed, and when, as far as its log still tells."""
+        files = RootFiles(address.root, self._options)
+        return within(address.root, lambda: read_tombstones(files, replica_folder(address)))
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        """Return the time of the replica's root, which is the disk of the address."""
+        return root_now_ms(address.root, address.directory_id, self._options)
+
+    def clean_log(self, address: ReplicaAddress) -> int:
+        """Delete old commits and checkpoints of a replica's table; return how many commits."""
+        files, uri = RootFiles(address.root, self._options), replica_folder(address)
+        with as_storage_errors(f"clean the log of {uri}", self._options):
+            return within(address.root, lambda: clean_log(files, uri))
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        """Delete files; one that is gone was deleted by another cleaner."""
+        for name in names:
+            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
+        check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
+        files = RootFiles(address.root, self._options)
+        within(address.root, partial(_delete, files, replica_folder(address), names))
+
+
+def _delete(files: RootFiles, folder: str, names: Sequence[str]) -> None:
+    for name in names:
+        files.delete_file(f"{folder}/{name}")
+
+
+def _found(files: RootFiles, folder: str, names: Sequence[str]) -> list[FoundFile]:
+    found = []
+    for name in names:
+        seen = files.time_and_size(f"{folder}/{name}")
+        if seen is not None:  # else another cleaner was faster
+            written_at_ms, size_bytes = seen
+            found.append(FoundFile(name, size_bytes, written_at_ms))
+    return found

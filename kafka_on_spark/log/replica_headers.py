@@ -1,22 +1,20 @@
 """Encodes a segment's header as the partition columns of an `add` action, and decodes it.
 
 A table's content is a claim: this module refuses a header that is incomplete, or of a kind that
-this version does not write; the chain (log/chain.py) shows whether the rest is true.
+this version does not write; the chain (log/state.py) shows whether the rest is true.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import Batch, LogPart, MergedSegment, ProducerStamp, Segment
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.delta.history import FileEntry
@@ -47,6 +45,9 @@ _OF_ONE_BATCH: Final = (
     *("producer_id", "producer_epoch", "sequence", "payload_digest"),
 )
 """The columns that are null for a merged segment."""
+
+_SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type")
+"""The columns in which all segments of a batch are alike."""
 
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
@@ -139,181 +140,109 @@ def iso(time_us: int) -> str:
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
-class Row(NamedTuple):
-    """One file of a table: its `add` action and its header."""
-
-    path: str
-    size_bytes: int
-    num_records: int
-    timestamp_min_us: int
-    timestamp_max_us: int
-    base_offset: Offset
-    end_offset: Offset
-    chain_digest: ChainDigest
-    content_digest: int | None
-    modification_time: int
-    batch_base_offset: Offset | None
-    batch_record_count: int
-    partition_count: int
-    leader_epoch: LeaderEpoch
-    producer_id: str | None
-    producer_epoch: ProducerEpoch
-    sequence: int
-    payload_digest: int
-    transaction: int | None
-    timestamp_type: int
-
-
-_BATCH_FIELDS: Final = slice(Row._fields.index("modification_time"), None)
-"""The fields that all files of a batch share."""
-
-
-def rows_of(files: Iterable[FileEntry]) -> list[Row]:
-    """Return a table's files, a row each, in offset order.
-
-    Raises:
-        CorruptLogError: A file has no header.
-    """
+def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
+    """Return a table's files in the order of their offsets."""
     try:
-        return sorted(map(_row, files), key=attrgetter("base_offset"))
+        return sorted(files, key=lambda file: _number(file, "base_offset"))
     except (TypeError, KeyError, ValueError) as error:
         raise CorruptLogError(f"a file has no batch header: {error}") from error
 
 
-def _row(file: FileEntry) -> Row:
-    values = file.values
+def batches_of(files: Sequence[FileEntry]) -> Iterator[LogPart]:
+    """Yield the batches and merged segments of a table's files, which are in offset order."""
+    for batch, run in groupby(files, key=lambda file: file.values.get("batch_base_offset")):
+        group = list(run)
+        try:
+            parts: list[LogPart] = [_batch(group)] if batch else [_merged(each) for each in group]
+        except (AssertionError, TypeError, KeyError, ValueError) as error:
+            raise CorruptLogError("not a segment's header", path=group[0].path) from error
+        yield from parts
 
-    def number(name: str) -> Any:
-        text = values[name]
-        return None if text is None else int(text)
 
-    return Row(
-        path=file.path,
-        size_bytes=file.size_bytes,
-        num_records=_there(file.record_count),
-        timestamp_min_us=_there(file.timestamp_min_us),
-        timestamp_max_us=_there(file.timestamp_max_us),
-        base_offset=_there(number("base_offset")),
-        end_offset=number("end_offset"),
-        chain_digest=_there(values["chain_digest"]),
-        content_digest=number("content_digest"),
-        modification_time=file.time_ms,
-        batch_base_offset=number("batch_base_offset"),
-        batch_record_count=number("batch_record_count"),
-        partition_count=number("partition_count"),
-        leader_epoch=number("leader_epoch"),
-        producer_id=values["producer_id"],
-        producer_epoch=number("producer_epoch"),
-        sequence=number("sequence"),
-        payload_digest=number("payload_digest"),
-        transaction=number("transaction"),
-        timestamp_type=number("timestamp_type"),
+def _merged(file: FileEntry) -> MergedSegment:
+    if any(file.values[name] is not None for name in _OF_ONE_BATCH):
+        raise CorruptLogError("a header of neither a batch nor a merged segment", path=file.path)
+    return MergedSegment(
+        base_offset=Offset(_number(file, "base_offset")),
+        end_offset=Offset(_number(file, "end_offset")),
+        leader_epoch=LeaderEpoch(_number(file, "leader_epoch")),
+        appended_at_ms=file.time_ms,
+        segment=_segment(file),
+        content_digest=_number(file, "content_digest"),
+        chain_digest=_chain_digest(file),
+        has_append_time=_has_append_time(file),
     )
 
 
-def _there(value: Any) -> Any:
-    if value is None:
-        raise TypeError("a value is missing")
-    return value
+def _batch(files: Sequence[FileEntry]) -> Batch:
+    first = files[0]
+    shared = [first.values[name] for name in _SHARED]
+    for file in files[1:]:
+        if file.time_ms != first.time_ms or [file.values[name] for name in _SHARED] != shared:
+            raise CorruptLogError("the segments of a batch disagree", path=file.path)
+    base_offset = Offset(_number(first, "batch_base_offset"))
+    if _number(first, "base_offset") != base_offset:
+        raise CorruptLogError("a batch has lost its first segment", base_offset=base_offset)
+    segments = tuple(map(_segment, files))
+    for file, segment in zip(files, segments, strict=True):
+        if _number(file, "end_offset") != _number(file, "base_offset") + segment.record_count:
+            raise CorruptLogError("a segment does not end where its header says", path=file.path)
+        if file.values["content_digest"] is not None:
+            raise CorruptLogError("a batch with the content digest of a merge", path=file.path)
+    return Batch(
+        base_offset=base_offset,
+        record_count=_number(first, "batch_record_count"),
+        leader_epoch=LeaderEpoch(_number(first, "leader_epoch")),
+        partition_count=_number(first, "partition_count"),
+        producer=_producer(first),
+        appended_at_ms=first.time_ms,
+        segments=segments,
+        has_append_time=_has_append_time(first),
+        chain_digests=tuple(map(_chain_digest, files)),
+    )
 
 
-def batches_of(rows: Sequence[Row]) -> Iterable[LogPart]:
-    """Yield the batches and merged segments of a table's files, in offset order.
-
-    Raises:
-        CorruptLogError: A header is incomplete, or a batch's files disagree.
-    """
-    for batch_base_offset, run in groupby(rows, key=attrgetter("batch_base_offset")):
-        if batch_base_offset is None:
-            yield from map(_merged, run)
-        else:
-            yield _batch(batch_base_offset, list(run))
+def _number(file: FileEntry, name: str) -> int:
+    text = file.values[name]
+    if text is None:
+        raise TypeError(f"no {name}")
+    return int(text)
 
 
-def _merged(row: Row) -> MergedSegment:
-    if any(getattr(row, name) is not None for name in _OF_ONE_BATCH) or row.content_digest is None:
-        raise CorruptLogError(
-            "a header of neither a batch nor a merged segment", base_offset=row.base_offset
-        )
-    _check_kind(row)
-    try:
-        return MergedSegment(
-            base_offset=row.base_offset,
-            end_offset=row.end_offset,
-            leader_epoch=row.leader_epoch,
-            appended_at_ms=row.modification_time,
-            segment=_segment(row),
-            content_digest=row.content_digest,
-            chain_digest=row.chain_digest,
-            has_append_time=row.timestamp_type == APPEND_TIME,
-        )
-    except (AssertionError, TypeError) as error:
-        raise CorruptLogError("not a merged segment", base_offset=row.base_offset) from error
+def _chain_digest(file: FileEntry) -> ChainDigest:
+    digest = file.values["chain_digest"]
+    if digest is None:
+        raise TypeError("no chain_digest")
+    return ChainDigest(digest)
 
 
-def _batch(batch_base_offset: Offset, rows: Sequence[Row]) -> Batch:
-    first = rows[0]
-    if any(row[_BATCH_FIELDS] != first[_BATCH_FIELDS] for row in rows):
-        raise CorruptLogError("the segments of a batch disagree", base_offset=first.base_offset)
-    if first.base_offset != batch_base_offset:
-        raise CorruptLogError("a batch has lost its first segment", base_offset=batch_base_offset)
-    try:
-        for row in rows:
-            _check_header(row)
-        return Batch(
-            base_offset=batch_base_offset,
-            record_count=first.batch_record_count,
-            leader_epoch=first.leader_epoch,
-            partition_count=first.partition_count,
-            producer=_producer(first),
-            appended_at_ms=first.modification_time,
-            segments=tuple(_segment(row) for row in rows),
-            has_append_time=first.timestamp_type == APPEND_TIME,
-            chain_digests=tuple(row.chain_digest for row in rows),
-        )
-    except (AssertionError, TypeError) as error:
-        raise CorruptLogError("not a segment of a batch", base_offset=first.base_offset) from error
+def _has_append_time(file: FileEntry) -> bool:
+    """Return the kind of a file's timestamps; the header must be one that this version writes."""
+    kind = _number(file, "timestamp_type")
+    if kind not in (CREATE_TIME, APPEND_TIME) or file.values["transaction"] is not None:
+        raise CorruptLogError("a header of a kind that this version does not write", path=file.path)
+    return kind == APPEND_TIME
 
 
-def _check_header(row: Row) -> None:
-    """Check that a header is of a kind that this version writes."""
-    if row.end_offset != row.base_offset + row.num_records:
-        raise CorruptLogError(
-            "a segment does not end where its header says",
-            base_offset=row.base_offset,
-            end_offset=row.end_offset,
-            records=row.num_records,
-        )
-    if row.content_digest is not None:
-        raise CorruptLogError(
-            "a batch with the content digest of a merged segment", base_offset=row.base_offset
-        )
-    _check_kind(row)
-
-
-def _check_kind(row: Row) -> None:
-    if row.timestamp_type not in (CREATE_TIME, APPEND_TIME) or row.transaction is not None:
-        raise CorruptLogError(
-            "a header of a kind that this version does not write", base_offset=row.base_offset
-        )
-
-
-def _producer(row: Row) -> ProducerStamp | None:
-    if row.producer_id is None:
+def _producer(file: FileEntry) -> ProducerStamp | None:
+    producer_id = file.values["producer_id"]
+    if producer_id is None:
         return None
     return ProducerStamp(
-        producer_id=row.producer_id,
-        producer_epoch=row.producer_epoch,
-        sequence=row.sequence,
-        payload_digest=row.payload_digest,
+        producer_id=producer_id,
+        producer_epoch=ProducerEpoch(_number(file, "producer_epoch")),
+        sequence=_number(file, "sequence"),
+        payload_digest=_number(file, "payload_digest"),
     )
 
 
-def _segment(row: Row) -> Segment:
+def _segment(file: FileEntry) -> Segment:
+    if file.record_count is None or file.timestamp_min_us is None or file.timestamp_max_us is None:
+        raise TypeError("no statistics")
     return Segment(
-        file_name=row.path,
-        size_bytes=row.size_bytes,
-        record_count=row.num_records,
-        timestamp_min_us=row.timestamp_min_us,
-        timestamp_max_us=row.timestamp_max_us,
+        file_name=file.path,
+        size_bytes=file.size_bytes,
+        record_count=file.record_count,
+        timestamp_min_us=file.timestamp_min_us,
+        timestamp_max_us=file.timestamp_max_us,
     )

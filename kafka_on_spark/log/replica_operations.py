@@ -1,27 +1,38 @@
-"""One operation on one replica's table: load, decide, commit, and again after a conflict."""
+"""Operations on replicas' tables: load, decide, commit, and again after a conflict."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import (
     CommitConflictError,
+    KafkaOnSparkError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations, producer_state
-from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
-from kafka_on_spark.log.merged_segment import Border, MergedSegment
-from kafka_on_spark.log.open_puts import find_put, unread_over
-from kafka_on_spark.log.producers import LastAppend, RegisteredProducers, not_above, with_batches
-from kafka_on_spark.log.progress import was_cut_below_target
-from kafka_on_spark.log.replicas import ReplicaLog
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.batch import Batch, Border, MergedSegment, StagedBatch, WriterFence
+from kafka_on_spark.log.compaction import was_cut_below_target
+from kafka_on_spark.log.producer_state import (
+    RegisteredProducers,
+    find_put,
+    not_above,
+    registered_producers,
+    unread_over,
+    with_batches,
+)
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
+from kafka_on_spark.log.state import LastAppend, LogChange, ReplicaState
 from kafka_on_spark.metadata.high_watermark import has_all_committed
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+log = logging.getLogger(__name__)
 
 ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 """Reads the borders in the file of a replica's merged segment."""
@@ -46,10 +57,9 @@ ATTEMPTS_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The result of an append to one table.
+    """The result of an append to one table, and the table after it.
 
     Attributes:
-        state: The table after it.
         batch: The batch in the log; None if the log no longer has its header.
         is_duplicate: The log had it before.
         last: Without a batch, where it stands, if that is known.
@@ -129,9 +139,6 @@ def fence_older_writers(
 
     This takes one commit, the first time that a writer appends to a partition. `registered`: the
     producer ids that have not expired, if it is known.
-
-    Raises:
-        ProducerFencedError: A newer writer has begun.
     """
     if writer is None:
         return state
@@ -304,3 +311,74 @@ def append(
             puts.remove(batch)  # certainly not written
             state = replica.load()
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartOrder:
+    """The replica, and the log start that was decided; and which producer ids have not expired,
+    if any has."""
+
+    address: ReplicaAddress
+    log_start_offset: Offset
+    registered: RegisteredProducers | None = None
+
+
+def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
+    """Return an order for each in-sync replica; the others follow when they fetch."""
+    registered = registered_producers(image)
+    return [
+        LogStartOrder(
+            address=address_of(image, key, partition, broker_id),
+            log_start_offset=partition.log_start_offset,
+            registered=registered,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for broker_id in partition.isr
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+    ]
+
+
+def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
+    """Move a replica's log start to the decided one; return why that failed, or None."""
+    replica = replicas.open(order.address)
+    try:
+        advance_to(replica, replica.load(), order.log_start_offset, order.registered)
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
+
+
+def advance_to(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """Move a log's start to `offset`, if its end is not below; return the state after it."""
+    if offset > state.log_end_offset:
+        return state
+    try:
+        while (change := operations.advance_log_start(state, offset, registered)) is not None:
+            state = replica.commit(state, change)
+    except CommitConflictError:
+        pass  # another process has done it, or the next fetch will
+    return state
+
+
+def try_to_advance(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """As `advance_to`, for whoever reads a log that needs no log start to be read.
+
+    That a replica can't drop records yet says nothing against what it has: it must not cost a sound
+    leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and reports.
+    """
+    try:
+        return advance_to(replica, state, offset, registered)
+    except KafkaOnSparkError as error:
+        log.warning("a log start is left to upkeep: %s", error)
+        return state

@@ -10,9 +10,9 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.log.cleaner import clean_delta_log, clean_replica
-from kafka_on_spark.log.compaction import compact_replica
-from kafka_on_spark.log.log_starts import advance_to
+from kafka_on_spark.log.compactor import compact_replica
 from kafka_on_spark.log.merging import merge_replica
+from kafka_on_spark.log.replica_operations import advance_to
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     CLEAN,
@@ -76,8 +76,8 @@ def run_upkeep(
 ) -> UpkeepResult:
     """Do the upkeep of one replica that is due, as far as the order allows.
 
-    After a kind that raises, only those go on that rest on the table alone. One that tells its
-    error in what it has done has found what the others need not rest on.
+    After a kind that raises, only those go on that rest on the table alone. A kind that returns its
+    error has met something that the others don't depend on.
     """
     allowance = Allowance(order, ports.clock)
     done: list[tuple[str, WorkDone]] = []

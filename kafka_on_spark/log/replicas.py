@@ -1,20 +1,158 @@
-"""What the services ask of replicas: logs, segments, folders, and what compaction needs."""
+"""Replicas: each is a Delta table, in which each operation on the log is one commit.
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+The table's partition columns are the batch header, its files are the segments, and its `txn`
+counters are what Kafka keeps in checkpoint files: log start, log end, the fence, and which
+producer-state file counts, with a digest of it. So a commit is atomic over data and counters, and
+any Delta reader sees an ordinary table.
+"""
 
-from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Final, NamedTuple
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.batch import LogPart
+from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.evidence import (
+    EVIDENCE,
+    identity_flaw,
+    inspect_root,
+    table_flaw,
+)
+from kafka_on_spark.log.producer_files import (
+    ReadFile,
+    listed_file,
+    read_producers,
+    write_producers,
+)
+from kafka_on_spark.log.producer_state import NO_FILE, ProducersFile, producers_file_name
+from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
+from kafka_on_spark.log.replica_headers import (
+    HEADER_SCHEMA,
+    TABLE_SCHEMA,
+    added_files,
+    batches_of,
+    in_offset_order,
+    removed_files,
+)
+from kafka_on_spark.log.state import (
+    LogChange,
+    ProducerEntries,
+    ReplicaIdentity,
+    ReplicaState,
+    check_log,
+    from_halves,
+    halves,
+)
+from kafka_on_spark.store.deadlines import RootHangsError, within
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
+from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
+from kafka_on_spark.store.root_identity import (
+    check_directory,
+    check_obeys,
+    check_obeys_once,
+)
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
-if TYPE_CHECKING:
-    from kafka_on_spark.log.cleaning import FoundFile
+FORMAT_VERSION: Final = "2"
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
+CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
+PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0: there is none
+PRODUCER_DIGEST: Final = "producer-digest"  # of what is in it
 
 
-class ReplicaLog(Protocol):
-    """One replica's table."""
+class _Checked(NamedTuple):
+    """A table as it was last read and checked."""
+
+    files: Sequence[FileEntry]
+    chain_before: ChainDigest
+    batches: tuple[LogPart, ...]
+
+
+class ReplicaLog:
+    """One replica's log: the Delta table at `address`.
+
+    `checks_disk`: the root must be the disk of the address before and after the first load.
+
+    Attributes:
+        registered_voters: As in the newest address that it was opened at.
+    """
+
+    def __init__(
+        self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
+    ) -> None:
+        self._address = address
+        self.registered_voters = address.registered_voters
+        self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
+        self._state: ReplicaState | None = None
+        self._checked: _Checked | None = None
+        self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
+        self._files = RootFiles(address.root, options)
+        self._written: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
+        self._options = options
+        self._checks_disk = checks_disk
+
+    @classmethod
+    def create(
+        cls,
+        address: ReplicaAddress,
+        options: StorageOptions,
+        *,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> "ReplicaLog":
+        """Create the empty table at `address`, fenced at `leader_epoch`, or use an earlier try's.
+
+        Raises:
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
+        return within(address.root, lambda: cls._create(address, options, leader_epoch))
+
+    @classmethod
+    def _create(
+        cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
+    ) -> "ReplicaLog":
+        check_obeys(address.root, address.directory_id, address.registered_voters, options)
+        log = cls(address, options)
+        try:
+            log._delta = DeltaLog.create(
+                replica_folder(address),
+                options,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                configuration={
+                    **configuration_of(address.identity),
+                    **tombstones_kept(address.delete_delay_ms),
+                },
+                counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
+                is_flushed=address.is_flushed,
+            )
+            log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+        except (CommitConflictError, CommitOutcomeUnknownError) as error:
+            try:
+                log.load()  # whoever created it: an earlier try, or this one
+            except ReplicaLostError:
+                raise KafkaStorageError(f"can't create a table on {address.root}") from error
+        # If the disk went away meanwhile, the table is below its mount point, and would look sound
+        # until the disk is back.
+        check_directory(address.root, address.directory_id, options)
+        return log
 
     def load(self) -> ReplicaState:
         """Return the newest state; all records that it counts are durable.
@@ -25,7 +163,151 @@ class ReplicaLog(Protocol):
             CorruptLogError: The table breaks an invariant of the log.
             KafkaStorageError: The root does not answer.
         """
-        ...
+        return within(self._address.root, self._loaded)
+
+    def _loaded(self) -> ReplicaState:
+        state, delta = self._state, self._delta
+        if state is not None and delta.is_local and delta.is_still_at(state.version):
+            return state  # without the lock, which guards the handle: it is not needed here
+        with (
+            self._delta.lock,
+            as_storage_errors(f"read the table at {self._delta.uri}", self._options),
+        ):
+            try:
+                if not self._checks_disk:
+                    return self._load()
+                with inspect_root(self._address.root, self._address.directory_id, self._options):
+                    state = self._load()
+                self._checks_disk = False
+                return state
+            except EVIDENCE as claim:
+                raise self._flaw_or_failure(claim) from claim
+
+    def _load(self) -> ReplicaState:
+        check_no_link(self._address)
+        is_opened_anew = self._delta.follow() is None
+        if self._state is None or is_opened_anew:
+            # The table may be another one by now, at the very version that is known.
+            self._state, self._producers = None, (NO_FILE, {})
+            self._written = (NO_FILE, {})
+            self._check_identity()
+        version = self._delta.version
+        if self._state is None or self._state.version != version:
+            self._state = None  # a read that fails leaves no state beside another state's producers
+            self._state = self._read_state(version, self._read_file)
+        return self._state
+
+    def _read_file(self, name: str) -> bytes | None:
+        return self._files.read(f"{self._delta.uri}/{name}", PRODUCERS_BYTES_MAX)
+
+    def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
+        """Return what an inspection finds wrong with the table, or that nothing is proved.
+
+        What this process says of a table may come from an error of the system.
+        """
+        address = self._address
+        folder = replica_folder(address).removeprefix(f"{address.root}/")
+        expected = configuration_of(address.identity)
+        flaw: KafkaOnSparkError | None
+        with inspect_root(address.root, address.directory_id, self._options) as inspection:
+            flaw = table_flaw(
+                inspection, folder, seen_version=self._delta.version, configuration=expected
+            )
+            if flaw is None:
+                flaw = self._flaw_on_second_read(listed_file(inspection, folder))
+        if flaw is None:
+            kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
+            flaw = kind(
+                f"the table at {self._delta.uri} could not be read, and an inspection found"
+                f" nothing wrong with it: {claim.message}"
+            )
+        self._delta.reopen_next_time()
+        self._state, self._checked = None, None
+        return flaw
+
+    def _flaw_on_second_read(self, read: ReadFile) -> KafkaOnSparkError | None:
+        """Return what a second read finds wrong with the log, whose commits can all be read.
+
+        `read` reads the replica's other files.
+        """
+        log = ReplicaLog(self._address, self._options)
+        try:
+            version = log._delta.refresh()
+            log._check_identity()
+            log._read_state(version, read)
+        except ReplicaLostError:
+            return None  # the inspection has just read the table: the root was away for a moment
+        except EVIDENCE as error:
+            return error
+        return None
+
+    def _check_identity(self) -> None:
+        found = self._delta.configuration
+        expected = configuration_of(self._address.identity)
+        version = found.get("kos.format.version", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "create it again"
+            raise KafkaStorageError(
+                f"the table at {self._delta.uri} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: {advice}"
+            )
+        flaw = identity_flaw(found, expected, self._delta.uri)
+        if flaw is not None:
+            raise flaw
+
+    def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
+        start, end, fence, high, low = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW
+        )
+        number, digest = self._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST)
+        producers = self._producers_of(ProducersFile(number or 0, digest or 0), read)
+        compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
+        active = self._delta.active_files()
+        with parsing(f"the table at {self._delta.uri}"):
+            files = in_offset_order(active)
+            before = from_halves(high, low)
+            same, kept = self._unchanged(files, before)
+            state = ReplicaState(
+                identity=self._address.identity,
+                version=version,
+                log_start_offset=Offset(start or 0),
+                log_end_offset=Offset(end or 0),
+                leader_epoch=_epoch(fence),
+                batches=(*kept, *batches_of(files[same:])),
+                producers=producers,
+                chain_before=before,
+                compaction=_compaction(compaction),
+            )
+            check_log(state, checked=len(kept))
+        self._checked = _Checked(files, before, state.batches)
+        return state
+
+    def _unchanged(
+        self, files: Sequence[FileEntry], before: ChainDigest
+    ) -> tuple[int, tuple[LogPart, ...]]:
+        """Return how many of the first files are those of the last read, and their batches.
+
+        Those were checked then, so a log that has grown costs only its new files.
+        """
+        known = self._checked
+        if known is None or known.chain_before != before:
+            return 0, ()
+        pairs = enumerate(zip(files, known.files, strict=False))
+        shared = min(len(files), len(known.files))
+        same = next((place for place, (now, was) in pairs if now != was), shared)
+        place = 0
+        for count, batch in enumerate(known.batches):
+            if place + len(batch.segments) > same:
+                return place, known.batches[:count]
+            place += len(batch.segments)
+        return place, known.batches
+
+    def _producers_of(self, file: ProducersFile, read: ReadFile) -> ProducerEntries:
+        """Return the entries in a file, which is read once: files never change."""
+        if self._producers[0] != file:
+            uuid = self._address.replica_uuid
+            self._producers = (file, read_producers(read, uuid, file) if file.number else {})
+        return self._producers[1]
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         """Commit `change` at the version after `state`; return the state that it leads to.
@@ -38,215 +320,187 @@ class ReplicaLog(Protocol):
                 its disk was restored. `change` is not in it.
             CommitOutcomeUnknownError: The store failed. `change` may be in the table.
         """
-        ...
+        try:
+            return within(self._address.root, lambda: self._commit(state, change))
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
+
+    def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        with self._delta.lock:
+            if self._state is not state and self._state != state:
+                # Not by the version alone: another thread may have opened the table anew, and it
+                # may be another one by now, at the very version of `state`.
+                raise CommitConflictError("decided on another state", version=state.version + 1)
+            after = state.apply(change)
+            self._check_obeys(state, change)
+            file = self._write_producers(state, change)
+            self._delta.commit(
+                state.version,
+                operation=change.operation,
+                files=list(_files_of(state, change)),
+                counters=_counters(after, change, file),
+            )
+            self._state = after
+            self._producers = (file, after.producers)
+            return after
+
+    def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
+        """Check that the root obeys the metadata log that decided `change`: each time if it adopts
+        a leadership, raises the log start or removes files, and else as `check_obeys_once`."""
+        only_adds = (
+            change.leader_epoch == state.leader_epoch
+            and change.log_start_offset == state.log_start_offset
+            and not state.removed_by(change)
+        )
+        check = check_obeys_once if only_adds else check_obeys
+        root, directory_id = self._address.root, self._address.directory_id
+        check(root, directory_id, self.registered_voters, self._options)
+
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
+        """Write the producer-state file of a change, if it has one; return the one that counts
+        after it, which is durable then.
+
+        The file of a try that has lost serves the next one: appends that win while a file is
+        written change no entries. Otherwise each try of a merge would leave a file, and where
+        writing one takes longer than an append no merge would get in. No cleaner takes a file above
+        the counter, so it is there, unless a person has removed it.
+        """
+        file = self._producers[0]  # as of the newest state that was read
+        if change.producers is None:
+            return file
+        if not self._delta.is_still_at(state.version):  # the commit would not count: no file
+            raise CommitConflictError("decided on an old version", version=state.version + 1)
+        written, entries = self._written
+        folder = self._delta.uri
+        if (
+            written.number <= file.number
+            or entries != change.producers
+            or self._files.size(f"{folder}/{producers_file_name(written.number)}") is None
+        ):
+            uuid = self._address.replica_uuid
+            written = write_producers(
+                self._files, folder, uuid, change.producers, above=file.number
+            )
+            self._written = (written, change.producers)
+        return written
 
     @property
     def producers_number(self) -> int:
         """Number of the producer-state file of the state that was last loaded; 0: it has none."""
-        ...
+        return self._producers[0].number
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
-        ...
+        if self._delta.may_need_checkpoint():  # no thread is asked after most commits
+            within(self._address.root, self._delta.checkpoint_if_due)
 
 
-class ReplicaStore(Protocol):
-    """Opens and creates replicas."""
+def _epoch(counter: int | None) -> LeaderEpoch | None:
+    return None if counter is None else LeaderEpoch(counter)
+
+
+def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
+    if not any(counters):
+        return NO_PROGRESS
+    offsets = (Offset(each or 0) for each in counters)
+    return CompactionProgress(**dict(zip(COMPACTION_COUNTERS, offsets, strict=True)))
+
+
+def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
+    """Return the configuration of a replica's table, since version 0."""
+    return {
+        "kos.topic.id": identity.topic_id,
+        "kos.partition": str(identity.partition),
+        "kos.broker.id": str(identity.broker_id),
+        "kos.directory.id": identity.directory_id,
+        "kos.replica.uuid": identity.replica_uuid,
+        "kos.format.version": FORMAT_VERSION,
+    }
+
+
+def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | RemoveFile]:
+    """Yield the files that a change takes from the table, then those that it adds.
+
+    A merge moves records and changes none: Delta's streams skip it.
+    """
+    removed, merged = state.removed_by(change), change.merged
+    removed_records = sum(batch.record_count for batch in removed)
+    changes_data = merged is None or merged.record_count != removed_records
+    for batch in removed:
+        yield from removed_files(batch, changes_data=changes_data)
+    for batch in change.adds if merged is None else (merged,):
+        yield from added_files(batch, changes_data=changes_data)
+
+
+def _counters(after: ReplicaState, change: LogChange, file: ProducersFile) -> dict[str, int]:
+    """Return the counters that the commit carries: those of the whole log, so that a process that
+    opens the table finds them in its newest commit.
+
+    Delta lets a counter go back: a truncation lowers the log end on purpose, and the decision has
+    compared the others.
+    """
+    high, low = halves(after.chain_before)
+    counters: dict[str, int] = {
+        LOG_START_OFFSET: after.log_start_offset,
+        LOG_END_OFFSET: after.log_end_offset,
+        CHAIN_HIGH: high,
+        CHAIN_LOW: low,
+        PRODUCER_STATE: file.number,
+        PRODUCER_DIGEST: file.digest,
+    }
+    if after.leader_epoch is not None:
+        counters[LEADER_EPOCH] = after.leader_epoch
+    if change.compaction is not None:
+        counters |= {
+            name: getattr(change.compaction, field) for field, name in COMPACTION_COUNTERS.items()
+        }
+    return counters
+
+
+HANDLES_MAX: Final = 4096
+"""Tables that stay open; one of few files takes about 22 KB."""
+
+
+class ReplicaStore:
+    """The logs that this process has opened, so that tables stay open; the least recently used
+    leaves first."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+        self._open: OrderedDict[ReplicaAddress, ReplicaLog] = OrderedDict()
+        self._lock = Lock()
 
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
-        ...
+        with self._lock:
+            log = self._open.get(address) or ReplicaLog(address, self._options)
+            log.registered_voters = address.registered_voters  # they may have changed since
+            return self._remember(address, log)
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address`, without what this process has cached of it.
+        """Return the log at `address`, opened without what this process knows of it.
 
-        Its first `load` raises KafkaStorageError unless the root was the disk of the address
-        both before and after.
+        Its first `load` raises KafkaStorageError unless the root was the disk of the address before
+        and after. It evicts no other log: a sweep over many replicas leaves those in use open.
         """
-        ...
+        log = ReplicaLog(address, self._options, checks_disk=True)
+        with self._lock:
+            is_room = address in self._open or len(self._open) < HANDLES_MAX
+            return self._remember(address, log) if is_room else log
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Create an empty table fenced at `leader_epoch`, or find the one of an earlier try.
+        """Create an empty table fenced at `leader_epoch`, or open an earlier try's table.
 
-        With the fence from the beginning the replica needs no commit to adopt that leadership: it
-        has no records to truncate.
-
-        Raises:
-            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        With the fence from the beginning the replica needs no commit to adopt that leadership. It
+        stays open: what it holds is known, and the first append to it need not read it.
         """
-        ...
+        log = ReplicaLog.create(address, self._options, leader_epoch=leader_epoch)
+        with self._lock:
+            self._remember(address, log)
 
-
-class SegmentStore(Protocol):
-    """Moves segment files between replicas' folders."""
-
-    def copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
-        *,
-        is_staged: bool = False,
-    ) -> None:
-        """Copy `segments` to `target`, verified by size and digest, and durable.
-
-        A segment that `target` has already, complete and undamaged, is not copied. `names` are the
-        names in `target`, where they differ. `is_staged`: they were written to `target` just now,
-        and flushed: one of the right size is complete and undamaged.
-
-        Raises:
-            CorruptLogError: The source's bytes are not what the name says.
-            KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
-        """
-        ...
-
-    def rewrite(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        parts: Sequence[LogPart],
-        *,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        end_offset: Offset,
-    ) -> MergedSegment:
-        """Write what neighbouring `parts` of `source`'s log have in a range as one merged segment
-        of `target`, under a new name of `leader_epoch`; return it.
-
-        What is read is checked, what was written is read back, and it is durable. The parts are of
-        one leadership and one kind of timestamps; the range begins and ends at borders.
-
-        Raises:
-            CorruptLogError: A file of `source` is missing or damaged, or the end is no border.
-            KafkaStorageError: A root does not answer; of the source, the error's `broker_id` says
-                so.
-        """
-        ...
-
-    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
-        """Return the borders that a merged segment's file keeps, its end last; empty: none.
-
-        Raises:
-            CorruptLogError: The file is missing or damaged.
-            KafkaStorageError: The root does not answer.
-        """
-        ...
-
-    def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Check that a replica has a segment, with the bytes that its name says.
-
-        Raises:
-            CorruptLogError: It is missing or damaged.
-            KafkaStorageError: The root does not answer.
-        """
-        ...
-
-
-class ReplicaFolders(Protocol):
-    """Looks at, lists and deletes files in replicas' folders, for upkeep.
-
-    Each method raises KafkaStorageError if the root does not answer.
-    """
-
-    def names(self, address: ReplicaAddress) -> list[str]:
-        """Return the names of the files in a replica's folder; none if there is no folder.
-
-        Raises:
-            ReplicaLostError: A link stands in the folder's place.
-        """
-        ...
-
-    def found(self, address: ReplicaAddress, names: Iterable[str]) -> "list[FoundFile]":
-        """Return those of the files that are there, with sizes and times."""
-        ...
-
-    def too_large_to_merge(
-        self, address: ReplicaAddress, parts: Iterable[LogPart]
-    ) -> frozenset[Segment]:
-        """Return the files of those parts of a log that are too large to be merged with a neighbour
-        once they are uncompressed: any two others fit into one file.
-
-        Little of them is read, and what can't be read is not among them. Those that were found
-        before may be returned alone: leave them out, and ask again.
-        """
-        ...
-
-    def removed_at_ms(self, address: ReplicaAddress) -> Mapping[str, int]:
-        """Return the files that the table has removed, and when, as far as its log still tells."""
-        ...
-
-    def now_ms(self, address: ReplicaAddress) -> int:
-        """Return the time of the replica's root.
-
-        Raises:
-            KafkaStorageError: The root is not the disk of the address.
-        """
-        ...
-
-    def clean_log(self, address: ReplicaAddress) -> int:
-        """Delete old commits and checkpoints of a replica's table; return how many commits."""
-        ...
-
-    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
-        """Delete files of a replica; one that is gone was deleted by another cleaner."""
-        ...
-
-
-class LastOffsets(Protocol):
-    """The last offset of each key in a range of a log."""
-
-    def __len__(self) -> int:
-        """Return the number of keys."""
-        ...
-
-
-class Compactor(Protocol):
-    """Reads the keys of a replica's segments, and rewrites segments without what goes."""
-
-    def fitting(self, address: ReplicaAddress, parts: Sequence[LogPart]) -> int:
-        """Return how many of some neighbours, from the first on, one file may hold once they are
-        uncompressed; one at least.
-
-        Little of them is read, and what can't be read counts for nothing.
-
-        Raises:
-            KafkaStorageError: The root does not answer.
-        """
-        ...
-
-    def last_offsets(
-        self,
-        address: ReplicaAddress,
-        parts: Sequence[LogPart],
-        *,
-        start_offset: Offset,
-        end_offset: Offset,
-    ) -> LastOffsets:
-        """Return the last offset of each key in ``[start_offset, end_offset)``, of `parts`.
-
-        Raises:
-            CorruptLogError: A file is missing or damaged.
-            KafkaStorageError: The root does not answer.
-        """
-        ...
-
-    def without_stale(
-        self,
-        address: ReplicaAddress,
-        parts: Sequence[LogPart],
-        last: LastOffsets,
-        *,
-        compacted_below: Offset,
-        tombstones_below: Offset,
-        leader_epoch: LeaderEpoch,
-    ) -> MergedSegment | None:
-        """Write neighbours as one segment without the records that go; None: none goes.
-
-        Below `compacted_below` those go that `last` has a later offset for, those without a key,
-        and tombstones below `tombstones_below`. The file is durable, under a new name of
-        `leader_epoch`, and was read back.
-
-        Raises: as `last_offsets`.
-        """
-        ...
+    def _remember(self, address: ReplicaAddress, log: ReplicaLog) -> ReplicaLog:
+        self._open[address] = log
+        self._open.move_to_end(address)
+        if len(self._open) > HANDLES_MAX:
+            self._open.popitem(last=False)
+        return log

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -33,7 +33,7 @@ class Retained:
 
     Attributes:
         log_start_offset: The first offset that is kept.
-        expired_to: Below it, batches are older than retention.ms; else where the log starts.
+        expired_to: Below it, batches are older than retention.ms; if none is, where the log starts.
         newest_ms: Of the expired batches, the latest time that counts for the age; None: none is
             expired.
         removed_bytes: Bytes of the batches that go.

@@ -23,9 +23,9 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.log.batch import Border, LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.evidence import file_flaw, inspect_root
 from kafka_on_spark.log.replica_folders import (
     create_folder,
@@ -33,19 +33,21 @@ from kafka_on_spark.log.replica_folders import (
     replica_folder,
 )
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.deadlines import Call, begin, long_call_seconds
+from kafka_on_spark.store.deadlines import Call, begin, long_call_seconds, within
 from kafka_on_spark.store.error_translation import ABSENT
 from kafka_on_spark.store.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
-from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
 
 HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
 )
+
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
 RECORD_SCHEMA: Final = pa.schema(
     [
         pa.field("timestamp", TIMESTAMP),
@@ -147,11 +149,7 @@ class NotTheSegmentError(Exception):
 
 
 def checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
-    """Yield the pieces of a file, and check after the last that they are the segment's.
-
-    Raises:
-        NotTheSegmentError: They have another size or digest.
-    """
+    """Yield the pieces of a file, and check after the last that they are the segment's."""
     digest = xxhash.xxh3_128()
     size = 0
     for piece in pieces:
@@ -168,9 +166,6 @@ def segment_error(
     """Return what an inspection finds wrong with a segment, or that nothing is proved.
 
     A file that is missing or cut short may be on a disk that went away just now.
-
-    Raises:
-        KafkaStorageError: The root is another disk or none, or does not answer.
     """
     folder = replica_folder(address).removeprefix(f"{address.root}/")
     with inspect_root(address.root, address.directory_id, options) as inspection:
@@ -182,7 +177,7 @@ def segment_error(
             lambda content: _flaw_of(content, segment),
         )
     if flaw is not None:
-        flaw.context["segment"] = segment.file_name  # for who inspects it a second time
+        flaw.context["segment"] = segment.file_name  # for a second inspection
     return flaw or KafkaStorageError(
         f"{segment.file_name} could not be read, and an inspection found nothing wrong with it"
     )
@@ -232,10 +227,7 @@ def segment_batches(
     columns: Sequence[str],
     batch_rows_max: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once.
-
-    Raises: as `read_segment`, perhaps after some records.
-    """
+    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once."""
     path, content = checked_content(address, segment, options)
     try:
         yield from parquet_batches(
@@ -276,12 +268,12 @@ def checked_content(
 
 
 OTHERS_SECONDS: Final = 0.5
-"""Once each partition has its records somewhere, the other replicas have so long at least."""
+"""Once each partition has its records somewhere, the other replicas have this long at least."""
 
 IMPATIENT_PART: Final = 15
-"""Who does not wait for a root that hangs waits for this part of the time that a write may take."""
+"""An impatient caller waits for a root that hangs for this part of the time of a write."""
 
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 
 Write = Call[None] | KafkaStorageError
 """A write to one root, or why it was not begun."""
@@ -320,8 +312,8 @@ def ended(
     """Wait for writes of several partitions; return the failures of each, None where it is written.
 
     A partition needs one replica that has its records. Once each has one, the others have as long
-    again: an append goes on without them, and who fetches brings them what they lack. `is_patient`:
-    one of which no root answers is waited for until the deadlines of its calls.
+    again: an append goes on without them, and fetches bring them what they lack. `is_patient`: a
+    partition of which no root answers is waited for until the deadlines of its calls.
     """
     began = time.monotonic()
     for each in writes:
@@ -330,7 +322,7 @@ def ended(
             limit = None if is_patient else began
             if not (left := [call for call in calls if _may_end(call, limit)]):
                 break
-            wait(left, LOOK_SECONDS, FIRST_COMPLETED)
+            wait(left, POLL_SECONDS, FIRST_COMPLETED)
     running = [
         write
         for each in writes
@@ -365,3 +357,130 @@ def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptio
     create_folder(address, options)
     path = f"{replica_folder(address)}/{name}"
     RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
+
+
+class SegmentStore:
+    """Copies, checks and rewrites segments in replicas' folders."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
+    ) -> None:
+        """Copy `segments` to `target`, checked by size and digest, and durable.
+
+        One that `target` has already, complete and undamaged, is not copied. `names` are the names
+        in `target`, where they differ. `is_staged`: they were written to `target` just now, and
+        flushed: one of the right size is complete and undamaged.
+
+        Raises:
+            CorruptLogError: The source's bytes are not what the name says.
+            KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
+        """
+        if segments:
+            copy = partial(self._copy, source, target, segments, names, is_staged=is_staged)
+            within(target.root, copy)
+
+    def _copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None,
+        *,
+        is_staged: bool,
+    ) -> None:
+        create_folder(target, self._options)
+        targets = RootFiles(target.root, self._options)
+        folder = replica_folder(target)
+        missing = []
+        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
+            path = f"{folder}/{name}"
+            if is_staged and targets.size(path) == segment.size_bytes:
+                continue
+            is_staged = False
+            if self._is_there(targets, path, segment):
+                # Its writer may not have flushed it.
+                if target.is_flushed:
+                    flush([path])
+                continue
+            missing.append((path, segment_pieces(source, segment, self._options)))
+        if not is_staged:
+            targets.write_all(missing, is_flushed=target.is_flushed)
+            flush_folder(target)
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        """Write what neighbouring `parts` of `source`'s log have in a range as one merged segment
+        of `target`: see `merged_files.rewrite`.
+
+        The parts are of one leadership and one kind of timestamps; the range begins and ends at
+        borders.
+        """
+        # In the function: most processes merge nothing.
+        from kafka_on_spark.log.merged_files import rewrite
+
+        write = partial(
+            rewrite,
+            source,
+            target,
+            parts,
+            self._options,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        return within(target.root, write)
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return the files of those parts that are too large to be merged once uncompressed."""
+        from kafka_on_spark.log.merged_files import too_large_to_merge
+
+        find = partial(too_large_to_merge, address, parts, self._options)
+        return within(address.root, find)
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
+        """Return the borders that a merged segment keeps: see `merged_files.read_borders`."""
+        from kafka_on_spark.log.merged_files import read_borders
+
+        return within(address.root, partial(read_borders, address, merged, self._options))
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check that a replica has a segment, by size and digest; raise as `segment_pieces`."""
+        for _ in segment_pieces(address, segment, self._options):
+            pass
+
+    @staticmethod
+    def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
+        """Return whether the segment is at `path`; a file of other bytes is written over.
+
+        A disk that lost its power may keep a file of the right size with other bytes. A store has
+        an object as it was put, or not at all.
+        """
+        if targets.size(path) != segment.size_bytes:
+            return False
+        if not is_local(path):
+            return True
+        try:
+            for _ in checked(segment, targets.pieces(path, bytes_max_of(segment))):
+                pass
+        except (NotTheSegmentError, UnsafeFileError, *ABSENT):
+            return False
+        return True

@@ -1,16 +1,25 @@
-"""A replica's log at one version of its table, and one change to it.
+"""A replica's log at one version of its table, the chain over it, and one change to it.
 
 Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
 change at the next version, or not at all. Only `apply` makes a new state, in the fake and in the
 real table alike, so the effect of a commit is written down once.
+
+The chain has one digest at each border, which stands for everything below it: the digest of a
+segment is computed from the digest before it, the segment's header, and the digest in its file's
+name. So two logs whose chains compute and agree at an offset are the same below it. A digest in a
+header is only a claim. Code that proves a log, counts its end, takes from it or audits it computes
+the chain; a digest that does not compute is an error of the table that holds it. That of a merged
+segment can't be computed and is taken: the chain goes on from it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as as_json
 from typing import Final, Self
 
-from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.errors import CorruptLogError, ensure
 from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
@@ -18,14 +27,153 @@ from kafka_on_spark.base.ids import (
     DirectoryId,
     LeaderEpoch,
     Offset,
+    ProducerEpoch,
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.log.batch import Batch, uuid_in_name
-from kafka_on_spark.log.chain import chained, check_chain
-from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
-from kafka_on_spark.log.producers import ProducerEntries
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, uuid_in_name
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastAppend:
+    """The last append of a producer to a partition; `payload_digest` as in ProducerStamp, and
+    `partition_count` of the topic when it was split."""
+
+    sequence: int
+    base_offset: Offset
+    record_count: int
+    payload_digest: int
+    partition_count: int
+    appended_at_ms: int
+
+    def __post_init__(self) -> None:
+        ensure(self.sequence >= 0 and self.base_offset >= 0 and self.record_count > 0, self)
+        ensure(self.partition_count > 0 and -(2**63) <= self.payload_digest < 2**63, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """What a log keeps of one producer, or of the writers under one transactional id.
+
+    Attributes:
+        producer_epoch: Its newest run; a lower one is fenced.
+        last: Its last append of those whose headers went; None: only fenced.
+        unknown_to: Of sequences up to this one nobody knows whether they stand, but for `last` and
+            those in headers; -1: there is none.
+    """
+
+    producer_epoch: ProducerEpoch
+    last: LastAppend | None = None
+    unknown_to: int = -1
+
+    @property
+    def sequence(self) -> int:
+        """The highest sequence that it knows, or -1."""
+        return max(self.unknown_to, -1 if self.last is None else self.last.sequence)
+
+    def with_append(self, producer_epoch: ProducerEpoch, append: LastAppend) -> Self:
+        """Return the entry after the header of `append` went, too."""
+        is_newer = self.last is None or append.sequence > self.last.sequence
+        return replace(
+            self,
+            producer_epoch=max(self.producer_epoch, producer_epoch),
+            last=append if is_newer else self.last,
+        )
+
+    def not_above(self, end_offset: Offset) -> Self:
+        """Return the entry of a log that ends at `end_offset`: a last append at or above it may
+        not stand, nor those before it that it has replaced here."""
+        if self.last is None or self.last.base_offset < end_offset:
+            return self
+        return replace(self, last=None, unknown_to=self.sequence)
+
+    def united_with(self, leaders: Self) -> Self:
+        """Return the entry of a follower that has this one and takes its leader's."""
+        lasts = [each.last for each in (leaders, self) if each.last is not None]
+        is_vouched = leaders.last is not None and leaders.last.sequence >= self.unknown_to
+        return replace(
+            self,
+            producer_epoch=max(self.producer_epoch, leaders.producer_epoch),
+            last=max(lasts, key=lambda each: each.sequence, default=None),
+            unknown_to=leaders.unknown_to
+            if is_vouched
+            else max(self.unknown_to, leaders.unknown_to),
+        )
+
+
+ProducerEntries = Mapping[str, ProducerEntry]
+"""Entries by producer id, or by the key of a writer's fence. Never changed."""
+
+DIGEST_BYTES: Final = 16
+_HALF: Final = 1 << 64
+
+
+def batch_digests(
+    before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch
+) -> tuple[ChainDigest, ...]:
+    """Return the chain digest at the end of each segment of `batch`, computed from `before`.
+
+    The batch's own digests are not read. Each digest is BLAKE2b of 16 bytes over one JSON array in
+    ASCII without spaces; the text is built here because `json.dumps` takes several times as long.
+    """
+    stamp = batch.producer
+    where = f"{as_json(topic_id)},{partition}"
+    producer = (
+        "null,null,null,null"
+        if stamp is None
+        else f"{as_json(stamp.producer_id)},{stamp.producer_epoch},{stamp.sequence},"
+        f"{stamp.payload_digest}"
+    )
+    header = (
+        f"{batch.base_offset},{batch.record_count},{batch.partition_count},{batch.leader_epoch},"
+        f"{producer},{int(batch.has_append_time)},{batch.appended_at_ms},null"
+    )
+    digests = []
+    base_offset = int(batch.base_offset)
+    for segment in batch.segments:
+        end_offset = base_offset + segment.record_count
+        text = f'["{before}",{where},{base_offset},{end_offset},{header},{as_json(segment.digest)}]'
+        digest = blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
+        before = ChainDigest(digest)
+        digests.append(before)
+        base_offset = end_offset
+    return tuple(digests)
+
+
+def check_chain(
+    before: ChainDigest, topic_id: TopicId, partition: int, batches: Iterable[LogPart]
+) -> ChainDigest:
+    """Check that the digests in the headers of `batches` compute; return the one at their end."""
+    for batch in batches:
+        if isinstance(batch, Batch) and batch.chain_digests != batch_digests(
+            before, topic_id, partition, batch
+        ):
+            raise CorruptLogError(
+                "the chain digest of a batch does not compute",
+                base_offset=batch.base_offset,
+                claimed=batch.chain_digests,
+            )
+        before = batch.chain_digest
+    return before
+
+
+def halves(digest: ChainDigest) -> tuple[int, int]:
+    """Return a digest as two signed numbers of 64 bits, high and low, for counters."""
+    high, low = divmod(int(digest, 16), _HALF)
+    return _signed(high), _signed(low)
+
+
+def from_halves(high: int | None, low: int | None) -> ChainDigest:
+    """Return the digest in two counters; without them, that of an empty chain."""
+    if high is None or low is None:
+        return NO_CHAIN
+    return ChainDigest(f"{(high % _HALF) * _HALF + low % _HALF:032x}")
+
+
+def _signed(half: int) -> int:
+    return half - _HALF if half >= _HALF // 2 else half
+
 
 FILES_A_CHANGE_MAX: Final = 2**14
 """Files that a change adds or drops, where the rest can follow in another one: each takes 700 bytes
@@ -37,10 +185,9 @@ UNINDEXED_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of the first batches of a log.
+    """The files of the first `count` batches of a log.
 
     Attributes:
-        count: How many batches it covers.
         places: The newest of these that has a file, by the file's uuid; 0 is the first of the log.
         others: Those of which a newer one has a file of the same uuid: none, in a sound log.
     """
@@ -85,14 +232,8 @@ def uuids_of(batch: LogPart) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """The replica that a table is, as its properties say from version 0 on.
-
-    Attributes:
-        topic_id: Id of the topic; another topic of the same name has another id.
-        partition: Number of the partition.
-        broker_id: The broker that holds the replica.
-        directory_id: The disk it was created on.
-        replica_uuid: Its incarnation.
+    """The replica that a table is, as its properties say from version 0 on: another topic of the
+    same name has another id, another disk another directory id, another incarnation another uuid.
     """
 
     topic_id: TopicId
@@ -107,14 +248,11 @@ class ReplicaState:
     """One replica's log, as of `version` of its table.
 
     Attributes:
-        identity: The replica.
-        version: The table's version.
         log_start_offset: First offset still kept; may lie inside the first batch.
-        log_end_offset: Offset of the next record.
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
         batches: Batches and merged segments in offset order; what they cover is dense.
-        producers: Entries of producers whose headers went (log/producers.py), and of fences.
+        producers: Entries of producers whose headers went (log/producer_state.py), and of fences.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
         compaction: How far it is compacted.
@@ -223,7 +361,9 @@ class ReplicaState:
 
     def chained(self, batch: Batch) -> Batch:
         """Return `batch`, which continues this log, with its chain digests."""
-        return chained(self.chain_digest, self.identity.topic_id, self.identity.partition, batch)
+        identity = self.identity
+        digests = batch_digests(self.chain_digest, identity.topic_id, identity.partition, batch)
+        return replace(batch, chain_digests=digests)
 
     def apply(self, change: "LogChange") -> Self:
         """Return the state after `change` was committed at the next version."""
@@ -275,9 +415,7 @@ class LogChange:
 
     Attributes:
         operation: Its name, for the table's history.
-        log_start_offset: Log start after the commit.
-        log_end_offset: Log end after the commit.
-        leader_epoch: The fence after the commit.
+        log_start_offset, log_end_offset, leader_epoch: As they are after the commit.
         adds: Batches appended.
         merged: Takes the place of the batches that it covers, whole neighbours; None: no merge.
             Such a change neither cuts nor drops.
@@ -307,9 +445,6 @@ def check_log(state: ReplicaState, *, checked: int = 0) -> None:
     """Check that a log that was read is dense, and that its chain computes.
 
     `checked`: how many of its first batches were checked before, after the same digest.
-
-    Raises:
-        CorruptLogError: It is not dense, or a digest does not compute. The replica is bad.
     """
     check_dense(state)
     place = min(checked, len(state.batches))
@@ -322,9 +457,6 @@ def check_dense(state: ReplicaState) -> None:
     """Check that the batches of `state` run without gap or overlap to its end (I10).
 
     The first batch may begin below the log start; an emptied log starts where it ends.
-
-    Raises:
-        CorruptLogError: They do not. The replica is bad.
     """
     expected = state.batches[0].base_offset if state.batches else state.log_start_offset
     last_epoch = 0

@@ -1,24 +1,30 @@
-"""Truncation: where a follower's log diverges from its leader's; no other rule ever cuts a log.
+"""How a follower's log becomes its leader's: what it keeps, what it is cut of, what it takes.
 
-A log is never cut by the high watermark: a stale one has lost committed records (KIP-101), and the
-true one keeps records that the leader does not have. One question for an epoch's end is not enough
-after two fast failovers (KIP-279), so the follower asks until both sides name the same epoch. Then
-it compares chains: where a table was rolled back, two logs may diverge inside an epoch, and epochs
-alone would keep them apart for ever.
+No other rule ever cuts a log. It is never cut by the high watermark: a stale one has lost committed
+records (KIP-101), and the true one keeps records that the leader does not have. One question for an
+epoch's end is not enough after two fast failovers (KIP-279), so the follower asks until both sides
+name the same epoch. Then it compares chains: where a table was rolled back, two logs may diverge
+inside an epoch, and epochs alone would keep them apart for ever.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.base.errors import ReplicaLostError, UnknownLeaderEpochError
+from kafka_on_spark.base.errors import (
+    ReplicaLostError,
+    UnknownLeaderEpochError,
+)
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX
-from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.producers import not_above, united
-from kafka_on_spark.log.progress import lacks_replaced_records
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX, LogPart, MergedSegment
+from kafka_on_spark.log.compaction import has_missed_tombstones, lacks_replaced_records
+from kafka_on_spark.log.epochs import (
+    EpochEnd,
+    end_offset_for,
+    latest_epoch_with_records,
+)
+from kafka_on_spark.log.producer_state import not_above, united
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
 
 AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
 
@@ -55,9 +61,6 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
 
     `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
     nothing to cut. Terminates: each question names a lower epoch than the one before.
-
-    Raises:
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
     steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
@@ -76,11 +79,7 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
 
 
 def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
-    """Return the offset up to which `follower` shares its leader's log, its log start at least.
-
-    Raises:
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
-    """
+    """Return the offset up to which `follower` shares its leader's log, its log start at least."""
     steps = truncation_steps(follower, ask_leader)
     if not steps:
         return follower.log_end_offset
@@ -104,11 +103,7 @@ def shared_border(
 
 
 def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offset | None) -> None:
-    """Check that the follower lacks no record that is the last of its key in what both share.
-
-    Raises:
-        ReplicaLostError: It does, since what had replaced it is not in the leader's log.
-    """
+    """Check that the follower lacks no record that is the last of its key in what both share."""
     if not follower.batches or follower.leader_epoch is None:
         return
     end = shared_end or Offset(0)
@@ -161,9 +156,9 @@ def unread_borders(
 ) -> UnreadBorders | None:
     """Return the next borders to read before `follow` can tell where the logs part; None: none.
 
-    A follower that is fenced has no more to compare than its end. Else its borders are compared
-    downwards to the first that both have: what lies inside merged segments above that is in their
-    files. Nearly always the first border is it.
+    A follower that is fenced has no more to compare than its end. The borders of another are
+    compared downwards to the first that both have: what lies inside merged segments above that is
+    in their files. Nearly always the first border is it.
     """
     end = follower.log_end_offset
     if follower.is_fenced_at(leader_epoch) or not follower.batches:
@@ -236,7 +231,7 @@ def follow(
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
         ReplicaLostError: It would end below `floor` (I14), lack records that were compacted away
             (I27), or give up more files than one commit can name; the replica is made again.
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+        UnknownLeaderEpochError: The leader does not know the follower's epoch.
     """
     start = leader.log_start_offset
     shared = shared_end(follower, leader, leader_epoch)
@@ -263,23 +258,9 @@ def follow(
             floor=floor,
             kept_part=kept_part,
         )
-    if change is not None:
-        _check_one_commit(follower, change)
+    if change is not None and are_too_many_to_cut(follower.removed_by(change)):
+        raise ReplicaLostError("the replica would give up more files than one commit can name")
     return change
-
-
-def _check_one_commit(follower: ReplicaState, change: LogChange) -> None:
-    """Check that one commit can name all files that a follower gives up.
-
-    Raises:
-        ReplicaLostError: They are more.
-    """
-    given_up = follower.removed_by(change)
-    if are_too_many_to_cut(given_up):
-        raise ReplicaLostError(
-            "the replica would give up more files than one commit can name",
-            files=_file_count(given_up),
-        )
 
 
 def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
@@ -288,8 +269,82 @@ def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
 
     Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
     """
-    return _file_count(parts) > SEGMENTS_A_BATCH_MAX
+    return sum(len(part.segments) for part in parts) > SEGMENTS_A_BATCH_MAX
 
 
-def _file_count(parts: Iterable[LogPart]) -> int:
-    return sum(len(part.segments) for part in parts)
+def check_tombstones(follower: ReplicaState, leader: ReplicaState) -> None:
+    """Check that a follower has seen every tombstone that its leader has removed (I27).
+
+    Raises:
+        ReplicaLostError: It may hold what one of them has deleted. It is made again.
+    """
+    end, seen = follower.log_end_offset, leader.compaction
+    is_first = not follower.batches
+    if has_missed_tombstones(follower.compaction, end, seen, is_first=is_first):
+        raise ReplicaLostError(
+            "the replica is behind tombstones that its leader has removed",
+            end=end,
+            tombstones_below=seen.tombstones_below,
+        )
+
+
+def becomes_a_copy(follower: ReplicaState, taken: Sequence[LogPart], leader: ReplicaState) -> bool:
+    """Return whether a follower that takes the last parts of its leader's log, `taken`, has the
+    same files then, and no other, and is not compacted further than its leader says to be.
+
+    Several fetches may have brought them, and what its leader did meanwhile shows in the files.
+    They are compared only where it matters, for a log may have thousands.
+    """
+    own, seen = follower.compaction, leader.compaction
+    behind = leader.batches[: -len(taken)]
+    return (
+        own != seen
+        and own.finished_below <= seen.finished_below
+        and own.tombstones_below <= seen.tombstones_below
+        and own.compacted_below <= seen.compacted_below
+        and taken[-1] is leader.batches[-1]
+        and len(behind) == len(follower.batches)
+        and all(map(_are_same_files, follower.batches, behind))
+    )
+
+
+def _are_same_files(one: LogPart, other: LogPart) -> bool:
+    """Return whether two parts of logs are alike but for the epochs in their files' names."""
+    epoch = one.segments[0].epoch_in_name
+    return one.named_under(epoch) == other.named_under(epoch)
+
+
+def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
+    """Return whole batches from the first on, at most `bytes_max` in all, and no more files than
+    one commit names, but one at least.
+
+    Source: replica.fetch.max.bytes (KIP-74).
+    """
+    taken: list[LogPart] = []
+    size, file_count = 0, 0
+    for batch in batches:
+        size += batch.size_bytes
+        file_count += len(batch.segments)
+        if taken and (size > bytes_max or file_count > FILES_A_CHANGE_MAX):
+            break
+        taken.append(batch)
+    return taken
+
+
+def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
+    """Return whether the leader's chain digest at the follower's end is the follower's.
+
+    Both were computed when the tables were read, so the logs are the same below that end.
+    """
+    return fetch_start(follower, leader) is not None
+
+
+def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
+    """Return the leader's batches that the follower lacks, of logs that end alike.
+
+    The first may begin below the follower's end: an emptied follower may begin inside a batch,
+    which is fetched as a whole, and of a merged segment the rest is fetched.
+    """
+    if follower.log_end_offset >= leader.log_end_offset:
+        return ()
+    return leader.batches_between(follower.log_end_offset, leader.log_end_offset)

@@ -8,7 +8,7 @@ spent. Orders may run twice, also at the same time.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
@@ -21,11 +21,16 @@ from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.fetch_reports import is_evidence
-from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.replicas import Compactor, ReplicaFolders, ReplicaStore, SegmentStore
+from kafka_on_spark.log.evidence import is_evidence
+from kafka_on_spark.log.producer_state import RegisteredProducers
+from kafka_on_spark.log.replica_folders import ReplicaFolders
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+if TYPE_CHECKING:
+    from kafka_on_spark.log.compactor import Compactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +38,9 @@ class UpkeepOrder:
     """Upkeep of one replica, planned on an image. Picklable.
 
     Attributes:
-        key: The partition.
         partition: Its registration in that image, which was taken before the table is read.
-        address: The replica.
         leader: The leader's replica, which may be this one; None: the partition has no leader, or
             its replica can't be reached.
-        image_offset: End offset of the image.
         settings: The topic's.
         bytes_max: Bytes that may be read and rewritten; one piece of work at least, unless 0. None:
             no bound.
@@ -141,8 +143,6 @@ class UpkeepResult:
     """What a task has done on one replica: one row back to the driver.
 
     Attributes:
-        key: The partition.
-        broker_id: The replica.
         done: What each kind of work has done, by its name, in the order in which they ran.
         moved_bytes: Bytes that it read and rewrote.
     """
@@ -224,20 +224,12 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepPorts:
-    """What kinds of work may ask for.
-
-    Attributes:
-        replicas: Opens replicas' tables.
-        segments: Moves segments.
-        folders: Lists and deletes files.
-        compactor: Reads keys, and rewrites segments without what compaction removes.
-        clock: The clock of the machine that works.
-    """
+    """What kinds of work may ask for; the clock is that of the machine that works."""
 
     replicas: ReplicaStore
     segments: SegmentStore
     folders: ReplicaFolders
-    compactor: Compactor
+    compactor: "Compactor"
     clock: Clock
 
 

@@ -23,18 +23,18 @@ from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
-    from kafka_on_spark.log.replica_store import DeltaReplicaStore
+    from kafka_on_spark.log.replicas import ReplicaStore
 
 T = TypeVar("T")
 
 
 @lru_cache(maxsize=8)
-def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
+def replica_store(options: StorageOptions) -> "ReplicaStore":
     """Return this process's open replicas."""
     # In the function: the process that plans a stream needs no replicas, and deltalake is slow.
-    from kafka_on_spark.log.replica_store import DeltaReplicaStore
+    from kafka_on_spark.log.replicas import ReplicaStore
 
-    return DeltaReplicaStore(options)
+    return ReplicaStore(options)
 
 
 class Awaits(Enum):

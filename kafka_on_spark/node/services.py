@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.log.addresses import ReplicaAddress
     from kafka_on_spark.log.batch import Segment
     from kafka_on_spark.log.read_order import ReadOrder
-    from kafka_on_spark.log.replica_store import DeltaReplicaStore
+    from kafka_on_spark.log.replicas import ReplicaStore
     from kafka_on_spark.metadata.reports import (
         PartitionReport,
     )
@@ -146,7 +146,7 @@ class Services:
             return cls(metadata_root, options, spark, awaits)
 
     @made_once
-    def replicas(self) -> "DeltaReplicaStore":
+    def replicas(self) -> "ReplicaStore":
         """Open replicas of this process."""
         return replica_store(self.options)
 
@@ -187,12 +187,12 @@ class Services:
     @made_once
     def appends(self) -> "AppendService":
         """Plans appends, and commits what was staged."""
-        from kafka_on_spark.log.segment_store import FileSegmentStore
+        from kafka_on_spark.log.segments import SegmentStore
         from kafka_on_spark.produce.append import AppendService
         from kafka_on_spark.produce.append_watch import WatchPorts
         from kafka_on_spark.produce.appender import Appender
 
-        segments = FileSegmentStore(self.options)
+        segments = SegmentStore(self.options)
         return AppendService(
             self.metadata,
             self.producers,

@@ -24,9 +24,9 @@ from kafka_on_spark.controller.creating_replicas import (
 from kafka_on_spark.controller.inspections import InspectionOrder, inspect_replica
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch
-from kafka_on_spark.log.log_starts import LogStartOrder, run_log_start
+from kafka_on_spark.log.replica_operations import LogStartOrder, run_log_start
 from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.clock import SystemClock
@@ -43,7 +43,7 @@ LOCAL_CREATIONS_MAX: Final = 32
 def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     """Bring one follower up to its leader."""
     replicas = replica_store(options)
-    result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+    result = fetch(order, replicas, SegmentStore(options), SystemClock())
     after_fetch(order, result, replicas)
     return result
 

@@ -20,10 +20,9 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr, min_isr
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
-from kafka_on_spark.observe.partition_states import stalled_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,3 +322,41 @@ def _problems(
     if partition.is_under_replicated:
         wanted = len(partition.replicas) - len(partition.adding_replicas)
         yield f"{UNDER_REPLICATED} ({len(partition.isr)} of {wanted})"
+
+
+class PartitionState(Enum):
+    """One thing that may be wrong; several may be at once."""
+
+    UNDER_REPLICATED = "under-replicated"  # fewer in sync than assigned
+    UNDER_MIN_ISR = "under-min-isr"  # acks=all can't be kept
+    AT_MIN_ISR = "at-min-isr"  # acks=all can't be kept once one more is lost
+    UNAVAILABLE = "unavailable"  # no leader
+    STALLED_MOVE = "stalled-move"  # it moves to a broker that is fenced
+
+
+def states_of(
+    image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration
+) -> frozenset[PartitionState]:
+    """Return what is wrong with a partition; nothing if it is empty."""
+    checks = {
+        PartitionState.UNDER_REPLICATED: partition.is_under_replicated,
+        PartitionState.UNDER_MIN_ISR: is_under_min_isr(image, topic_id, partition),
+        PartitionState.AT_MIN_ISR: is_at_min_isr(image, topic_id, partition),
+        PartitionState.UNAVAILABLE: not _is_online(image, partition.leader),
+        PartitionState.STALLED_MOVE: bool(stalled_on(image, partition)),
+    }
+    return frozenset(state for state, holds in checks.items() if holds)
+
+
+def stalled_on(image: MetadataImage, partition: PartitionRegistration) -> tuple[BrokerId, ...]:
+    """Return the brokers that a move waits for and that are fenced: it goes on when they are back,
+    or is cancelled."""
+    if not partition.is_reassigning:
+        return ()
+    awaited = (each for each in partition.target_replicas if each not in partition.isr)
+    return tuple(each for each in awaited if not _is_online(image, each))
+
+
+def _is_online(image: MetadataImage, broker_id: BrokerId | None) -> bool:
+    broker = None if broker_id is None else image.brokers.get(broker_id)
+    return broker is not None and broker.is_online

@@ -21,8 +21,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.node.services import Services
+from kafka_on_spark.observe.descriptions import stalled_on
 from kafka_on_spark.observe.metric import Metric
-from kafka_on_spark.observe.partition_states import stalled_on
 from kafka_on_spark.observe.replicas import LogDescription
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.local_changes import FLUSHES

@@ -20,13 +20,10 @@ from kafka_on_spark.controller.compaction_passes import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.offset_lookup import look_up_offset
-from kafka_on_spark.log.offsets import FoundOffset
-from kafka_on_spark.log.reader import read_timestamps
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
-from kafka_on_spark.log.replica_store import DeltaReplicaStore
-from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.batch import LogPart, MergedSegment
+from kafka_on_spark.log.offset_lookup import FoundOffset, look_up_offset
+from kafka_on_spark.log.reading import read_timestamps
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import read_segment, segment_pieces
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts
@@ -349,7 +346,7 @@ Found = ReplicaState | KafkaOnSparkError
 def load_replica(address: ReplicaAddress, options: StorageOptions) -> Found:
     """Return a replica's newest state, or why it can't be read."""
     try:
-        return DeltaReplicaLog(address, options).load()
+        return ReplicaLog(address, options).load()
     except KafkaOnSparkError as error:
         return error
 
@@ -495,5 +492,5 @@ def find_offset(
     Raises:
         KafkaStorageError: No replica with all committed records can be read; it gives each reason.
     """
-    replicas, read = DeltaReplicaStore(options), partial(read_timestamps, options=options)
+    replicas, read = ReplicaStore(options), partial(read_timestamps, options=options)
     return look_up_offset(image, image, key, timestamp_us, replicas=replicas, read_timestamps=read)

@@ -332,10 +332,7 @@ class AppendService:
         plans = [plan for plan, _ in appends]
         parts, notices = self.answer_staged(appends, reached_elsewhere=reached_elsewhere)
         topics = {plan.topic_id: plan.topic for plan in plans}
-        results = append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
-        for result in results:
-            log.debug("appended %d records to %s", result.record_count, result.topic)
-        return results
+        return append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
 
     def answer_staged(
         self,
@@ -373,6 +370,13 @@ class AppendService:
         if not any(plan.is_by_partition for plan in plans):
             stamp_as_one({plan.topic_id: plan.topic for plan in plans}, parts)
         keys = [part.key for part in parts]
+        with_records = set(keys)
+        other_ends = {
+            key: Offset(offset)
+            for plan in plans
+            for number, offset in plan.expected_offsets.items()
+            if (key := PartitionKey(plan.topic_id, number)) not in with_records
+        }
         began_ms = self._recorder.now_ms()
         self._create_replicas(keys)
         tried = self._earlier_tries.partitions(self._metadata.image, plans)
@@ -386,7 +390,7 @@ class AppendService:
                     is_allowed=all(plan.may_decide for plan in plans),
                     reached_elsewhere=reached_elsewhere,
                 ),
-                other_ends=_other_ends(plans, keys),
+                other_ends=other_ends,
                 tried=tried,
                 take=take,
             )
@@ -579,19 +583,6 @@ def _time(timestamp_us: int) -> str:
         return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
     except OverflowError:
         return f"{timestamp_us} µs since 1970"
-
-
-def _other_ends(
-    plans: Iterable[AppendPlan], keys: Iterable[PartitionKey]
-) -> dict[PartitionKey, Offset]:
-    """Return where partitions that get no record must end."""
-    with_records = set(keys)
-    expected = {
-        PartitionKey(plan.topic_id, number): Offset(offset)
-        for plan in plans
-        for number, offset in plan.expected_offsets.items()
-    }
-    return {key: offset for key, offset in expected.items() if key not in with_records}
 
 
 def append_results(

@@ -46,18 +46,23 @@ from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.fetch import FetchOrder, fetch
-from kafka_on_spark.log.fetch_reports import (
+from kafka_on_spark.log.fetch import (
+    FetchOrder,
     as_leaders_fault,
+    fetch,
     leader_failed,
     merge_reports,
     partition_report,
     state_report,
 )
-from kafka_on_spark.log.open_puts import find_put
 from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import fence_producer, find_append, may_have_forgotten
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import (
+    fence_producer,
+    find_append,
+    find_put,
+    may_have_forgotten,
+    registered_producers,
+)
 from kafka_on_spark.log.replica_operations import (
     Appended,
     ReadBorders,
@@ -69,7 +74,8 @@ from kafka_on_spark.log.replica_operations import (
     no_borders,
     with_borders_over,
 )
-from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
@@ -298,7 +304,8 @@ class Appender:
         check_keys(image, parts)
         deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
         other_ends, tried = other_ends or {}, {} if tried is None else tried
-        read = dict.fromkeys([*keys_of_ends(parts, other_ends), *tried])
+        conditional = [each.key for each in parts if each.expected_offset is not None or other_ends]
+        read = dict.fromkeys([*conditional, *other_ends, *tried])
         logs = self.read_leaders(list(read), watch, deadline_ms) if read else {}
         check_ends(logs, parts, other_ends)
         check_tries(self._metadata.image, logs, {each.key: each.batch for each in parts}, tried)
@@ -663,15 +670,6 @@ def check_keys(image: MetadataImage, parts: Sequence[AppendPart]) -> None:
                 f" (cleanup.policy={settings.text('cleanup.policy')}): give each record a key, or"
                 " alter the setting"
             )
-
-
-def keys_of_ends(
-    parts: Sequence[AppendPart], others: Mapping[PartitionKey, Offset]
-) -> list[PartitionKey]:
-    """Return the partitions whose logs `check_ends` looks at: for where they end, or for an earlier
-    try of the append."""
-    asked = [part.key for part in parts if part.expected_offset is not None or others]
-    return [*asked, *others]
 
 
 def check_ends(

@@ -81,13 +81,10 @@ def stage_records(
     `by_partition`, `is_patient`: as of a Stager.
     """
     stager = Stager(order, options, by_partition=by_partition, is_patient=is_patient)
-    # Keyless records go to another partition with each append, and to the same one when a task
-    # runs again.
-    sticky = _first_sticky(order, task_number)
     try:
         for number, batch in enumerate(batches):
             if batch.num_rows:
-                stager.add(batch, sticky + number)
+                stager.add(batch, task_number + number)
         staged = stager.finish()
     except ProtocolError as error:
         return [_refusal_of(error)]
@@ -115,7 +112,7 @@ def stage_topics(
                 if name not in stagers:
                     orders[name] = order_of(name)
                     stagers[name] = Stager(orders[name], options)
-                stagers[name].add(rows, _first_sticky(orders[name], task_number) + number)
+                stagers[name].add(rows, task_number + number)
                 if sum(each.buffered_bytes for each in stagers.values()) >= BUFFERED_BYTES_MAX:
                     for each in stagers.values():
                         each.write()
@@ -146,11 +143,6 @@ def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         return
     for code, name in enumerate(encoded.dictionary.to_pylist()):
         yield name, records.take(pa.array(np.flatnonzero(codes == code)))
-
-
-def _first_sticky(order: StageOrder, task_number: int) -> int:
-    """Return which partition a task's first keyless records go to (modulo their number)."""
-    return task_number + order.now_us // 1000
 
 
 def _refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
@@ -187,11 +179,12 @@ class Stager:
         self._folders: dict[ReplicaAddress, None] = {}
         self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
 
-    def add(self, batch: pa.RecordBatch, sticky: int) -> None:
-        """Take a batch, whose keyless records go to partition `sticky` (modulo their number)."""
+    def add(self, batch: pa.RecordBatch, place: int) -> None:
+        """Take the batch at a place in all tasks' rows. Keyless records go elsewhere with
+        each batch and each append, and to the same one when a task runs again."""
         check_sizes(batch, self._order.record_bytes_max)
         _check_headers(batch.column("headers"))
-        numbers = self._partitions(batch, sticky)
+        numbers = self._partitions(batch, place + self._order.now_us // 1000)
         digests = record_digests(batch) if self._order.has_producer else None
         records = self._with_timestamps(batch).select(RECORD_SCHEMA.names)
         for number, part, part_digests in _split(records, numbers, digests):
@@ -208,7 +201,13 @@ class Stager:
 
     def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column("timestamp")
-        _check_years(column)
+        if column.null_count < len(column):
+            span = pc.min_max(column.cast(pa.int64()))
+            if span["min"].as_py() < YEAR_1_US or span["max"].as_py() >= YEAR_10000_US:
+                raise InvalidRecordError(
+                    "a record's timestamp is not in the years 1 to 9999: give one of these, or"
+                    " leave `timestamp` null"
+                )
         if column.null_count == 0:
             return batch
         now = pa.scalar(self._order.now_us, pa.int64()).cast(TIMESTAMP)
@@ -377,17 +376,6 @@ def _check_range(numbers: npt.NDArray[Any], partition_count: int) -> None:
         raise InvalidRecordError(
             f"invalid partition given with record: {outside[0]} is not in the range"
             f" [0, {partition_count}); leave `partition` null to have it chosen by key"
-        )
-
-
-def _check_years(timestamps: pa.Array) -> None:
-    if timestamps.null_count == len(timestamps):
-        return
-    span = pc.min_max(timestamps.cast(pa.int64()))
-    if span["min"].as_py() < YEAR_1_US or span["max"].as_py() >= YEAR_10000_US:
-        raise InvalidRecordError(
-            "a record's timestamp is not in the years 1 to 9999: give one of these, or leave"
-            " `timestamp` null"
         )
 
 

@@ -24,17 +24,15 @@ from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.replica_headers import APPEND_TIME, CREATE_TIME
-from kafka_on_spark.log.view_plan import (
+from kafka_on_spark.log.view_table import (
     Branch,
     TimeRange,
     ViewFile,
     branches_of,
     files_of,
-    time_range,
-)
-from kafka_on_spark.log.view_table import (
     hadoop_url,
     size_finder,
+    time_range,
     url_of,
     write_view_table,
 )

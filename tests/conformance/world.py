@@ -7,13 +7,9 @@ from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.fetch_reports import (
-    ends_alike,
-    missing_batches,
-    partition_report,
-    state_report,
-)
+from kafka_on_spark.log.fetch import partition_report, state_report
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.truncation import ends_alike, missing_batches
 from kafka_on_spark.metadata.high_watermark import advance_high_watermark
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration

@@ -11,12 +11,11 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.log.folder_cleaning import FileReplicaFolders
-from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_store import DeltaReplicaStore
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.replica_folders import ReplicaFolders, replica_folder
+from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
+    SegmentStore,
     begin_puts,
     ended,
     new_segment,
@@ -137,9 +136,9 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
 
     return Disks(
         addresses=addresses,
-        replicas=DeltaReplicaStore(options),
-        segments=FileSegmentStore(options),
-        reopened=lambda: DeltaReplicaStore(options),
+        replicas=ReplicaStore(options),
+        segments=SegmentStore(options),
+        reopened=lambda: ReplicaStore(options),
         put=put,
         damage=damage,
         content=lambda address, name: RootFiles(address.root, options).read(
@@ -150,7 +149,7 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
         ),
         lose_commit=lambda address: newest_commit(address).unlink(),
         failing=lambda _: patch.object(conditional_commit, "read_step", _fails),
-        folders=FileReplicaFolders(options),
+        folders=ReplicaFolders(options),
         store=store,
     )
 

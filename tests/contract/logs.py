@@ -1,7 +1,7 @@
 """Logs of real files, for suites that merge and clean them: each side of a contract makes them."""
 
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from tests.builders import NOW_MS
 
@@ -58,7 +58,7 @@ def merge(disks, address):
     log = disks.replicas.open(address)
     state = log.load()
     merged = rewrite(disks, address, state.batches)
-    change = replacing.merge(
+    change = operations.merge(
         state,
         state.batches,
         merged,

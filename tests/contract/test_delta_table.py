@@ -13,8 +13,8 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_log import TABLE_SCHEMA
 from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.replicas import TABLE_SCHEMA
 from kafka_on_spark.log.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions

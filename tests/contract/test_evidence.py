@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.log import segments
 from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
 from kafka_on_spark.store.delta.conditional_commit import LISTINGS_MAX
@@ -109,7 +109,7 @@ PASSING = [
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, fault):
-    log = DeltaReplicaLog(sound, OPTIONS)
+    log = ReplicaLog(sound, OPTIONS)
     fault(monkeypatch)
 
     with pytest.raises(KafkaStorageError):
@@ -124,7 +124,7 @@ def test_a_commit_that_is_listed_and_gone_for_a_moment_is_read_from_a_new_listin
     """A cleaner may delete commits between the listing and the read."""
     fail_reads(monkeypatch, system(errno.ENOENT), times=LISTINGS_MAX - 1)
 
-    assert DeltaReplicaLog(sound, OPTIONS).load().log_end_offset == 12
+    assert ReplicaLog(sound, OPTIONS).load().log_end_offset == 12
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
@@ -132,7 +132,7 @@ def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, number):
     fail_reads(monkeypatch, system(number))
 
     with pytest.raises(RootAccessDeniedError):
-        DeltaReplicaLog(sound, OPTIONS).load()
+        ReplicaLog(sound, OPTIONS).load()
 
 
 def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
@@ -149,9 +149,9 @@ def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
     with monkeypatch.context() as patched:
         patched.setattr(conditional_commit, "open_table", opened_while_away)
         with pytest.raises(KafkaStorageError):
-            DeltaReplicaLog(sound, OPTIONS).load()
+            ReplicaLog(sound, OPTIONS).load()
 
-    assert DeltaReplicaLog(sound, OPTIONS).load().log_end_offset == 12
+    assert ReplicaLog(sound, OPTIONS).load().log_end_offset == 12
 
 
 def log_folder(address):
@@ -193,11 +193,11 @@ def test_what_was_read_and_is_wrong_is_said(sound, damage, kind):
     damage(sound)
 
     with pytest.raises(kind):
-        DeltaReplicaLog(sound, OPTIONS).load()
+        ReplicaLog(sound, OPTIONS).load()
 
 
 def test_a_table_that_went_back_is_lost_to_a_process_that_has_seen_more(sound):
-    log = DeltaReplicaLog(sound, OPTIONS)
+    log = ReplicaLog(sound, OPTIONS)
     log.load()
     newest(sound, ".json").unlink()
 
@@ -213,7 +213,7 @@ def test_another_topics_table_is_said_of_what_its_log_says(sound):
     first.write_text(first.read_text().replace(sound.key.topic_id, "9" * 32))
 
     with pytest.raises(InconsistentTopicIdError):
-        DeltaReplicaLog(sound, OPTIONS).load()
+        ReplicaLog(sound, OPTIONS).load()
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 
 from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset, ReplicaUuid
-from kafka_on_spark.log import operations, producer_files
+from kafka_on_spark.log import operations, replicas
 from kafka_on_spark.log.producer_files import decode_producers, write_producers
-from kafka_on_spark.log.producers import ProducersFile, producers_file_name
+from kafka_on_spark.log.producer_state import ProducersFile, producers_file_name
 from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_log import PRODUCER_DIGEST, PRODUCER_STATE
+from kafka_on_spark.log.replicas import PRODUCER_DIGEST, PRODUCER_STATE
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}
@@ -124,7 +124,7 @@ def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too
 
     assert after.producers == {"p": entry(5, base=1)}
     late = decode_producers(
-        delta_disks.content(address, name_of(1)), address.replica_uuid, slow._writer._last[0]
+        delta_disks.content(address, name_of(1)), address.replica_uuid, slow._written[0]
     )
     assert late == KEPT
     with pytest.raises(CorruptLogError, match="not the one that the log names"):
@@ -233,7 +233,7 @@ def busy(delta_disks, monkeypatch):
         append(other, f"c{len(written)}")
         return file
 
-    monkeypatch.setattr(producer_files, "write_producers", write)
+    monkeypatch.setattr(replicas, "write_producers", write)
     return log, written
 
 

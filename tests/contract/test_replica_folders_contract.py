@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log import merged_files, operations
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.producer_state import producers_file_name
 from tests.builders import disk, stamp
 from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
-from tests.fakes import MemoryReplicaFolders
 from tests.store.s3.faulty_s3 import Kind
 
 ORPHAN = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
@@ -176,15 +175,3 @@ def test_a_root_that_does_not_answer_is_told(disks, address, call):
 
     with pytest.raises(KafkaStorageError):
         CALLS[call](disks.folders, address)
-
-
-def test_what_is_too_large_to_be_merged_is_told(disks, address, monkeypatch):
-    batches = state_of(disks, address).batches
-    assert disks.folders.too_large_to_merge(address, batches) == frozenset()
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 1)
-    if isinstance(disks.folders, MemoryReplicaFolders):
-        disks.folders.too_large = set(names_of(state_of(disks, address)))
-
-    found = disks.folders.too_large_to_merge(address, batches[1:])
-
-    assert found == {segment for each in batches[1:] for segment in each.segments}

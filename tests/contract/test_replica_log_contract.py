@@ -6,9 +6,9 @@ import pytest
 
 from kafka_on_spark.base.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import DirectoryId, Offset, PartitionKey
-from kafka_on_spark.log import operations, producer_state, replacing
+from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.progress import CompactionProgress
 from tests.builders import NOW_MS, batch, disk, entry, log, merged, staged, stamp, text_of, uuid_on
 
 CHAIN = log("0:xyz").chain_digest
@@ -108,7 +108,7 @@ def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, 
     def merge(base, end, **given):
         def decide(state):
             made = merged(state, base, end, **given)
-            return replacing.replace_neighbours(
+            return operations.replace_neighbours(
                 state,
                 state.batches_between(base, end),
                 made,

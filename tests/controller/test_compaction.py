@@ -9,8 +9,7 @@ from kafka_on_spark.controller.compaction import (
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.log.dirt import Dirt
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionChange
 from tests.builders import KEY, NOW_MS, image_of, partition, uuid_on
 

@@ -15,9 +15,8 @@ from kafka_on_spark.controller.compaction_passes import (
     run_compaction_look,
 )
 from kafka_on_spark.controller.passes import Look, LookTimes
-from kafka_on_spark.log import operations, replacing
-from kafka_on_spark.log.dirt import Dirt
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from tests.builders import KEY, NOW_MS, TOPIC, TOPIC_ID, address, image_of, merged, partition
 from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds
@@ -63,7 +62,7 @@ def test_all_replicas_say_how_far_they_are_and_the_leader_what_is_dirty():
     progress = CompactionProgress(
         compacted_below=Offset(2), tombstones_below=Offset(0), finished_below=Offset(2)
     )
-    change = replacing.set_compaction(state, progress, leader_epoch=EPOCH)
+    change = operations.set_compaction(state, progress, leader_epoch=EPOCH)
     cluster.table(2).commit(state, change)
 
     report = cluster.look().report

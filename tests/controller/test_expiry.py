@@ -10,7 +10,7 @@ from kafka_on_spark.controller.commands import REMOVE_GROUP_MEMBERS
 from kafka_on_spark.controller.expiry import expire, needs_renewal
 from kafka_on_spark.groups.membership import fence, join, leave
 from kafka_on_spark.groups.offsets import Membership, offsets_kept
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.metadata.image import (
     GroupOffset,
     MetadataImage,

@@ -22,10 +22,9 @@ from kafka_on_spark.controller.lost_replicas import (
 from kafka_on_spark.controller.partition_change import change_record, lost_change
 from kafka_on_spark.controller.removing_replicas import Incarnation, is_assigned, unassigned_by
 from kafka_on_spark.log import truncation
-from kafka_on_spark.log.operations import append
+from kafka_on_spark.log.compaction import CompactionProgress
+from kafka_on_spark.log.operations import append, set_compaction
 from kafka_on_spark.log.producer_state import fence_producer
-from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.log.replacing import set_compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import address, disk, log, report, seen, staged, uuid_on
 from tests.controller.rounds import EPOCH, Rounds

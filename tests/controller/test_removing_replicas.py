@@ -21,7 +21,7 @@ from kafka_on_spark.controller.removing_replicas import (
     is_assigned,
     times_unassigned,
 )
-from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.replica_folders import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange

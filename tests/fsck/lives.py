@@ -13,8 +13,8 @@ from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.fsck.fsck_services import check_cluster
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.result import ControllerResult
@@ -111,12 +111,10 @@ def advance_log_start(cluster: Cluster, offset: int) -> None:
     catch_up(cluster)
 
 
-def replica(image: MetadataImage, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
+def replica(image: MetadataImage, broker_id: int, topic: str = TOPIC) -> ReplicaLog:
     """Return a replica's log, with nothing cached."""
     key = key_of(image, topic)
-    return DeltaReplicaLog(
-        address_of(image, key, image.partition(key), broker_id), StorageOptions(None)
-    )
+    return ReplicaLog(address_of(image, key, image.partition(key), broker_id), StorageOptions(None))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from kafka_on_spark.fsck.metadata_archive import MetadataArchive
 from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.log import merge_plan
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import Stamp

@@ -8,7 +8,7 @@ from kafka_on_spark.base.ids import PartitionKey, TopicPartition
 from kafka_on_spark.fsck import archive
 from kafka_on_spark.fsck.partition_checks import register_flaws
 from kafka_on_spark.fsck.partition_timeline import PartitionTimeline, Register
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.compaction import CompactionProgress
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import PRICES, counters_of, rewritten
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
-from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.log.compaction import compact_replica
-from kafka_on_spark.log.flaws import KeyedRecord
-from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
+from kafka_on_spark.log.compaction import KeyedRecord
+from kafka_on_spark.log.compactor import compact_replica
 from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import address

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.base.ids import Offset, TopicPartition
-from kafka_on_spark.log import cuts
+from kafka_on_spark.log import read_order
 
 
 class BrokenError(AssertionError):
@@ -59,7 +59,7 @@ class CutReader:
         self._read = None
         try:
             name, left = TopicPartition("t", 0), replica.progress
-            cuts.check_left(name, left, compacted_max=end, tombstones_max=tombstones_max)
+            read_order.check_left(name, left, compacted_max=end, tombstones_max=tombstones_max)
         except OffsetOutOfRangeError:
             self._log.seen.add("a cut is refused")
             return True

@@ -12,10 +12,8 @@ from kafka_on_spark.controller.compaction import (
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.log import dirt, groups
-from kafka_on_spark.log import progress as progresses
-from kafka_on_spark.log.flaws import KeyedRecord
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log import compaction
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, KeyedRecord
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
@@ -127,7 +125,7 @@ class Log:
         if follower.epoch < self.partition.leader_epoch and not self._adopt(number):
             return True
         is_first = not follower.extents
-        if progresses.has_missed_tombstones(
+        if compaction.has_missed_tombstones(
             follower.progress, follower.end, leader.progress, is_first=is_first
         ):
             self.seen.add("missed tombstones")
@@ -170,7 +168,7 @@ class Log:
         # What the leader answers for the follower's last epoch.
         ends = [e.end_offset for e in leader.extents if e.leader_epoch <= follower.epoch]
         on_leader = max(ends, default=Offset(0)) if is_prefix else Offset(shared)
-        if progresses.lacks_replaced_records(follower.progress, on_leader):
+        if compaction.lacks_replaced_records(follower.progress, on_leader):
             self.seen.add("past the cut")
             self._make_again(number)
             return False
@@ -236,7 +234,7 @@ class Log:
 
     def elect_uncleanly(self, number: int) -> bool:
         leader = self.replicas[number]
-        is_lacking = progresses.lacks_replaced_records(leader.progress, leader.end)
+        is_lacking = compaction.lacks_replaced_records(leader.progress, leader.end)
         leader.progress = leader.progress.lowered_to(leader.end)
         self._change(
             leader=number,
@@ -264,7 +262,7 @@ class Log:
 
     def decide(self, sees_others: bool = True) -> bool:
         leader, registration = self.leader, self.partition
-        found = dirt.dirt_of(
+        found = compaction.dirt_of(
             leader.extents,
             log_start_offset=Offset(0),
             compacted_below=registration.compaction.compacted_below,
@@ -305,7 +303,9 @@ class Log:
             return False
         begun = replica.progress.begun(decided)
         begun = begun.in_round(self._round_of(replica, begun))
-        group = groups.next_group(replica.extents, begun, bytes_max=3, records_max=99, files_max=99)
+        group = compaction.next_group(
+            replica.extents, begun, bytes_max=3, records_max=99, files_max=99
+        )
         if group is None:
             replica.progress = begun.round_finished()
             return True

@@ -14,7 +14,7 @@ from kafka_on_spark.log.cleaning import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producer_state import producers_file_name
 from tests.builders import segment
 
 NOW = 10**12

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.partition_change import change_record
-from kafka_on_spark.log import replacing
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange
 from tests.builders import address
 from tests.controller.rounds import EPOCH, Rounds
@@ -40,7 +40,7 @@ class Compacted(Rounds):
     def finish(self, key, broker_id):
         replica = self.replicas.open(address(broker_id, key=key))
         state = replica.load()
-        replica.commit(state, replacing.set_compaction(state, FINISHED, leader_epoch=EPOCH))
+        replica.commit(state, operations.set_compaction(state, FINISHED, leader_epoch=EPOCH))
 
     def finish_all(self, followers):
         for key, broker_ids in followers.items():

@@ -9,10 +9,9 @@ from kafka_on_spark.base.ids import LOST, Offset
 from kafka_on_spark.controller.election import recover
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetch_checks import check_tombstones
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.replica_operations import check_readable
-from kafka_on_spark.log.truncation import follow
+from kafka_on_spark.log.truncation import check_tombstones, follow
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import KEY, disk, image_of, inspection, log, partition, report, seen
 

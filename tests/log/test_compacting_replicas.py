@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import compaction
+from kafka_on_spark.log import compactor
 from tests.log.compacting import BATCHES, Compacting
 
 
@@ -82,7 +82,7 @@ def test_a_dry_run_says_that_it_is_due_and_changes_nothing():
 @pytest.mark.parametrize("bytes_max", [0, 1, 250, 700])
 def test_an_allowance_is_kept_and_each_order_gets_on(monkeypatch, bytes_max):
     """Groups of two batches: a commit each, and the next order begins where the last one ended."""
-    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 200)
     cluster = Compacting()
 
     if bytes_max == 0:
@@ -97,7 +97,7 @@ def test_an_allowance_is_kept_and_each_order_gets_on(monkeypatch, bytes_max):
 
 
 def test_an_order_that_found_nothing_to_remove_has_got_on_if_the_next_begins_later(monkeypatch):
-    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 200)
     cluster = Compacting()
     cluster.compactor.without_stale = lambda *arguments, **named: None
     before = cluster.progress()
@@ -124,7 +124,7 @@ def test_what_is_too_large_for_one_file_uncompressed_is_compacted_in_several(par
 
 def test_too_many_keys_for_the_memory_are_read_in_rounds():
     cluster = Compacting()
-    memory = 4 * compaction.BYTES_A_KEY
+    memory = 4 * compactor.BYTES_A_KEY
     order = cluster.order()
 
     class Small:

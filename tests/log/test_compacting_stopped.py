@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import compaction, operations, replacing
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log import compactor, operations
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.replica_operations import append
 from kafka_on_spark.log.state import LogChange
 from tests.builders import NOW_MS, address, merged, staged
@@ -113,7 +113,7 @@ def test_after_a_conflict_it_is_committed_on_what_others_have_committed():
 
 def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkeypatch):
     """Such a segment is not known to be stable to this task (found by simulation)."""
-    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 500)
+    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 500)
     cluster = Compacting()
     table, order = cluster.table(), cluster.order()
     state = table.load()
@@ -128,7 +128,7 @@ def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkey
         made = merged(state, 9, 12)
         cluster.segments.put(address(1, key=cluster.keys[0]), made.segment)
         parts = state.batches_between(Offset(9), Offset(12))
-        change = replacing.merge(state, parts, made, leader_epoch=EPOCH, stable_offset=Offset(12))
+        change = operations.merge(state, parts, made, leader_epoch=EPOCH, stable_offset=Offset(12))
         table.commit(state, change)
 
     cluster.compactor.before_write = merge_above
@@ -186,7 +186,7 @@ def test_an_unknown_outcome_is_told_and_the_next_order_goes_on_from_what_is_ther
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE, Fault.CONFLICT])
 @pytest.mark.parametrize("number", range(6))
 def test_whichever_commit_fails_it_ends_with_the_same_records(monkeypatch, fault, number):
-    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 200)
     cluster = Compacting(tombstones=6)
     cluster.roots["memory://1"].faults.extend([None] * number + [fault])
 

@@ -10,11 +10,9 @@ from kafka_on_spark.controller.passes import LookTimes
 from kafka_on_spark.controller.retention import LookOrder, plan_look, run_look
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
-from kafka_on_spark.log.log_starts import plan_log_starts, run_log_start
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
-from kafka_on_spark.log.producer_state import fence_producer
-from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
+from kafka_on_spark.log.replica_operations import commit_decided, plan_log_starts, run_log_start
 from kafka_on_spark.log.replica_upkeep import apply_log_start
 from kafka_on_spark.log.retention import RetentionLimits
 from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts

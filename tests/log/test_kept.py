@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.log.compaction import KeyedRecord, compaction_flaws
 from kafka_on_spark.log.compactor import KeyMap, _kept
-from kafka_on_spark.log.flaws import KeyedRecord, compaction_flaws
 from tests.kept import kept_records
 
 

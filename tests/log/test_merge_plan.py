@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log import merge_plan
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.batch import OFFSETS_MAX, Batch, MergedSegment, Segment
 from kafka_on_spark.log.merge_plan import (
     FAN_IN,
     MergeRules,
     merges_due,
     tier_of,
 )
-from kafka_on_spark.log.merged_segment import OFFSETS_MAX, MergedSegment
 from tests.examples import many
 
 KIB = 1024

@@ -167,7 +167,7 @@ def test_files_that_are_too_large_to_be_merged_keep_no_others_from_it(bytes_max)
     """Each visit would else write files for nothing, and never come to the others."""
     cluster = Merging(96 + NEWEST)
     parts = cluster.table(1).load().batches
-    cluster.folders.too_large = {parts[each].segments[0].file_name for each in (5, 40)}
+    cluster.segments.too_large = {parts[each].segments[0].file_name for each in (5, 40)}
     before = cluster.files(1)
 
     assert cluster.merge(is_dry_run=True).count == 2

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.controller import compaction as decisions
-from kafka_on_spark.log import cuts, dirt
-from kafka_on_spark.log import progress as progresses
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log import compaction, read_order
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata.partition import Compaction
 from tests.log.cut_reader import BrokenError, ImpossibleError
 from tests.log.model import Log
@@ -130,17 +129,17 @@ def _whole_log(real):
 MUTANTS = [  # a life, what is replaced and by what, and what breaks
     pytest.param(READER_MEETS_A_TOMBSTONE, [(decisions, "_decided", _tombstones_go_at_once), (CompactionProgress, "may_count", _joins)], "a reader has", id="a-tombstone-is-dropped-before-k"),
     pytest.param(LAGGARD, [(CompactionProgress, "may_count", _joins)], "a reader has", id="a-lagging-follower-joins"),
-    pytest.param(MISSED, [(progresses, "has_missed_tombstones", _nothing_is_missed)], "content on 3", id="a-follower-goes-on-that-missed-tombstones"),
-    pytest.param(PARTIAL, [(progresses, "lacks_replaced_records", _nothing_is_missed)], "missing", id="a-follower-goes-on-that-lacks-what-was-replaced"),
+    pytest.param(MISSED, [(compaction, "has_missed_tombstones", _nothing_is_missed)], "content on 3", id="a-follower-goes-on-that-missed-tombstones"),
+    pytest.param(PARTIAL, [(compaction, "lacks_replaced_records", _nothing_is_missed)], "missing", id="a-follower-goes-on-that-lacks-what-was-replaced"),
     pytest.param(PARTIAL, [(CompactionProgress, "after_fetch", _own_counters)], "content on 3", id="a-fetch-leaves-its-leaders-counters"),
-    pytest.param(LACKING_LEADER, [(progresses, "lacks_replaced_records", _nothing_is_missed)], "missing", id="followers-of-a-leader-that-lacks-records-go-on"),
+    pytest.param(LACKING_LEADER, [(compaction, "lacks_replaced_records", _nothing_is_missed)], "missing", id="followers-of-a-leader-that-lacks-records-go-on"),
     pytest.param(BEHIND, [(CompactionProgress, "after_fetch", _as_its_leader)], "content on 3", id="a-follower-that-has-a-part-is-as-far-as-its-leader"),
-    pytest.param(CHANGES, [(cuts, "_check_deletions", _nothing_is_missed)], "a cut has", id="a-reader-of-changes-missed-a-tombstone"),
-    pytest.param(TABLE, [(cuts, "_check_values", _nothing_is_missed)], "a cut has", id="a-reader-of-a-cut-missed-a-value"),
+    pytest.param(CHANGES, [(read_order, "_check_deletions", _nothing_is_missed)], "a cut has", id="a-reader-of-changes-missed-a-tombstone"),
+    pytest.param(TABLE, [(read_order, "_check_values", _nothing_is_missed)], "a cut has", id="a-reader-of-a-cut-missed-a-value"),
     pytest.param(LACKING_LEADER, [(CompactionProgress, "lowered_to", _as_it_was)], "a leader's target", id="an-unclean-leader-keeps-its-target"),
     pytest.param(BELOW_C, [(Compaction, "lowered_to", _as_it_was)], "", id="an-unclean-election-leaves-c-above-the-log"),
     pytest.param(NOT_FINISHED, [(decisions, "_is_finished", _joins)], "unreadable", id="decided-before-the-isr-has-finished"),
-    pytest.param(NOT_COMMITTED, [(dirt, "dirt_of", _whole_log), (decisions, "_cleanable_below", lambda real: lambda partition, dirt: dirt.cleanable_below)], "", id="above-the-last-stable-offset"),
+    pytest.param(NOT_COMMITTED, [(compaction, "dirt_of", _whole_log), (decisions, "_cleanable_below", lambda real: lambda partition, dirt: dirt.cleanable_below)], "", id="above-the-last-stable-offset"),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
+    ImpossibleValueError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     ProducerFencedError,
@@ -15,10 +16,12 @@ from kafka_on_spark.base.errors import (
     UnexpectedOffsetError,
     UnknownLeaderEpochError,
 )
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.log.epochs import end_offset_for, epoch_history
+from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import check_log
-from tests.builders import NOW_MS, batch, entry, log, staged, text_of
+from tests.builders import NOW_MS, batch, entry, log, merged, staged, stamp, text_of, with_merged
 
 ELSEWHERE = log("0:xyz").chain_digest
 
@@ -253,3 +256,225 @@ def test_adopting_a_leadership(text, epoch, cut, floor, expected):
         each.base_offset for each in state.batches if each.base_offset >= after.log_end_offset
     }
     check_log(after)
+
+
+TEXT = "0:aab 1:ccdee 3:f"  # borders: 0 2 3 5 6 8 9; epochs begin at 0, 3 and 8
+
+
+def merge(state, base=3, end=6, *, epoch=None, stable=None, made=None, inputs=None):
+    return operations.merge(
+        state,
+        state.batches_between(base, end) if inputs is None else inputs,
+        merged(state, base, end) if made is None else made,
+        leader_epoch=state.leader_epoch if epoch is None else epoch,
+        stable_offset=Offset(state.log_end_offset if stable is None else stable),
+    )
+
+
+def test_a_merge_changes_the_files_and_nothing_else():
+    state = log(TEXT)
+
+    change = merge(state)
+    after = state.apply(change)
+
+    [only] = after.batches_between(3, 6)
+    assert (only.base_offset, only.end_offset, only.record_count) == (3, 6, 3)
+    assert only.chain_digest == state.chain_at(Offset(6))
+    assert state.removed_by(change) == state.batches_between(3, 6)
+    assert after.batches == (*state.batches[:2], only, *state.batches[4:])
+    kept = replace(after, batches=state.batches, version=state.version)
+    assert kept == state
+    check_log(after)
+
+
+def test_what_is_asked_of_a_log_has_the_same_answer_after_every_merge():
+    """Every run of neighbours of one leadership: offsets, epochs, and digests at what is left."""
+    state = log(TEXT)
+    checked = 0
+    for first in range(len(state.batches)):
+        for last in range(first + 1, len(state.batches)):
+            run = state.batches[first : last + 1]
+            if len({each.leader_epoch for each in run}) > 1:
+                continue
+            checked += 1
+            after = with_merged(state, run[0].base_offset, run[-1].end_offset)
+            assert epoch_history(after) == epoch_history(state)
+            for offset in range(state.log_end_offset + 2):
+                assert after.epoch_at(Offset(offset)) == state.epoch_at(Offset(offset))
+                is_gone = run[0].base_offset < offset < run[-1].end_offset
+                assert after.is_merged_over(Offset(offset)) == is_gone
+                expected = None if is_gone else state.chain_at(Offset(offset))
+                assert after.chain_at(Offset(offset)) == expected
+            for epoch in range(5):
+                assert end_offset_for(after, epoch) == end_offset_for(state, epoch)
+    assert checked == 4  # aab, ccd, dee, ccdee
+
+
+def test_a_merge_takes_merged_segments_too():
+    state = with_merged(log(TEXT), 3, 6)
+
+    after = with_merged(state, 3, 8, name="n")
+
+    assert [each.base_offset for each in after.batches] == [0, 2, 3, 8]
+    assert after.chain_at(Offset(8)) == state.chain_at(Offset(8))
+    check_log(after)
+
+
+def test_an_appended_batch_continues_a_log_that_ends_with_a_merged_segment():
+    state = with_merged(log("0:aabb"), 0, 4)
+
+    after = replace(
+        state,
+        batches=(*state.batches, batch("c", 4, after=state)),
+        log_end_offset=Offset(5),
+    )
+
+    check_log(after)
+
+
+def test_a_merge_is_refused_under_another_fence():
+    state = log(TEXT)
+
+    with pytest.raises(FencedLeaderEpochError):
+        merge(state, epoch=2)
+    with pytest.raises(UnknownLeaderEpochError):
+        merge(state, epoch=4)
+
+
+# fmt: off
+GONE = [  # what has happened since the inputs were read
+    pytest.param(lambda state: with_merged(state, 3, 6, name="n"),                 id="merged by another"),
+    pytest.param(lambda state: with_merged(state, 3, 8, name="n"),                 id="merged with more"),
+    pytest.param(lambda state: state.apply(operations.advance_log_start(state, Offset(6))), id="deleted"),
+    pytest.param(lambda state: state.apply(operations.advance_log_start(state, Offset(5))), id="deleted in part"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("happens", GONE)
+def test_a_merge_whose_inputs_are_gone_is_dropped(happens):
+    state = log(TEXT)
+    inputs, made = state.batches_between(3, 6), merged(state, 3, 6)
+
+    assert merge(happens(state), made=made, inputs=inputs) is None
+
+
+def test_a_merge_whose_inputs_stand_is_decided_again_on_what_was_appended_since():
+    state = log("0:ab 1:cc", fence=1)
+    inputs, made = state.batches_between(0, 2), merged(state, 0, 2)
+    later = log("0:ab 1:ccd", fence=1)
+
+    assert merge(later, made=made, inputs=inputs).log_end_offset == 5
+
+
+NAMED = replace(merged(log(TEXT), 3, 6).segment, file_name="1-m-d.parquet")
+
+# fmt: off
+REFUSED = [  # base end  changed fields of the result
+    pytest.param(2, 5, {},                                       id="two epochs"),
+    pytest.param(3, 6, {"chain_digest": ChainDigest("f" * 32)},  id="another digest at the end"),
+    pytest.param(3, 6, {"appended_at_ms": 1},                    id="another time"),
+    pytest.param(3, 6, {"leader_epoch": 3},                      id="another epoch than its batches'"),
+    pytest.param(3, 6, {"has_append_time": True},                id="another kind of timestamps"),
+    pytest.param(3, 6, {"base_offset": 4},                       id="not where its first batch begins"),
+    pytest.param(3, 6, {"segment": NAMED},                       id="a name of another fence"),
+    pytest.param(3, 6, {"segment": replace(NAMED, file_name="3-m3x3-digestm3x3.parquet", record_count=2)}, id="a record less"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("base, end, fields", REFUSED)
+def test_a_merge_that_would_not_be_the_same_records_is_refused(base, end, fields):
+    state = log(TEXT)
+
+    with pytest.raises(ImpossibleValueError):
+        merge(state, base, end, made=replace(merged(state, base, end), **fields))
+
+
+def test_a_merge_above_the_last_stable_offset_is_refused():
+    state = log(TEXT)
+
+    assert merge(state, stable=6) is not None
+    with pytest.raises(ImpossibleValueError, match="stable"):
+        merge(state, stable=5)
+
+
+def test_a_path_of_the_log_is_not_added_again():
+    state = log("1:cc 3:f")
+    made = merged(state, 0, 2)
+    named = replace(made.segment, file_name=state.batches[1].segments[0].file_name)
+
+    with pytest.raises(ImpossibleValueError):
+        merge(state, 0, 2, made=replace(made, segment=named))
+
+
+def test_a_merge_enters_the_producers_whose_headers_go():
+    state = log("0:aabcc", stamps={"a": stamp(3), "b": stamp(4, epoch=2)})
+
+    change = merge(state, 0, 3)
+
+    assert change.producers == {"p": entry(4, epoch=2, base=2)}
+    assert find_append(state.apply(change), staged("z", producer=stamp(4, epoch=2))).last
+
+
+def test_a_follower_that_takes_a_merged_segment_takes_its_leaders_producers():
+    leader = log("0:aabc", stamps={"a": stamp(3), "c": stamp(5, producer="q")})
+    leader = leader.apply(merge(leader, 0, 3))
+    own = {"old": entry(1)}
+
+    def fetch(follower, batches):
+        return operations.append_fetched(
+            follower, batches, leader_epoch=0, leader_producers=leader.producers
+        )
+
+    first = log("", fence=0, producers=own)
+    taken = first.apply(fetch(first, leader.batches[:1]))
+
+    assert taken.producers == {**own, "p": entry(3, count=2)}
+    # What has its headers brings its producers with them.
+    assert fetch(taken, leader.batches[1:]).producers is None
+
+
+# fmt: off
+DAMAGED = [
+    pytest.param({"end_offset": Offset(7)},     id="overlap"),
+    pytest.param({"end_offset": Offset(4)},     id="gap"),
+    pytest.param({"leader_epoch": 9},           id="an epoch above the fence"),
+    pytest.param({"leader_epoch": 0},           id="an epoch that goes back"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", DAMAGED)
+def test_a_log_whose_merged_segment_does_not_fit_is_corrupt(fields):
+    state = with_merged(log("1:ab 1:ccde"), 2, 5, records=1)
+    batches = list(state.batches)
+    batches[2] = replace(batches[2], **fields)
+
+    with pytest.raises(CorruptLogError):
+        check_log(replace(state, batches=tuple(batches)))
+
+
+def test_a_log_goes_on_behind_a_merged_segment_with_the_digest_that_it_claims():
+    """It can't be computed, and is taken; what follows is computed from it."""
+    state = with_merged(log("0:aabbc"), 0, 4)
+    [first, last] = state.batches
+    changed = replace(first, chain_digest=ChainDigest("f" * 32))
+
+    with pytest.raises(CorruptLogError, match="does not compute"):
+        check_log(replace(state, batches=(changed, last)))
+
+
+def test_retention_and_cuts_take_merged_segments_whole():
+    state = with_merged(log("0:aabb 1:c"), 0, 4)
+
+    started = state.apply(operations.advance_log_start(state, Offset(3)))
+    emptied = state.apply(operations.advance_log_start(state, Offset(4)))
+    cut = operations.adopt(state, leader_epoch=2, truncate_to=Offset(4), floor=Offset(0))
+
+    assert started.batches == state.batches
+    assert [each.base_offset for each in emptied.batches] == [4]
+    assert emptied.chain_before == state.batches[0].chain_digest
+    assert state.apply(cut).batches == state.batches[:1]
+    with pytest.raises(CorruptLogError):
+        operations.adopt(state, leader_epoch=2, truncate_to=Offset(2), floor=Offset(0))

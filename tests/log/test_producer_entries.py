@@ -9,16 +9,17 @@ from kafka_on_spark.base.errors import OutOfOrderSequenceError, UnknownProducerI
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.operations import adopt, advance_log_start, append
-from kafka_on_spark.log.producer_state import AppendedBefore, entries_without, fence_producer
-from kafka_on_spark.log.producers import (
-    ProducerEntry,
+from kafka_on_spark.log.producer_state import (
+    AppendedBefore,
     RegisteredProducers,
+    entries_without,
+    fence_producer,
     not_above,
     producers_file_name,
     producers_file_number,
     united,
 )
-from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.log.state import LogChange, ProducerEntry
 from kafka_on_spark.log.truncation import follow
 from tests.builders import NOW_MS, entry, log, staged, stamp
 

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.log.fetch_reports import is_evidence
+from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.read_order import after_others, plan_reads, readers_choice
 from kafka_on_spark.log.reading import read_pieces, refuse_deleted
 from kafka_on_spark.log.state import LogChange

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.state import check_log
 from kafka_on_spark.log.truncation import (
     fetch_start,

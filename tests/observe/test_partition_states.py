@@ -4,7 +4,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from kafka_on_spark.observe.partition_states import PartitionState, stalled_on, states_of
+from kafka_on_spark.observe.descriptions import PartitionState, stalled_on, states_of
 from tests.builders import TOPIC_ID, image_of, partition
 
 UNDER_REPLICATED = PartitionState.UNDER_REPLICATED

@@ -21,8 +21,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.log.producer_state import fence_producer
-from kafka_on_spark.log.producers import registered_producers
+from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.metadata import NO_LOCK
@@ -37,7 +36,6 @@ from kafka_on_spark.produce.appender import (
     commit_part,
     is_acknowledged,
     is_committed,
-    keys_of_ends,
     place,
     place_files,
     read_leader,
@@ -414,7 +412,7 @@ def ends(image, store, parts, others):
     """Check the ends of what an append reads of leaders' logs, as it does."""
     logs = {
         key: read_leader(image, key, replicas=store, clock=FakeClock())
-        for key in keys_of_ends(parts, others)
+        for key in [*(part.key for part in parts), *others]
     }
     check_ends(logs, parts, others)
 
@@ -457,10 +455,6 @@ def test_a_partition_that_is_gone_ends_at_0():
     ends(image_of(), store_of(""), [conditional("c", 0)], {})
     with pytest.raises(UnexpectedOffsetError):
         ends(image_of(), store_of(""), [conditional("c", 1)], {})
-
-
-def test_an_append_without_conditions_asks_for_no_end():
-    assert keys_of_ends([conditional("c", None)], {}) == []
 
 
 BATCH = staged("a", "2 1", epoch=5)

@@ -23,7 +23,7 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.controller import election, isr
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import fetch_reports, operations, truncation
+from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as image_module
@@ -178,7 +178,6 @@ NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
 _UNMATCHED = (
     (fetching, "ends_alike", _any_end),
-    (fetch_reports, "ends_alike", _any_end),
     (fetching, "fetch_start", _own_end),
 )
 _UNCHECKED = (fetching, "check_fetch", _nothing)

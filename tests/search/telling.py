@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.batch import MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from tests.search.late_reads import ENDED
 from tests.search.programs import Appending

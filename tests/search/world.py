@@ -10,9 +10,8 @@ from typing import Any
 from kafka_on_spark.base.errors import ImpossibleValueError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.batch import MergedSegment, epoch_in_name
 from kafka_on_spark.log.cleaning import files_of
-from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

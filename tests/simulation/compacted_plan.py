@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.log import compaction
+from kafka_on_spark.log import compactor
 from tests.simulation.plan import Compacting, Plan
 
 
@@ -86,8 +86,8 @@ def lagging(plan: Plan) -> Plan:
 def small_groups(compacting: Compacting | None) -> Iterator[None]:
     """Have few records in a group, and few keys in memory."""
     names = ("GROUP_BYTES_MAX", "BYTES_A_KEY")
-    before = [getattr(compaction, name) for name in names]
-    module: Any = compaction
+    before = [getattr(compactor, name) for name in names]
+    module: Any = compactor
     if compacting is not None:
         module.GROUP_BYTES_MAX = compacting.group_bytes
         module.BYTES_A_KEY = 2**20 // compacting.keys_at_once

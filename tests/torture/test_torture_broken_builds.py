@@ -14,11 +14,11 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.log import fetch_reports, operations, read_order
+from kafka_on_spark.log import fetch, operations, read_order
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.read_order import plan_reads
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.produce import appender
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
@@ -185,7 +185,7 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
     for number, partition in topic_image.partitions.items():
         key = PartitionKey(topic_image.topic_id, number)
         address = address_of(image, key, partition, partition.leader)
-        state = DeltaReplicaLog(address, StorageOptions(None)).load()
+        state = ReplicaLog(address, StorageOptions(None)).load()
         partitions[number] = replace(
             partition,
             high_watermark=state.log_end_offset,
@@ -203,7 +203,7 @@ BROKEN = [
     (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
      [(read_order, "plan_reads", plan_to_the_log_end)]),
-    (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
+    (let_errors_pass,            "false-verdict", [(fetch, "is_evidence", yes)]),
 ]
 # fmt: on
 IDS = [

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.consume.consumed import header_pairs
+from kafka_on_spark.log.reading import header_pairs
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 

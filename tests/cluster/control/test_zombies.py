@@ -11,8 +11,8 @@ from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.log.fetch import fetch
-from kafka_on_spark.log.replica_store import DeltaReplicaStore
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.control.frozen import (
@@ -72,8 +72,8 @@ def order_for(cluster, follower):
 def task(order, frost, clock=None):
     """Return a fetch on an executor of its own: nothing of it is shared with anybody."""
     options = StorageOptions(None)
-    replicas = FrozenStore(DeltaReplicaStore(options), frost)
-    segments = FrozenSegments(FileSegmentStore(options), frost)
+    replicas = FrozenStore(ReplicaStore(options), frost)
+    segments = FrozenSegments(SegmentStore(options), frost)
     return lambda: fetch(order, replicas, segments, clock or FakeClock())
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.metadata.image import partition_key
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import new_disks, records
@@ -29,7 +29,7 @@ def merged():
 def state(disks, broker_id):
     image = disks.cluster.image
     key = partition_key(image, "orders", 0)
-    return DeltaReplicaLog(
+    return ReplicaLog(
         address_of(image, key, image.partition(key), broker_id), StorageOptions()
     ).load()
 

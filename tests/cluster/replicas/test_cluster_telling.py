@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.compactor import FileCompactor
+from kafka_on_spark.log.compactor import Compactor
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -61,14 +61,14 @@ def test_what_compaction_is_due_for_decides_and_does_is_told(disks):
 
 def test_upkeep_that_fails_is_named_and_counted(disks, monkeypatch):
     cluster = compacted(disks)
-    read = FileCompactor.last_offsets
+    read = Compactor.last_offsets
 
     def failing(self, address, *arguments, **named):
         if address.broker_id == 2:
             raise KafkaStorageError("the disk takes too long")
         return read(self, address, *arguments, **named)
 
-    monkeypatch.setattr(FileCompactor, "last_offsets", failing)
+    monkeypatch.setattr(Compactor, "last_offsets", failing)
     report = cluster.maintain()
 
     [failure] = [str(row) for row in report.rows if row.error]

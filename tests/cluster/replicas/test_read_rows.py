@@ -7,9 +7,9 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import reader
+from kafka_on_spark.log import reading
 from kafka_on_spark.log.read_order import plan_reads
-from kafka_on_spark.log.reader import read_rows
+from kafka_on_spark.log.reading import read_rows
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
@@ -34,7 +34,7 @@ def order(disks, kind, monkeypatch):
     )
     disks.cluster.append("orders", records(*VALUES[:5]))
     disks.cluster.append("orders", records(*VALUES[5:]))
-    monkeypatch.setattr(reader, "BATCH_ROWS_MAX", 2)
+    monkeypatch.setattr(reading, "BATCH_ROWS_MAX", 2)
     [order] = plan_reads(disks.cluster.image, "orders")
     return order
 
@@ -47,7 +47,7 @@ def test_each_record_of_a_range_is_read_once_and_no_other(order):
     for start in range(10):
         for end in range(start, 10):
             part = replace(order, start_offset=Offset(start), end_offset=Offset(end))
-            rows = pa.Table.from_batches(read(part), reader.ROW_SCHEMA_WITH_HEADERS)
+            rows = pa.Table.from_batches(read(part), reading.ROW_SCHEMA_WITH_HEADERS)
 
             assert rows.column("offset").to_pylist() == list(range(start, end))
             assert rows.column("value").to_pylist() == VALUES[start:end]
@@ -58,7 +58,7 @@ def test_rows_have_the_columns_of_their_partition(order, kind):
 
     assert max(batch.num_rows for batch in batches) == 2
     rows = pa.Table.from_batches(batches)
-    assert rows.schema == reader.ROW_SCHEMA
+    assert rows.schema == reading.ROW_SCHEMA
     assert set(rows.column("topic").to_pylist()) == {"orders"}
     assert set(rows.column("partition").to_pylist()) == {0}
     assert set(rows.column("timestampType").to_pylist()) == {TIMES.index(kind)}
@@ -68,7 +68,7 @@ def test_rows_have_the_columns_of_their_partition(order, kind):
 def test_a_replica_that_fails_after_some_rows_of_a_segment_is_gone_on_from_by_the_next(
     order, monkeypatch
 ):
-    decode, noted = reader.segment_batches, []
+    decode, noted = reading.segment_batches, []
 
     def fail(address, segment, *arguments):
         batches = decode(address, segment, *arguments)
@@ -77,7 +77,7 @@ def test_a_replica_that_fails_after_some_rows_of_a_segment_is_gone_on_from_by_th
             raise KafkaStorageError("there is too little memory")
         yield from batches
 
-    monkeypatch.setattr(reader, "segment_batches", fail)
+    monkeypatch.setattr(reading, "segment_batches", fail)
     rows = read(order, note=lambda address, segment, error: noted.append(address.broker_id))
 
     assert [value for batch in rows for value in batch.column("value").to_pylist()] == VALUES

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kafka_on_spark.log.segment_store import FileSegmentStore
+from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.node.tasks import fetch_task
 from kafka_on_spark.spark.frames import _stage_task
 
@@ -66,7 +66,7 @@ def stage_and_die(batches: Iterator[pa.RecordBatch], *, mark: str, **named):
 def fetch_and_die(order, *, options, mark: str, point: str):
     """Fetch; the executor dies when files are copied, or when they are committed as well."""
     if point == "copied":
-        with patch.object(FileSegmentStore, "copy", _copy_and_die(FileSegmentStore.copy, mark)):
+        with patch.object(SegmentStore, "copy", _copy_and_die(SegmentStore.copy, mark)):
             return fetch_task(order, options)
     result = fetch_task(order, options)
     if result.copied_records:

@@ -1,5 +1,6 @@
 """Segments whose records tell their number, and merges of them, as files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +8,6 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.chain import chained
 from kafka_on_spark.log.merged_files import rewrite
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import (
@@ -17,6 +17,7 @@ from kafka_on_spark.log.segments import (
     new_segment,
     read_segment,
 )
+from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -57,7 +58,8 @@ def written(place, base, *counts, before=NO_CHAIN, epoch=EPOCH, at_ms=5, **field
         segments=tuple(segments),
         **fields,
     )
-    return chained(before, place.key.topic_id, place.key.partition, made)
+    digests = batch_digests(before, place.key.topic_id, place.key.partition, made)
+    return replace(made, chain_digests=digests)
 
 
 def two(place, **fields):

@@ -7,8 +7,8 @@ from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.fsck.batches import HEADER
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replica_headers import HEADER_SCHEMA
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
 from kafka_on_spark.log.replica_operations import proves_complete
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.store.delta.history import TableDamage
 from kafka_on_spark.store.delta.table_history import commit_step
 from kafka_on_spark.store.root_identity import prepare_root
@@ -28,7 +28,7 @@ def written(tmp_path):
     options = StorageOptions(None)
     directory_id = prepare_root(str(root), "cluster", BrokerId(1), options).directory_id
     place = address(1, root=str(root), directory_id=directory_id)
-    log = DeltaReplicaLog.create(place, options)
+    log = ReplicaLog.create(place, options)
     state = log.load()
     adopt = operations.adopt(state, leader_epoch=3, truncate_to=None, floor=Offset(0))
     state = log.commit(state, adopt)
@@ -61,7 +61,7 @@ def test_no_changed_byte_of_a_commit_makes_another_log_that_proves_itself(writte
         changed[at] ^= 1
         path.write_bytes(changed)
         try:
-            found = DeltaReplicaLog(place, StorageOptions(None)).load()
+            found = ReplicaLog(place, StorageOptions(None)).load()
         except KafkaOnSparkError:
             refused += 1
             continue
@@ -101,4 +101,4 @@ def test_a_table_of_another_format_is_refused_in_a_sentence_and_not_called_bad(w
     with pytest.raises(
         KafkaStorageError, match="has format 1, this version reads 2: create it again"
     ):
-        DeltaReplicaLog(place, StorageOptions(None)).load()
+        ReplicaLog(place, StorageOptions(None)).load()

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck import archive
-from kafka_on_spark.log.flaws import KeyedRecord, compaction_flaws
+from kafka_on_spark.log.compaction import KeyedRecord, compaction_flaws
 from kafka_on_spark.log.merged_files import encode_merged
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.history import FileEntry

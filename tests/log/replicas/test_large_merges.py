@@ -7,15 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log import merged_files, uncompressed_sizes
-from kafka_on_spark.log.borders import BORDER_BYTES
+from kafka_on_spark.log import merged_files
+from kafka_on_spark.log.merged_files import BORDER_BYTES, fitting_into_one, too_large_to_merge
 from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.uncompressed_sizes import (
-    fitting_into_one,
-    too_large_to_merge,
-)
 from kafka_on_spark.store import parquet_files
-from kafka_on_spark.store.roots import RootFiles
 from tests.log.replicas.rewriting import (
     OPTIONS,
     content,
@@ -38,7 +33,7 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
     damaged = written(here, 0, 200)
     path = Path(replica_folder(here)) / damaged.segments[0].file_name
     path.write_bytes(path.read_bytes()[:-9])
-    monkeypatch.setattr(uncompressed_sizes, "END_BYTES", end_bytes)
+    monkeypatch.setattr(merged_files, "END_BYTES", end_bytes)
     parts = (small, large, merged, gone, damaged)
 
     for most, found in [
@@ -47,25 +42,7 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
         (2, frozenset({*small.segments, *large.segments, merged.segment})),
     ]:
         monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
-        monkeypatch.setattr(uncompressed_sizes, "_found", uncompressed_sizes._Found())
         assert too_large_to_merge(here, parts, OPTIONS) == found
-
-
-def test_what_was_found_too_large_is_not_looked_at_again_nor_are_others_for_its_sake(
-    roots, monkeypatch
-):
-    """Each visit of upkeep read the ends of all files that a merge with it would take."""
-    here = roots[1]
-    small, large = written(here, 0, 3), written(here, 3, 200, 100)
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2 * uncompressed(here, large) - 2)
-    found = too_large_to_merge(here, [small, large], OPTIONS)
-    looks = []
-    monkeypatch.setattr(RootFiles, "read_end", lambda files, path, *limits: looks.append(path))
-
-    assert too_large_to_merge(here, [small, large], OPTIONS) == found == set(large.segments)
-    assert looks == []
-    too_large_to_merge(here, [small], OPTIONS)
-    assert looks != []
 
 
 def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):

@@ -10,10 +10,9 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import merged_files
-from kafka_on_spark.log.borders import read_borders
+from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.hashing import content_digests, sum_digests
-from kafka_on_spark.log.merged_files import encode_merged
-from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.log.merged_files import encode_merged, read_borders
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA, read_segment, segment_batches
 from tests.log.replicas.rewriting import EPOCH, OPTIONS, content, expected, merge, two, written

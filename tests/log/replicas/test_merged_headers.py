@@ -10,7 +10,7 @@ from kafka_on_spark.log.replica_headers import (
     HEADER_SCHEMA,
     added_files,
     batches_of,
-    rows_of,
+    in_offset_order,
 )
 from kafka_on_spark.store.delta.history import FileEntry
 from tests.builders import log, merged, with_merged
@@ -37,7 +37,7 @@ def entries(*parts):
 
 
 def test_a_log_of_both_kinds_is_read_as_it_was_written():
-    found = tuple(batches_of(rows_of(reversed(entries(*STATE.batches)))))
+    found = tuple(batches_of(in_offset_order(reversed(entries(*STATE.batches)))))
 
     assert found == STATE.batches
 
@@ -84,7 +84,7 @@ def test_a_header_that_is_not_one_of_a_merged_segment_is_refused(name, value):
     damaged = replace(entry, values={**entry.values, name: value})
 
     with pytest.raises(CorruptLogError):
-        list(batches_of(rows_of([damaged])))
+        list(batches_of(in_offset_order([damaged])))
 
 
 def test_times_and_names_of_a_merged_segment_are_checked():
@@ -92,4 +92,4 @@ def test_times_and_names_of_a_merged_segment_are_checked():
 
     for fields in ({"time_ms": TIME_MS_END}, {"path": "../elsewhere.parquet"}):
         with pytest.raises(CorruptLogError):
-            list(batches_of(rows_of([replace(entry, **fields)])))
+            list(batches_of(in_offset_order([replace(entry, **fields)])))

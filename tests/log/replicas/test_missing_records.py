@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from kafka_on_spark.log import reader
+from kafka_on_spark.log import reading
+from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.merged_files import encode_merged, put_merged
-from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaState
@@ -74,7 +74,7 @@ def read(log, start, end):
         end_offset=Offset(end),
         candidates=(place,),
     )
-    found = reader.read_rows(order, Store(state), OPTIONS)
+    found = reading.read_rows(order, Store(state), OPTIONS)
     return [(row["offset"], row["value"]) for rows in found for row in rows.to_pylist()]
 
 
@@ -85,7 +85,7 @@ def test_each_record_is_read_at_its_offset_and_no_other(log, start, end, wanted)
 
 def test_a_reader_by_position_is_seen(log, monkeypatch):
     monkeypatch.setattr(
-        reader, "between_deltas", lambda records, first, end: records.slice(first, end - first)
+        reading, "between_deltas", lambda records, first, end: records.slice(first, end - first)
     )
 
     assert read(log, 12, 15) != [(13, b"13"), (14, b"14")]

@@ -10,7 +10,7 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.storage_options import StorageOptions
@@ -130,7 +130,7 @@ def _of_replicas(cluster: Cluster) -> Iterable[str]:
                 continue
             address = address_of(image, key, partition, broker_id)
             try:
-                state = DeltaReplicaLog(address, OPTIONS, checks_disk=True).load()
+                state = ReplicaLog(address, OPTIONS, checks_disk=True).load()
             except KafkaOnSparkError as error:
                 yield f"I22: broker {broker_id} has a bad replica: {error}"
                 continue

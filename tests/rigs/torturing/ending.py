@@ -9,7 +9,7 @@ from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.findings import Finding, FsckReport
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import Facts, facts_of
@@ -186,7 +186,7 @@ def _add_epochs(cluster: Cluster, topic: str, records: dict[str, list[list[objec
             continue
         key = PartitionKey(topic_image.topic_id, number)
         address = address_of(image, key, partition, partition.leader)
-        state = DeltaReplicaLog(address, StorageOptions(None)).load()
+        state = ReplicaLog(address, StorageOptions(None)).load()
         epochs = {
             offset: batch.leader_epoch
             for batch in state.batches_between(partition.log_start_offset, partition.high_watermark)

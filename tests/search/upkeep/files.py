@@ -11,22 +11,11 @@ from hashlib import blake2b
 
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, segment_name
 from tests.merged_files import Borders, borders_of, rewritten
 from tests.search.upkeep.rows import Row, is_tombstone, key_of, merged_name, rows_of
 
 RECORD_BYTES = 100
-
-
-class SearchedFolders:
-    """What merging asks of ReplicaFolders."""
-
-    def too_large_to_merge(
-        self, address: ReplicaAddress, parts: Iterable[LogPart]
-    ) -> frozenset[Segment]:
-        """Return none: no file is large."""
-        return frozenset()
 
 
 class SearchedSegments:
@@ -48,6 +37,12 @@ class SearchedSegments:
         is_staged: bool = False,
     ) -> None:
         """A copy touches nothing that others see."""
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return none: no file is large."""
+        return frozenset()
 
     def rewrite(
         self,

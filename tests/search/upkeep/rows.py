@@ -6,8 +6,7 @@ record behind its distance from the base, so that records may be missing. A capi
 
 from collections.abc import Mapping, Sequence
 
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.batch import Batch, LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 Entry = tuple[str, int]

@@ -12,7 +12,7 @@ in tests/log/test_merging_replicas.py.
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.log import compaction as compacting
+from kafka_on_spark.log import compactor as compacting
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations
 from kafka_on_spark.produce import appender

@@ -12,14 +12,14 @@ from unittest.mock import patch
 from kafka_on_spark.controller.compaction_passes import CompactionPasses, run_compaction_look
 from kafka_on_spark.controller.retention import Retention, run_look
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
-from kafka_on_spark.log import compaction, merge_plan
+from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.log_starts import run_log_start
+from kafka_on_spark.log.replica_operations import run_log_start
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.upkeep_work import UpkeepPorts
 from tests.builders import KEY
 from tests.search.replaying import Process
-from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor, SearchedFolders
+from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Tidying:
             ports = UpkeepPorts(
                 replicas=process.replicas,
                 segments=process.segments,
-                folders=SearchedFolders(),  # type: ignore[arg-type]
+                folders=None,  # type: ignore[arg-type]
                 compactor=SearchedCompactor(process.segments),
                 clock=process.clock,
             )
@@ -55,7 +55,7 @@ class Tidying:
 def _few_files() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(merge_plan, "FAN_IN", 2))
-        stack.enter_context(patch.object(compaction, "GROUP_BYTES_MAX", RECORD_BYTES - 1))
+        stack.enter_context(patch.object(compactor, "GROUP_BYTES_MAX", RECORD_BYTES - 1))
         yield
 
 

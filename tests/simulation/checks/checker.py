@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafka_on_spark.base.ids import LOST, PartitionKey
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.chain import batch_digests
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState, batch_digests
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -8,10 +8,9 @@ disk has lost commits is suspect: what it holds is no fault of the code, and it 
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.batch import Batch, LogPart
 from kafka_on_spark.log.cleaning import files_of
-from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.batch import Batch, LogPart
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration

@@ -5,9 +5,9 @@ whichever retry comes next, perhaps never in this run.
 """
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.log.merged_segment import MergedSegment
-from kafka_on_spark.log.producers import ProducerEntries, ProducerEntry, with_batches
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.batch import MergedSegment
+from kafka_on_spark.log.producer_state import with_batches
+from kafka_on_spark.log.state import LogChange, ProducerEntries, ProducerEntry, ReplicaState
 from tests.simulation.checks.ledger import Ledger, require
 
 CARRIED_ON = "I11 producers are carried on"

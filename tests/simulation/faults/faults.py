@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.base.ids import LOST, PartitionKey
-from kafka_on_spark.log.producers import producers_file_name, producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from tests.simulation.checks.invariants import no_acked_record_lost
 from tests.simulation.faults.drawing import CLOCK_JUMPS, Drawing, Event
 from tests.simulation.faults.forging import forged_log

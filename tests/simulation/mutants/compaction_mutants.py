@@ -15,9 +15,9 @@ from kafka_on_spark.controller import (
     isr,
     replication_round,
 )
-from kafka_on_spark.log import compaction as compacting_replicas
-from kafka_on_spark.log import replacing, replica_operations, truncation
-from kafka_on_spark.log.progress import CompactionProgress
+from kafka_on_spark.log import compactor as compacting_replicas
+from kafka_on_spark.log import operations, replica_operations, truncation
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.produce import appender
@@ -25,7 +25,7 @@ from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
-from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes
+from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing, _yes
 from tests.simulation.programs import clients
 from tests.simulation.world import compacting
 from tests.simulation.world.disks import rows_in
@@ -93,6 +93,17 @@ def _by_position(segment: Any, base_offset: int) -> Any:
 _CHANGE = compacting_replicas._Cleaner._change
 
 
+def _unfenced(decide: Any) -> Any:
+    """Decide as if the table were fenced as it is asked."""
+
+    def decided(state: Any, *arguments: Any, leader_epoch: Any, **named: Any) -> Any:
+        led = replace(state, leader_epoch=leader_epoch)
+        change = decide(led, *arguments, leader_epoch=leader_epoch, **named)
+        return None if change is None else replace(change, leader_epoch=state.leader_epoch)
+
+    return decided
+
+
 COMPACTION_MUTANTS = [
     Mutant(
         "a tombstone stays until what it deleted has been gone for delete.retention.ms",
@@ -107,7 +118,7 @@ COMPACTION_MUTANTS = [
     ),
     Mutant(
         "what is known of producers outlives the headers that compaction takes",
-        ((replacing, "entries_without", _nothing),),
+        ((operations, "replace_neighbours", _forgetting(operations.replace_neighbours)),),
         seed=42,
         invariant=producers.KEPT,
     ),
@@ -131,7 +142,8 @@ COMPACTION_MUTANTS = [
         "a decision is applied under the leadership of its image",
         (
             (compacting_replicas, "_may_compact", _whatever_the_fence),
-            (replacing, "check_fence", _nothing),
+            (operations, "replace_neighbours", _unfenced(operations.replace_neighbours)),
+            (operations, "set_compaction", _unfenced(operations.set_compaction)),
         ),
         seed=85,
         invariant="I26 added under its fence",

@@ -8,8 +8,7 @@ from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.groups import offsets
 from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate
-from kafka_on_spark.log.producer_state import producer_fenced
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producer_state import producer_fenced, producers_file_name
 from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult

@@ -5,7 +5,7 @@ from typing import Any
 from kafka_on_spark.base.errors import ReplicaLostError
 from kafka_on_spark.controller import isr
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import fetch_reports, operations, replica_operations, state, truncation
+from kafka_on_spark.log import operations, replica_operations, state, truncation
 from kafka_on_spark.metadata import high_watermark
 from tests.simulation.mutants.protocol_mutants import Mutant
 
@@ -57,7 +57,6 @@ FORGING_MUTANTS = [
         "a log end counts only where the chain digest there is the leader's",
         (
             (fetching, "ends_alike", _any_end),
-            (fetch_reports, "ends_alike", _any_end),
             (fetching, "fetch_start", _own_end),
             (truncation, "shared_border", _by_epochs),
         ),

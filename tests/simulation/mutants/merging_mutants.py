@@ -2,7 +2,7 @@
 
 That only a log is merged which has what is registered at the high watermark was found here, once in
 400 seeds; tests/log/test_merging_replicas.py sees it missing. That an append which
-may have been compacted away is not put again is in tests/log/test_open_puts.py.
+may have been compacted away is not put again is in tests/log/test_producer_state.py.
 """
 
 from dataclasses import replace
@@ -11,21 +11,19 @@ from typing import Any
 from kafka_on_spark.base.errors import CommitConflictError, CommitOutcomeUnknownError
 from kafka_on_spark.log import (
     fetch,
-    fetch_reports,
     merge_plan,
     merging,
     operations,
-    replacing,
     replica_operations,
     truncation,
 )
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.produce import appender
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
-from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
+from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting
 from tests.simulation.world import segment_store
 
 
@@ -43,7 +41,7 @@ def _put(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange:
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
         merged=merged,
-        producers=replacing.entries_without(state, inputs),
+        producers=operations.entries_without(state, inputs),
     )
 
 
@@ -148,26 +146,26 @@ MERGING_MUTANTS = [
     ),
     Mutant(
         "nothing is merged above the last stable offset",
-        ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
+        ((merging, "rules_of", _up_to_the_end), (operations, "merge", _unchecked)),
         invariant=checks.COMMITTED,
         plan=merged,
     ),
     Mutant(
         "a merged segment is of one leadership",
-        ((merge_plan, "_kind_of", _of_any_epoch), (replacing, "merge", _unchecked)),
+        ((merge_plan, "_kind_of", _of_any_epoch), (operations, "merge", _unchecked)),
         seed=2,
         invariant=checks.ONE_EPOCH,
         plan=merged,
     ),
     Mutant(
         "a merge keeps all records",
-        ((segment_store, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
+        ((segment_store, "digest_of", _but_the_last), (operations, "merge", _unchecked)),
         invariant=checks.SAME_RECORDS,
         plan=merged,
     ),
     Mutant(
         "what is known of producers outlives the headers that a merge takes",
-        ((replacing, "entries_without", _nothing),),
+        ((operations, "replace_neighbours", _forgetting(operations.replace_neighbours)),),
         seed=2,
         invariant=producers.KEPT,
         plan=heirs,
@@ -183,7 +181,6 @@ MERGING_MUTANTS = [
         "a follower finds its own digest in its leader's segment before it takes the rest",
         (
             (fetch, "fetch_start", _at_its_end),
-            (fetch_reports, "fetch_start", _at_its_end),
             (truncation, "fetch_start", _at_its_end),
         ),
         seed=4,
@@ -195,7 +192,7 @@ MERGING_MUTANTS = [
 RESTAMPING_MUTANTS = [
     Mutant(
         "a merged segment is of one timestamp type",
-        ((merge_plan, "_kind_of", _of_any_timestamps), (replacing, "merge", _unchecked)),
+        ((merge_plan, "_kind_of", _of_any_timestamps), (operations, "merge", _unchecked)),
         invariant=checks.ONE_EPOCH,
     ),
 ]

@@ -7,8 +7,7 @@ breaks. `PLANTED` says which invariant must see it: each is one that no mutant s
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation.checks import invariants, merging
 from tests.simulation.checks.ledger import Moment

@@ -5,7 +5,7 @@ A checker that sees nothing would pass all of them.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +16,7 @@ from kafka_on_spark.controller import inspections, isr, lease, removing_replicas
 from kafka_on_spark.controller.removing_replicas import _Uuids
 from kafka_on_spark.controller.sweep_progress import SweepRound
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import fetch_reports, operations, producer_state, replica_operations
+from kafka_on_spark.log import operations, producer_state, replica_operations
 from kafka_on_spark.metadata import high_watermark
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -56,6 +56,16 @@ class Mutant:
 
 def _nothing(*arguments: Any, **named: Any) -> None:
     return None
+
+
+def _forgetting(decide: Any) -> Any:
+    """Decide without what is known of producers."""
+
+    def decided(*arguments: Any, **named: Any) -> Any:
+        change = decide(*arguments, **named)
+        return None if change is None else replace(change, producers=None)
+
+    return decided
 
 
 def _no(*arguments: Any, **named: Any) -> bool:
@@ -200,7 +210,7 @@ MUTANTS = [
     ),
     Mutant(
         "an error of the system or the store is no verdict",
-        ((fetch_reports, "is_evidence", _is_anything_stored),),
+        ((fetching, "is_evidence", _is_anything_stored),),
         invariant="I22 verdicts",
     ),
     Mutant(

@@ -6,18 +6,14 @@ from typing import Any
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller import log_start
 from kafka_on_spark.controller import retention as retention_passes
-from kafka_on_spark.log import log_starts, operations, retention
+from kafka_on_spark.log import operations, replica_operations, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.simulation.checks import producers
-from tests.simulation.mutants.protocol_mutants import Mutant
+from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing
 
 
 def _yes(*arguments: Any, **named: Any) -> bool:
     return True
-
-
-def _nothing(*arguments: Any, **named: Any) -> None:
-    return None
 
 
 def _own(own_ms: int, root_ms: int, newest_ms: int) -> int:
@@ -34,7 +30,7 @@ def _to_the_end(state: Any, limits: Any, *, high_watermark: int, **named: Any) -
 
 def _one_further(replica: Any, state: Any, offset: int, *registered: Any) -> Any:
     further = min(offset + 1, state.log_end_offset)
-    return log_starts.try_to_advance(replica, state, further, *registered)
+    return replica_operations.try_to_advance(replica, state, further, *registered)
 
 
 def _is_possible(partition: Any, offset: int) -> bool:
@@ -79,7 +75,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "what is known of producers outlives the headers that retention takes",
-        ((operations, "entries_without", _nothing),),
+        ((operations, "advance_log_start", _forgetting(operations.advance_log_start)),),
         seed=5,
         invariant=producers.KEPT,
     ),

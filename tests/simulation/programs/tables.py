@@ -2,8 +2,13 @@
 
 from kafka_on_spark.base.errors import LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.log.cuts import ranges_between
-from kafka_on_spark.log.read_order import ReadOrder, of_changes, of_values, plan_reads
+from kafka_on_spark.log.read_order import (
+    ReadOrder,
+    of_changes,
+    of_values,
+    plan_reads,
+    ranges_between,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.compaction import reader_has_last_values

@@ -18,7 +18,7 @@ from kafka_on_spark.controller.compaction_passes import (
 )
 from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import LogPart, MergedSegment
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of

@@ -19,8 +19,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.producers import ProducerEntries
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaState
 from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
 from tests.simulation.world.disks import Root, Table, folder
 from tests.simulation.world.scheduler import Node

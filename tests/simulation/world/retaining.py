@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kafka_on_spark.controller.log_start import LeaderLook
 from kafka_on_spark.controller.passes import Look
 from kafka_on_spark.controller.retention import LookOrder, Retention, run_look
-from kafka_on_spark.log.log_starts import LogStartOrder, run_log_start
+from kafka_on_spark.log.replica_operations import LogStartOrder, run_log_start
 
 if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver

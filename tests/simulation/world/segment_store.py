@@ -4,14 +4,13 @@ scheduler, then takes effect.
 Apart from the logs, whose commits name these files: a file is written before, and counts from then on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, segment_name
 from tests.merged_files import Borders, rewritten
 from tests.simulation.world.disks import digest_of, folder, rows_of
 from tests.simulation.world.scheduler import Node
@@ -66,6 +65,12 @@ class SimulatedSegmentStore:
             if fault in FAILED:
                 raise KafkaStorageError("EIO")
             present[name] = content
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return none: no file is large."""
+        return frozenset()
 
     def rewrite(
         self,

@@ -2,7 +2,7 @@
 is a step, at which a process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
-only the rules do. Source: log/folder_cleaning.py.
+only the rules do. Source: log/replica_folders.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,8 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.controller.sweep_progress import SweepProgress
 from kafka_on_spark.controller.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
-from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from tests.simulation.world.compacting import SimulatedCompactor
@@ -49,12 +47,6 @@ class SimulatedReplicaFolders:
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = self._root("read", address).files.get(folder(address), {})
         return [FoundFile(name, FILE_BYTES, 0) for name in names if name in files]
-
-    def too_large_to_merge(
-        self, address: ReplicaAddress, parts: Iterable[LogPart]
-    ) -> frozenset[Segment]:
-        """Return none: no file is large."""
-        return frozenset()
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         self._root("read", address)

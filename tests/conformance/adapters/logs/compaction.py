@@ -20,9 +20,8 @@ from kafka_on_spark.controller.compaction import (
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.log.compaction import compact_replica
-from kafka_on_spark.log.compactor import FileCompactor
-from kafka_on_spark.log.dirt import dirt_of
+from kafka_on_spark.log.compaction import dirt_of
+from kafka_on_spark.log.compactor import Compactor, compact_replica
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     begin_puts,
@@ -88,7 +87,7 @@ class Replica:
         self.log = store.open(self.address)
         self.clock = FakeClock()
         self.ports = UpkeepPorts(
-            compactor=FileCompactor(OPTIONS),
+            compactor=Compactor(OPTIONS),
             replicas=store,
             segments=MemorySegmentStore(roots),
             folders=MemoryReplicaFolders(roots),

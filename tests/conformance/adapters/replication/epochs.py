@@ -8,12 +8,12 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import (
     EpochEnd,
     EpochEntry,
+    check_fetch,
+    check_request,
     end_offset_for,
     epoch_history,
     latest_epoch_with_records,
 )
-from kafka_on_spark.log.fetch_checks import check_fetch
-from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.state import ReplicaState
 from tests.builders import partition
 from tests.conformance.logs import (

@@ -10,9 +10,7 @@ from dataclasses import replace
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.isr import lagging_members, may_join
-from kafka_on_spark.log.epochs import epoch_history
-from kafka_on_spark.log.fetch_checks import check_fetch
-from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.epochs import check_fetch, check_request, epoch_history
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records

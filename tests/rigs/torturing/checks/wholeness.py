@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.merged_segment import MergedSegment
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.batch import MergedSegment
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -92,7 +92,7 @@ def _load(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> ReplicaState:
     address = address_of(image, key, partition, broker_id)
-    return DeltaReplicaLog(address, StorageOptions(None)).load()
+    return ReplicaLog(address, StorageOptions(None)).load()
 
 
 def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:

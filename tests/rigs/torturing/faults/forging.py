@@ -20,12 +20,10 @@ import pyarrow.parquet as pq
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, ChainDigest, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Batch, Segment, segment_name
-from kafka_on_spark.log.chain import batch_digests
-from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.replica_log import DeltaReplicaLog
+from kafka_on_spark.log.batch import Batch, LogPart, Segment, segment_name
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaState, batch_digests
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
@@ -68,7 +66,7 @@ class Place:
 
     def load(self) -> ReplicaState:
         """Return what it holds."""
-        return DeltaReplicaLog(self.address, StorageOptions(None)).load()
+        return ReplicaLog(self.address, StorageOptions(None)).load()
 
     def digests(self) -> frozenset[ChainDigest]:
         """Return the chain digests of what it holds; none, where it can't be read."""

@@ -2,10 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.log.dirt import dirt_of
-from kafka_on_spark.log.groups import next_group
-from kafka_on_spark.log.merged_segment import OFFSETS_MAX
-from kafka_on_spark.log.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.batch import OFFSETS_MAX
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, dirt_of, next_group
 from kafka_on_spark.metadata.partition import Compaction
 from tests.log.model import Extent
 

@@ -8,13 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.log.read_order import ReadOrder
-from kafka_on_spark.log.view_plan import (
-    Branch,
-    TimeRange,
-    branches_of,
-    files_of,
-    time_range,
-)
+from kafka_on_spark.log.view_table import Branch, TimeRange, branches_of, files_of, time_range
 from tests.builders import NOW_MS, address, log, partition
 
 EVER = TimeRange()

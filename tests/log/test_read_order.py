@@ -12,9 +12,8 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, TopicId, TopicPartition
-from kafka_on_spark.log.cuts import check_left, ranges_between
-from kafka_on_spark.log.progress import CompactionProgress
-from kafka_on_spark.log.read_order import of_changes, plan_reads
+from kafka_on_spark.log.compaction import CompactionProgress
+from kafka_on_spark.log.read_order import check_left, of_changes, plan_reads, ranges_between
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import TOPIC, image_of, partition

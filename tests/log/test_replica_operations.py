@@ -10,10 +10,12 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
-from kafka_on_spark.log import replica_operations
+from kafka_on_spark.log import operations, replica_operations
 from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.replica_operations import advance_to
 from tests.builders import NOW_MS, address, batch, disk, log, partition, staged, text_of
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
+from tests.log.test_reading import replicas_of
 
 HERE = address(1)
 
@@ -145,3 +147,24 @@ def test_a_writers_epoch_is_written_once_to_a_log(replica):
         replica_operations.fence_older_writers(
             replica, fenced, WriterFence(transactional_id="t", epoch=2)
         )
+
+
+@pytest.mark.parametrize("offset, begins_at", [(0, 0), (2, 2), (3, 3), (4, 0)])
+def test_a_log_may_begin_up_to_its_end_and_not_above(offset, begins_at):
+    replica = replicas_of(on_1="0:abc").open(address(1))
+
+    after = advance_to(replica, replica.load(), Offset(offset))
+
+    assert after.log_start_offset == begins_at
+    assert after.log_end_offset == 3
+
+
+def test_a_log_start_is_reached_in_as_many_commits_as_its_files_take(monkeypatch):
+    monkeypatch.setattr(operations, "FILES_A_CHANGE_MAX", 2)
+    replica = replicas_of(on_1="0:abcde").open(address(1))
+    before = replica.load()
+
+    after = advance_to(replica, before, Offset(5))
+
+    assert (after.log_start_offset, after.batches) == (5, ())
+    assert after.version == before.version + 3
