@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
@@ -54,7 +54,35 @@ PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
 """Kafka's settings of a consumer that are obeyed."""
 
 
-@alone(is_open=False, has_format=False)
+PLACES: Final[Mapping[str, Any]] = {
+    "from_beginning": "Begin with the first record that is kept; a group only where it has no"
+    " offset.",
+    "offset": Annotated[
+        str,
+        "WHERE",
+        "Begin in each partition at an offset, with its last records (-N), at earliest or latest."
+        " [default: latest; with --exit, earliest]",
+    ],
+    "exit": Annotated[
+        bool, "--exit", "-e", "End with the last record that is committed when the call begins."
+    ],
+    "max_messages": Annotated[int, "End after so many records.", Limits(0)],
+    "timeout_ms": Annotated[int, "End if no record comes within this time.", Limits(0)],
+}
+FORMS: Final[Mapping[str, Any]] = {
+    "json": "Print each record whole, as a line of JSON.",
+    "formatter_property": Annotated[
+        list[str],
+        "--property",
+        "--formatter-property",
+        "NAME=VALUE",
+        f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)}, {NULL};"
+        " may be given more than once.",
+    ],
+}
+
+
+@alone(more={**PLACES, **FORMS}, is_open=False, has_format=False)
 def consume(
     session: Session,
     topic: Topic | None = None,
@@ -68,36 +96,11 @@ def consume(
         Limits(0),
     ]
     | None = None,
-    from_beginning: Annotated[
-        bool, "Begin with the first record that is kept; a group only where it has no offset."
-    ] = False,
-    offset: Annotated[
-        str,
-        "WHERE",
-        "Begin in each partition at an offset, with its last records (-N), at earliest or latest."
-        " [default: latest; with --exit, earliest]",
-    ]
-    | None = None,
-    exit: Annotated[
-        bool, "--exit", "-e", "End with the last record that is committed when the call begins."
-    ] = False,
-    max_messages: Annotated[int, "End after so many records.", Limits(0)] | None = None,
-    timeout_ms: Annotated[int, "End if no record comes within this time.", Limits(0)] | None = None,
     group: Annotated[
         str,
         "NAME",
         "Be a member of the group: print a share of the partitions, go on from the group's"
         " offsets, and commit what was printed.",
-    ]
-    | None = None,
-    json: Annotated[bool, "Print each record whole, as a line of JSON."] = False,
-    formatter_property: Annotated[
-        list[str],
-        "--property",
-        "--formatter-property",
-        "NAME=VALUE",
-        f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)}, {NULL};"
-        " may be given more than once.",
     ]
     | None = None,
     consumer_property: Annotated[
@@ -109,20 +112,21 @@ def consume(
     ]
     | None = None,
     quiet: Quiet = False,
+    **more: Any,
 ) -> None:
     """Print committed records as they come, until ^C or an end that is asked for.
 
     Without an option that says where to begin, it prints what comes from now on. Keys and values
     are printed as the bytes they are; at a terminal, control characters as escapes.
     """
-    _check(topic, include, partition, group=group, offset=offset, from_beginning=from_beginning)
-    form = _form(json, formatter_property)
+    _check(topic, include, partition, is_member=group is not None, is_placed="offset" in more)
+    form = _form(more)
     client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
     # Kafka's tool begins with what comes. A call with --exit means the records that are there.
-    usual = EARLIEST if exit and group is None else LATEST
-    default = EARLIEST if from_beginning else client.get("auto.offset.reset", usual)
-    start = _start(default if offset is None else offset)
+    usual = EARLIEST if "exit" in more and group is None else LATEST
+    default = EARLIEST if "from_beginning" in more else client.get("auto.offset.reset", usual)
+    start = _start(default, more)
     with session.opened(), Interrupts() as interrupts:
         consumer = session.cluster.consumer(
             None if partition else topic,
@@ -134,13 +138,17 @@ def consume(
             client_rack=client.get("client.rack"),
         )
         printing = Printing(
-            consumer, form, interrupts, records_max=max_messages, timeout_ms=timeout_ms
+            consumer,
+            form,
+            interrupts,
+            records_max=more.get("max_messages"),
+            timeout_ms=more.get("timeout_ms"),
         )
         try:
             with consumer:
                 if group is None:
-                    printing.begin_at(start, has_end=exit)
-                elif exit:
+                    printing.begin_at(start, has_end="exit" in more)
+                elif "exit" in more:
                     printing.end_at(_all_partitions(session.cluster, topic, include))
                 is_interrupted = printing.run()
         except KeyboardInterrupt:  # the second one: in the middle of a record, or of a commit
@@ -160,9 +168,8 @@ def _check(
     include: str | None,
     partition: Sequence[int] | None,
     *,
-    group: str | None,
-    offset: str | None,
-    from_beginning: bool,
+    is_member: bool,
+    is_placed: bool,
 ) -> None:
     """Check that a call says in one way what it reads, and where it begins."""
     if (topic is None) == (include is None) or (partition and topic is None):
@@ -170,28 +177,30 @@ def _check(
             "name the topics in one way: --topic, with --partition or without, or --include"
             " EXPRESSION"
         )
-    if group is not None and (partition or offset is not None):
+    if is_member and (partition or is_placed):
         raise InvalidRequestError(
             "the offsets of --group say where to begin in all partitions: leave --partition and"
             " --offset out, or set the offsets by consumer-groups --reset-offsets"
         )
-    if offset is not None and from_beginning:
-        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
 
 
-def _form(json: bool, formatter_property: Sequence[str] | None) -> Form:
-    if json and formatter_property:
+def _form(more: Mapping[str, Any]) -> Form:
+    if more.keys() >= FORMS.keys():
         raise InvalidRequestError(
             "--json and --property both say how a record is printed: give one of them"
         )
     known = [*FLAGS, *SEPARATORS, NULL]
-    form = json_form if json else form_of(properties_of(formatter_property, "--property", known))
+    given = properties_of(more.get("formatter_property"), "--property", known)
+    form = json_form if "json" in more else form_of(given)
     return _for_a_terminal(form) if sys.stdout.isatty() else form
 
 
-def _start(text: str) -> str | int:
+def _start(default: str, more: Mapping[str, Any]) -> str | int:
+    if more.keys() >= {"offset", "from_beginning"}:
+        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
+    text = more.get("offset", default)
     if text in (EARLIEST, LATEST):
-        return text
+        return str(text)
     if re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
         return int(text)
     raise InvalidRequestError(

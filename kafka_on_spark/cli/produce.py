@@ -76,7 +76,30 @@ PROPERTIES: Final = ("acks", "batch.size", "linger.ms")
 """Kafka's settings of a producer that are obeyed."""
 
 
-@alone()
+READING: Final[Mapping[str, Any]] = {
+    "json": 'Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
+    ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
+    ' {"base64": "…"}. What consume --json prints can be appended again.',
+    "reader_property": Annotated[
+        list[str],
+        "--property",
+        "--reader-property",
+        "NAME=VALUE",
+        "How a line is read: parse.key, key.separator (a tab), null.marker; may be given more than"
+        " once.",
+    ],
+    "partition": Annotated[
+        int,
+        "--partition",
+        "-p",
+        "The partition of all records; -1: by key, whatever their JSON says.",
+        Limits(-1, INT_MAX),
+    ],
+}
+"""What lines mean."""
+
+
+@alone(more=READING)
 def produce(
     session: Session,
     topic: Topic,
@@ -87,29 +110,6 @@ def produce(
             help="Files whose lines are appended; - is standard input, which is read if none is"
             " named.",
         ),
-    ]
-    | None = None,
-    json: Annotated[
-        bool,
-        'Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
-        ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
-        ' {"base64": "…"}. What consume --json prints can be appended again.',
-    ] = False,
-    reader_property: Annotated[
-        list[str],
-        "--property",
-        "--reader-property",
-        "NAME=VALUE",
-        "How a line is read: parse.key, key.separator (a tab), null.marker; may be given more than"
-        " once.",
-    ]
-    | None = None,
-    partition: Annotated[
-        int,
-        "--partition",
-        "-p",
-        "The partition of all records; -1: by key, whatever their JSON says.",
-        Limits(-1, INT_MAX),
     ]
     | None = None,
     acks: Annotated[
@@ -125,6 +125,7 @@ def produce(
     ]
     | None = None,
     quiet: Quiet = False,
+    **reading: Any,
 ) -> None:
     """Append lines of standard input or of files to a topic, each as one record.
 
@@ -132,8 +133,9 @@ def produce(
     error names are; 3 if it is unknown whether some of them are. Records are appended in their
     order, and once: an append that has to be tried again is not doubled.
     """
-    reader = properties_of(reader_property, "--property", READER_PROPERTIES)
-    if reader and json:
+    is_json = "json" in reading
+    reader = properties_of(reading.get("reader_property"), "--property", READER_PROPERTIES)
+    if reader and is_json:
         raise InvalidRequestError("--property is for lines, and not with --json: leave one out")
     client = properties_of(producer_property, "--producer-property", PROPERTIES)
     acks = check_acks(acks or client.get("acks", "all"))
@@ -147,13 +149,13 @@ def produce(
     appends = Appends(
         session.cluster,
         topic,
-        parse=parsed_json if json else line_parser(reader),
-        partition=partition,
+        parse=parsed_json if is_json else line_parser(reader),
+        partition=reading.get("partition"),
         acks=acks,
         delivery_timeout_ms=settings.integer("delivery.timeout.ms"),
     )
     with Interrupts() as interrupts:
-        bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
+        bytes_max = settings.integer("max.message.bytes") * (WIDENING if is_json else 1) + 2**16
         ending: BaseException | None = None
         try:
             source = Input(

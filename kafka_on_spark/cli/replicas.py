@@ -63,20 +63,23 @@ RECORD_COLUMNS: Final = (
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
 )
+VIEWS: Final = {
+    "print_data_log": "Show records rather than batches.",
+    "verify": "Read the files, and check their checksums.",
+}
 VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_bytes differences"
 
 
-@alone()
+@alone(more=VIEWS)
 def dump_log(
     session: Session,
     topic: Topic,
     partition: Partition | None = None,
     broker: Annotated[int, "The broker whose replicas to show; without it, the leaders."]
     | None = None,
-    print_data_log: Annotated[bool, "Show records rather than batches."] = False,
-    verify: Annotated[bool, "Read the files, and check their checksums."] = False,
     offset: BeginHere = 0,
     limit: RowsMax | None = None,
+    **views: bool,
 ) -> None:
     """Show the logs of replicas, committed or not.
 
@@ -89,11 +92,11 @@ def dump_log(
     else:
         keys = [partition_key(image, topic, partition)]
     columns = BATCH_COLUMNS
-    rows_of = partial(_batches, codes=codes, is_verified=verify)
-    if print_data_log:
+    rows_of = partial(_batches, codes=codes, is_verified="verify" in views)
+    if "print_data_log" in views:
         columns = RECORD_COLUMNS
         rows_of = partial(_records, start=offset)
-    elif verify:
+    elif "verify" in views:
         columns = f"{BATCH_COLUMNS} flaw"
 
     def found() -> Iterator[dict[str, Any]]:

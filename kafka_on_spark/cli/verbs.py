@@ -289,12 +289,15 @@ def verb(
 
 
 def alone(
-    *shared: str, is_open: bool = True, has_format: bool = True
+    *shared: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
+    is_open: bool = True,
+    has_format: bool = True,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a verb of one action, whose docstring is its help."""
 
     def verb_of(run: Callable[..., None]) -> Callable[..., None]:
-        action = Action(run, *shared, is_open=is_open)
+        action = Action(run, *shared, more=more, is_open=is_open)
         return verb(action.help, action, has_format=has_format)
 
     return verb_of
