@@ -71,7 +71,7 @@ def commit(
     """Do a conditional put that meets `fault`; return if it is certainly ours.
 
     Raises:
-        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta`.
+        CommitConflictError, CommitOutcomeUnknownError: as of `store/delta`.
     """
     if fault in ("lost", "delayed", "hung"):
         _leave_behind(world, node, fault, put)

@@ -1,6 +1,6 @@
 """The metadata root as one simulated process has it: the log of the cluster, and the sweep's hint.
 
-Each call stands before the scheduler, then takes effect. It answers as storage/metadata/ does.
+Each call stands before the scheduler, then takes effect. It answers as `metadata/` does.
 """
 
 from bisect import bisect_left

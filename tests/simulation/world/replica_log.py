@@ -1,7 +1,7 @@
 """The logs of replicas as one simulated process has them: each call stands before the scheduler, then
 takes effect.
 
-They answer as storage/replicas/ does, Delta's outcomes included: a commit whose reply is lost is
+They answer as `log/` does, Delta's outcomes included: a commit whose reply is lost is
 resolved where it can be, and unknown where it can't; a handle never goes back to a version older than
 the one it has seen.
 """

@@ -1,6 +1,6 @@
 """Logs that a crash, a restore or a hand has damaged: it is said aloud, or shows as a lower end.
 
-A replica whose log end is below the high watermark is bad (service/replicas), so a table that went
+A replica whose log end is below the high watermark is bad, so a table that went
 back is told from one that is behind; what is tested here is that the end does not lie.
 """
 
