@@ -251,7 +251,6 @@ class TopicLimits:
 
     Attributes:
         topic_id: Which topic of that name.
-        partition_count: Its partitions.
         record_bytes_max: Source: max.message.bytes.
         before_max_ms: Source: message.timestamp.before.max.ms; None: the broker's clock counts.
         after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
@@ -437,9 +436,7 @@ class Outcome:
     """What became of some of a partition's records, in the order of their sends.
 
     Attributes:
-        topic: The topic's name.
         partition: None if none was chosen.
-        records: The records.
         base_offset: Offset of the first; None with an error, or if retention has removed them.
         append_time_ms: Their timestamp, where the time of the append counts.
         error: Why they are not acknowledged, or None.
@@ -454,12 +451,7 @@ class Outcome:
 
 
 class AppendNumber(NamedTuple):
-    """Which append of a producer it is: all tries of it have the same number.
-
-    Attributes:
-        producer_id: The producer's run.
-        sequence: The append's place in that run.
-    """
+    """Which append of a producer it is: all tries of it have the same number."""
 
     producer_id: str
     sequence: int
@@ -493,9 +485,6 @@ class PendingPart:
     """One partition's records in an append.
 
     Attributes:
-        topic: The topic's name.
-        key: The partition.
-        number: The append.
         records: What each try brings.
         answered_count: The first ones that have an answer already: they have expired.
         may_be_appended: A try may have appended them.

@@ -74,7 +74,6 @@ class Wait:
     """A partition that an append waits for.
 
     Attributes:
-        key: The partition.
         partition: Its registration at the last try.
         error: What that try met, in words.
         refused: Members of the ISR whose roots had no room or were read-only, or who have no
@@ -122,13 +121,10 @@ class WatchPorts:
     """What a process's appends watch with.
 
     Attributes:
-        metadata: The image, and commits to it.
-        clock: The system's.
         run_probes: Probes roots from where the append writes.
         find_whole: Returns the lost replicas of partitions that are whole.
         controller_id: The name under which it claims control.
         caller: Host and process, for people.
-        host: The host.
     """
 
     metadata: MetadataService

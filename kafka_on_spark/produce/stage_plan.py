@@ -93,7 +93,7 @@ class StagedSegment:
     """One row back: a staged segment, or a refusal.
 
     Attributes:
-        partition: Its partition; -1 with a refusal.
+        partition: -1 with a refusal of all records.
         segment: The file; None with a refusal.
         payload_digest: Of its records.
         has_keyless: One of them has no key.
@@ -145,9 +145,7 @@ class ProducerRun:
     """A producer, the epoch of its run, and the number of one append.
 
     Attributes:
-        producer_id: The producer.
         producer_epoch: The epoch; a run of this process has taken it, or the caller has chosen it.
-        sequence: The append's number.
         is_next: The run is this process's own, and the number is above all that it has begun.
         is_only: No other run had the id since it was new, or came back.
     """
@@ -165,8 +163,6 @@ class AppendPlan:
 
     Attributes:
         topic_id: The topic's id; a topic created later under the same name has another.
-        topic: Its name.
-        order: For the tasks.
         acks: "all", "1" or "0".
         producer: The producer's run, or None.
         writer: The writer under a transactional id, or None.
@@ -277,12 +273,9 @@ class MultiTopicOrder:
     """One append's order to all its tasks; each task plans the topics that it finds in its rows.
 
     Attributes:
-        cluster_id: The cluster of the image.
         image_offset: The metadata offset whose image all plan on.
         acks: "all", "1" or "0".
-        has_producer: As in StageOrder.
         now_ms: Timestamp of records without one.
-        needs_min_isr: As in `plan_stage`.
     """
 
     cluster_id: str | None
@@ -311,7 +304,6 @@ class StagedTopic:
     Attributes:
         topic: Its name; empty with a refusal, which is the only row then.
         partition_count: Into how many partitions its records were split.
-        rows: In the task's order.
     """
 
     topic: str
