@@ -8,7 +8,7 @@ from operator import index
 from types import TracebackType
 from typing import Self
 
-from kafka_on_spark.base.errors import ClusterClosedError, InvalidRequestError
+from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.base.ids import check_whole_number
 from kafka_on_spark.base.moments import record_micros
 from kafka_on_spark.node.services import Services
@@ -19,7 +19,7 @@ from kafka_on_spark.produce.accumulator import (
     RecordMetadata,
     SentRecord,
 )
-from kafka_on_spark.produce.records import encoded_text
+from kafka_on_spark.produce.records import encoded_text, wrong_type
 from kafka_on_spark.produce.sender import ProducerAppends, Sender
 from kafka_on_spark.store.daemon_threads import FORKED, is_forked
 
@@ -154,28 +154,22 @@ def _encoded(name: str, given: object) -> bytes | None:
         return encoded_text(name, given)
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
-    raise _wrong_type(name, given, "bytes, a str or None")
+    raise wrong_type(name, given)
 
 
 def _pairs(given: object) -> Headers | None:
     pairs = given.items() if isinstance(given, Mapping) else given
     if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
-        raise _wrong_type("headers", given, "pairs of a str and bytes")
+        raise wrong_type("headers", given)
     found: Headers = []
     for each in pairs:
         if not (isinstance(each, tuple | list) and len(each) == 2 and isinstance(each[0], str)):
-            raise _wrong_type("headers", given, "pairs of a str and bytes")
+            raise wrong_type("headers", given)
         if _encoded("a header's name", each[0]) is None or isinstance(each[1], str):
-            raise _wrong_type("headers", given, "pairs of a str and bytes")
+            raise wrong_type("headers", given)
         found.append((each[0], _encoded("headers", each[1])))
     return found or None
 
 
 def _headers_bytes(pairs: Headers) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in pairs)
-
-
-def _wrong_type(name: str, given: object, allowed: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{name!r} can't be {given!r:.60}, a {type(given).__name__}: give {allowed}"
-    )

@@ -148,11 +148,11 @@ def _array(name: str, values: list[Any]) -> pa.Array:
     for value in values:
         # Arrow would cut a fraction off, and append the record to another partition.
         if name == "partition" and isinstance(value, float):
-            raise _wrong_type(name, value)
+            raise wrong_type(name, value)
     try:
         return pa.array(values, data_type)
     except _NOT_CONVERTIBLE:
-        raise _wrong_type(name, next(each for each in values if not _fits(each, data_type))) from (
+        raise wrong_type(name, next(each for each in values if not _fits(each, data_type))) from (
             None
         )
 
@@ -165,9 +165,11 @@ def _fits(value: object, data_type: pa.DataType) -> bool:
     return True
 
 
-def _wrong_type(name: str, value: object) -> InvalidRequestError:
+def wrong_type(name: str, value: object) -> InvalidRequestError:
+    """Return the error of a part of a record, by its name or a name for a part of that."""
+    allowed = _IN_LISTS.get(name, _IN_LISTS["key"])
     return InvalidRequestError(
-        f"{name!r} can't be {value!r:.60}, a {type(value).__name__}: give {_IN_LISTS[name]}"
+        f"{name!r} can't be {value!r:.60}, a {type(value).__name__}: give {allowed}"
     )
 
 
@@ -186,12 +188,12 @@ def _headers(given: Any) -> list[dict[str, Any]] | None:
     if given is None:
         return None
     if not isinstance(given, Iterable):
-        raise _wrong_type("headers", given)
+        raise wrong_type("headers", given)
     pairs = list(given.items() if isinstance(given, dict) else given)
     for each in pairs:
         is_pair = isinstance(each, tuple | list) and len(each) == 2
         if not is_pair and not (isinstance(each, dict) and each.keys() == {"key", "value"}):
-            raise _wrong_type("headers", given)
+            raise wrong_type("headers", given)
     return [
         dict(each) if isinstance(each, dict) else {"key": each[0], "value": each[1]}
         for each in pairs
