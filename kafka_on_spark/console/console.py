@@ -2,11 +2,8 @@
 
 import logging
 import secrets
-import socket
 import threading
 from typing import Final
-
-from starlette.types import ASGIApp
 
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.console.answers import Answers
@@ -39,11 +36,11 @@ class Console:
         """
         services = cluster._services
         assert isinstance(services, Services), "the newest moment is followed"
-        self._subscribers = Subscribers()
+        subscribers = Subscribers()
         self._follower = Follower(
             services.metadata,
             services.clock,
-            self._subscribers.publish,
+            subscribers.publish,
             is_local=is_local(services.table),
         )
         self._socket = listening(host, port, what="the console", options="--port")
@@ -53,9 +50,9 @@ class Console:
         self.address = f"http://{shown(host)}:{taken}/#token={token}"
         answers = Answers(services, self._follower.grid_view)
         self._threads = DaemonThreads(THREADS, "view")
-        app = application(answers, self._follower, self._subscribers, self._threads)
+        app = application(answers, self._follower, subscribers, self._threads)
         guarded = Guard(app, names=names, token=token)
-        self._server = _Server(self._subscribers, guarded)
+        self._server = HttpServer(guarded, ending=subscribers.end)
 
     def run(self) -> None:
         """Answer until `end`."""
@@ -70,19 +67,6 @@ class Console:
     def end(self) -> None:
         """Have `run` return. Any thread may call it, and the handler of a signal."""
         self._server.should_exit = True
-
-
-class _Server(HttpServer):
-    """A server that ends streams before it waits for answers."""
-
-    def __init__(self, subscribers: Subscribers, app: ASGIApp) -> None:
-        super().__init__(app)
-        self._subscribers = subscribers
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End all answers."""
-        self._subscribers.end()
-        await super().shutdown(sockets)
 
 
 class ConsoleThread:

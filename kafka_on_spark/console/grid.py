@@ -113,7 +113,7 @@ class _Kept:
 
 class LiveGrid:
     """The rows of one image, and of the next, by topic and number: a commit costs what it changes.
-    To make every row anew, as `observe/grid` does, takes longer at ten thousand partitions than the
+    To make every row anew, as `grid_of` does, takes longer at ten thousand partitions than the
     time between two commits of a busy cluster."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 console, and of `serve`."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,9 +16,13 @@ GRACE_S: Final = 1
 
 
 class HttpServer(uvicorn.Server):
-    """A server that leaves signals to its process."""
+    """A server that leaves signals to its process. Before it waits for answers, it calls `ending`,
+    which ends those that would go on."""
 
-    def __init__(self, app: ASGIApp, **options: Any) -> None:
+    def __init__(
+        self, app: ASGIApp, *, ending: Callable[[], None] = lambda: None, **options: Any
+    ) -> None:
+        self._ending = ending
         super().__init__(
             uvicorn.Config(
                 app,
@@ -33,6 +37,11 @@ class HttpServer(uvicorn.Server):
                 **options,
             )
         )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all answers."""
+        self._ending()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
