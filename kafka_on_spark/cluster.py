@@ -1,4 +1,4 @@
-"""What users hold: one object for a cluster, thin over the services of the process.
+"""What users hold: one object for a cluster, thin over functions of its node.
 
 The file is long because users read its docstrings, by help() and on the API page. What only some
 calls need is imported by them: a process that reads needs nothing of what appends.
@@ -46,10 +46,9 @@ from kafka_on_spark.controller.reassignment import list_reassignments, status_of
 from kafka_on_spark.controller.reassignment_plan import partitions_of, plan_reassignment
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
-from kafka_on_spark.metadata.metadata_roles import kept_history
 from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.node.node import Node, check_created, open_node
 from kafka_on_spark.node.opening import metadata_log_of
-from kafka_on_spark.node.services import Services, check_created
 from kafka_on_spark.produce.accumulator import (
     BATCH_SIZE,
     BUFFER_MEMORY,
@@ -64,6 +63,7 @@ from kafka_on_spark.store.accounts import (
     CONTROL,
     DESCRIBE,
     FSCK,
+    OPEN,
     QUORUM,
     READ,
     REPLICATE,
@@ -79,7 +79,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafka_on_spark.base.metric import Metric
     from kafka_on_spark.consume.consumer import Consumer, OnPartitions
+    from kafka_on_spark.consume.reads import Reads
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
@@ -94,14 +96,14 @@ if TYPE_CHECKING:
     from kafka_on_spark.metadata.quorum.description import QuorumDescription
     from kafka_on_spark.observe.descriptions import PartitionOffsets, TopicDescription
     from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry
-    from kafka_on_spark.observe.metric import Metric
+    from kafka_on_spark.observe.metadata_as_of import MetadataAsOf
     from kafka_on_spark.observe.policy_replay import PolicyReplay
-    from kafka_on_spark.observe.read_services import ServicesAsOf
     from kafka_on_spark.observe.replicas import MoveProgress, PartitionLogs
     from kafka_on_spark.observe.what_if import Forecast
     from kafka_on_spark.produce.append import AppendResult
     from kafka_on_spark.produce.producer import Producer
     from kafka_on_spark.produce.sender import Sender
+    from kafka_on_spark.spark.spark_executors import SparkExecutors
 
 ALL_COMMITTED: Final = -1
 """Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
@@ -152,10 +154,18 @@ class VotersChange:
 class Cluster:
     """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
 
-    def __init__(self, metadata_root: str, services: Services | ServicesAsOf) -> None:
+    def __init__(
+        self,
+        metadata_root: str,
+        node: Node,
+        spark: SparkSession | None = None,
+        past: MetadataAsOf | None = None,
+    ) -> None:
         self._root = metadata_root
-        self._services = services
-        self._metadata = services.metadata
+        self._node = node
+        self._spark = spark
+        self._past = past
+        self._metadata = past or node.metadata
         self._senders: WeakSet[Sender] = WeakSet()
 
     @classmethod
@@ -191,18 +201,16 @@ class Cluster:
             prepare_roots,
             roots_of,
         )
-        from kafka_on_spark.node.task_runner import check_session
 
-        if spark is not None:
-            check_session(spark)
         options = StorageOptions(storage_options)
+        executors = _executors_of(spark, options)
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = cluster_url(metadata_root)
         identities = prepare_roots(url, roots, racks or {}, options, root_mode)
-        services = Services.open(url, options, spark)
-        commit_creation(services, url, *identities, settings)
-        return cls(url, services)
+        node = open_node(url, options, executors)
+        commit_creation(node, url, *identities, settings)
+        return cls(url, node, spark)
 
     @classmethod
     def open(
@@ -230,13 +238,16 @@ class Cluster:
         """
         options = StorageOptions(storage_options)
         url = cluster_url(metadata_root)
+        node = open_node(url, options, _executors_of(spark, options))
         if as_of is None:
-            services = Services.open(url, options, spark)
-            check_created(services, url)
-            return cls(url, services)
-        from kafka_on_spark.observe.read_services import ServicesAsOf
+            check_created(node, url)
+            return cls(url, node, spark)
+        from kafka_on_spark.observe.metadata_as_of import metadata_as_of
 
-        return cls(url, ServicesAsOf.open(url, options, spark, as_of))
+        with operating(OPEN):
+            past = metadata_as_of(node.metadata, as_of, now_ms=SystemClock().now_ms())
+        node.metadata.refusal = past.refusal("commit")
+        return cls(url, node, spark, past)
 
     @classmethod
     def force_controller(
@@ -273,7 +284,7 @@ class Cluster:
         """
         for each in list(self._senders):
             each.close(timeout_ms=None)
-        self._services.close()
+        self._node.close()
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +306,7 @@ class Cluster:
     @property
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
-        return self._services.table
+        return self._node.metadata.table
 
     @property
     def image(self) -> MetadataImage:
@@ -309,19 +320,19 @@ class Cluster:
         Raises:
             InvalidRequestError: It is one as of a moment.
         """
-        if not isinstance(self._services, Services):
-            from kafka_on_spark.observe.metadata_as_of import refusal
-
-            raise refusal(what, self._metadata.image)
-
-    @property
-    def _now(self) -> Services:
-        """The services of a cluster that is open as it is now: `_operation` has refused others."""
-        assert isinstance(self._services, Services), "a cluster as of a moment changes nothing"
-        return self._services
+        if self._past is not None:
+            raise self._past.refusal(what)
 
     def _run(self, command: Command[T], **arguments: object) -> T:
-        return self._now.run_command(command, **arguments)
+        from kafka_on_spark.controller.one_shot_commands import run_command
+
+        return run_command(self._node, command, **arguments)
+
+    @property
+    def _reads(self) -> Reads:
+        from kafka_on_spark.consume.reads import Reads
+
+        return Reads(self._node, None if self._past is None else self._past.image)
 
     def _keys(self, partitions: Iterable[tuple[str, int]] | None) -> list[PartitionKey] | None:
         image = self._metadata.catch_up()
@@ -356,24 +367,9 @@ class Cluster:
             found = None
             with suppress(KafkaStorageError, InvalidRootError):
                 if broker.is_online:
-                    found = read_identity(broker.root, self._now.options)
+                    found = read_identity(broker.root, self._node.options)
             if found is not None:
                 check_is_obeyed(found, broker.root, image.registered_voters)
-
-    def _reading(self, start: Mapping[int, int] | None) -> Callable[[ReadOrder], dict[str, Any]]:
-        """Return what a read of an order does about failures. What was deleted is passed over, but
-        for a partition whose first offset was asked for."""
-        from kafka_on_spark.log.reading import pass_deleted, refuse_deleted
-
-        def how(order: ReadOrder) -> dict[str, Any]:
-            is_asked = order.name.partition in (start or {})
-            return {
-                "note": self._services.note_unread,
-                "on_deleted": refuse_deleted if is_asked else pass_deleted,
-                "finish_compaction": self._services.finish_compaction,
-            }
-
-        return how
 
     def _view_of(
         self,
@@ -385,7 +381,8 @@ class Cluster:
 
         start, end = bounds.get("start"), bounds.get("end")
         return open_view(
-            self._services,
+            self._reads,
+            self._spark,
             self._root,
             topic,
             name=None,
@@ -570,6 +567,7 @@ class Cluster:
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
+        from kafka_on_spark.produce.append import AppendService
         from kafka_on_spark.produce.records import check_table, input_batches, table_of
         from kafka_on_spark.produce.staging import stage_records
         from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
@@ -580,7 +578,7 @@ class Cluster:
         else:
             records = table_of(records)
             check_table(records)
-        appends, options = self._now.appends, self._now.options
+        appends, options = self._node.part(AppendService), self._node.options
         plan = appends.plan(
             topic,
             acks=acks,
@@ -630,8 +628,8 @@ class Cluster:
         """
         from kafka_on_spark.produce.producer import Producer
 
-        self._now.metadata.check_open()
-        timeout_ms = self._now.timeout_ms if delivery_timeout_ms is None else delivery_timeout_ms
+        self._node.metadata.check_open()
+        timeout_ms = self._node.timeout_ms if delivery_timeout_ms is None else delivery_timeout_ms
         settings = producer_settings(
             linger_ms=linger_ms,
             batch_size=batch_size,
@@ -642,7 +640,7 @@ class Cluster:
             max_in_flight=max_in_flight_requests_per_connection,
             transactional_id=transactional_id,
         )
-        return Producer(self._now, settings, self._senders)
+        return Producer(self._node, settings, self._senders)
 
     @_operation(CONSUME, what="make a consumer")
     def consumer(
@@ -717,7 +715,7 @@ class Cluster:
             max_poll_interval_ms=max_poll_interval_ms,
         )
         subscription = subscription_of(image, topics, pattern, partitions)
-        return Consumer(self._now, settings, subscription, consumer_timeout_ms, **callbacks)
+        return Consumer(self._node, settings, subscription, consumer_timeout_ms, **callbacks)
 
     @_operation(READ, of_past=True)
     def read(
@@ -736,18 +734,17 @@ class Cluster:
         """
         import pyarrow as pa
 
-        from kafka_on_spark.log.reading import read_rows, row_schema
+        from kafka_on_spark.log.reading import row_schema
 
-        services = self._services
-        how = self._reading(start)
+        reads = self._reads
         try:
             batches = [
                 batch
-                for order in services.plan_reads(topic, start, end)
-                for batch in read_rows(order, services.replicas, services.options, **how(order))
+                for order in reads.plan(topic, start, end)
+                for batch in reads.rows(order, is_asked=order.name.partition in (start or {}))
             ]
         finally:
-            services.note_findings()
+            reads.end()
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     @_operation(READ, of_past=True)
@@ -763,17 +760,14 @@ class Cluster:
 
         Raises: as `read`.
         """
-        from kafka_on_spark.log.reading import count_records
-
-        services = self._services
-        how = self._reading(start)
+        reads = self._reads
         try:
             return sum(
-                count_records(order, services.replicas, services.options, **how(order))
-                for order in services.plan_reads(topic, start, end)
+                reads.count(order, is_asked=order.name.partition in (start or {}))
+                for order in reads.plan(topic, start, end)
             )
         finally:
-            services.note_findings()
+            reads.end()
 
     @_operation(READ, of_past=True)
     def view(
@@ -805,7 +799,8 @@ class Cluster:
         from kafka_on_spark.spark.views import open_view
 
         return open_view(
-            self._services,
+            self._reads,
+            self._spark,
             self._root,
             topic,
             name=name,
@@ -829,8 +824,8 @@ class Cluster:
         from kafka_on_spark.log.read_order import of_values
         from kafka_on_spark.spark.views import check_view_session, last_values
 
-        self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
-        check_view_session(self._services.spark, name)
+        self._reads.plan(topic)  # a bad topic is told before a bad name
+        check_view_session(self._spark, name)
         for tries_left in reversed(range(CUTS_MAX)):
             try:
                 return _named(last_values(self._view_of(topic, of_values)), name)
@@ -869,10 +864,10 @@ class Cluster:
 
         def image_at(moment: datetime | int) -> MetadataImage:
             now_ms = SystemClock().now_ms()
-            return metadata_as_of(self._now.metadata, moment, now_ms=now_ms).image
+            return metadata_as_of(self._node.metadata, moment, now_ms=now_ms).image
 
         now = self._metadata.catch_up()
-        check_view_session(self._services.spark, name)
+        check_view_session(self._spark, name)
         ranges = ranges_between(
             image_at(since), now if until is None else image_at(until), now, topic
         )
@@ -899,8 +894,7 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
-        from kafka_on_spark.log.replica_operations import plan_log_starts
-        from kafka_on_spark.node.tasks import log_start_task
+        from kafka_on_spark.log.replica_operations import log_start_task, plan_log_starts
 
         check_mapping(offsets, "offsets", "partitions and offsets")
         image = self._metadata.catch_up()
@@ -912,7 +906,7 @@ class Cluster:
         self._check_obeyed(image, wanted)
         starts = self._run(commands.DELETE_RECORDS, offsets=wanted)
         # A replica whose root does not answer drops them with a later fetch.
-        self._now.tasks.of(log_start_task)(plan_log_starts(self._now.metadata.image, starts))
+        self._node.tasks.run(log_start_task, plan_log_starts(self._metadata.image, starts))
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}
 
@@ -938,9 +932,9 @@ class Cluster:
         """
         from kafka_on_spark.controller.preparing_roots import prepare_broker
 
-        url, number, options = normalize(root), BrokerId(broker_id), self._now.options
+        url, number, options = normalize(root), BrokerId(broker_id), self._node.options
         image = self._metadata.catch_up()
-        roots = BETWEEN.join(metadata_log_of(self._now.metadata).registered_roots)
+        roots = BETWEEN.join(metadata_log_of(self._node.metadata).registered_roots)
         directory_id = prepare_broker(roots, image, number, url, rack, options, root_mode)
         self._run(
             commands.REGISTER_BROKER,
@@ -991,9 +985,11 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker has replicas: reassign them first.
         """
+        from kafka_on_spark.controller.removing_replicas import Cleaner
+
         check_whole_number(broker_id, "a broker id")
         check_empty(self._metadata.catch_up(), BrokerId(broker_id))
-        self._now.keeping.cleaner.empty(BrokerId(broker_id))
+        self._node.part(Cleaner).empty(BrokerId(broker_id))
         self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     @_operation(COMMAND)
@@ -1013,16 +1009,17 @@ class Cluster:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            from kafka_on_spark.controller.inspections import plan_inspections
-            from kafka_on_spark.node.tasks import inspect_task
+            from kafka_on_spark.controller.inspections import inspect_task, plan_inspections
+            from kafka_on_spark.controller.second_inspection import suspects
 
-            suspects = self._now.suspects()  # of this process: the controller's are others
+            found_bad = suspects(self._node)  # by this process: the controller's are others
             orders = [
                 each
-                for each in plan_inspections(self._now.metadata.catch_up(), keys)
-                if each.address.replica_uuid not in suspects
+                for each in plan_inspections(self._metadata.catch_up(), keys)
+                if each.address.replica_uuid not in found_bad
             ]
-            looks = [each for each in self._now.tasks.of(inspect_task)(orders) if each is not None]
+            found = self._node.tasks.run(inspect_task, orders)
+            looks = [each for each in found if each is not None]
             moved = self._run(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)
 
@@ -1077,7 +1074,7 @@ class Cluster:
             image,
             keys,
             brokers=brokers,
-            sizes=partition_sizes(self._now.metadata.image, keys, self._now.keeping.measure),
+            sizes=partition_sizes(self._node, image, keys),
             throttle_bytes_per_s=throttle_bytes_per_s,
         )
 
@@ -1138,7 +1135,7 @@ class Cluster:
         """Return how many bytes the moves under way have copied, of how many."""
         from kafka_on_spark.observe.replicas import move_progress
 
-        return move_progress(self._now.metadata.catch_up(), self._now.keeping.measure)
+        return move_progress(self._node)
 
     @_operation(DESCRIBE, of_past=True)
     def verify_reassignment(
@@ -1257,8 +1254,9 @@ class Cluster:
             RootAccessDeniedError: This process may write to no broker's root.
         """
         from kafka_on_spark.controller.controller_loop import duration_ms
+        from kafka_on_spark.controller.rounds import controller_loop
 
-        return self._now.keeping.controller_loop().run(duration_ms(seconds))
+        return controller_loop(self._node).run(duration_ms(seconds))
 
     @_operation(REPLICATE)
     def replicate(
@@ -1275,7 +1273,9 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        return self._now.keeping.replicate(topics, is_sweep=is_sweep, configs=configs)
+        from kafka_on_spark.controller.rounds import replicate
+
+        return replicate(self._node, topics, is_sweep=is_sweep, configs=configs)
 
     @_operation(UPKEEP)
     def maintain(
@@ -1294,8 +1294,10 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        self._now.metadata.check_open()
-        return self._now.keeping.maintain(topics, is_dry_run=is_dry_run)
+        from kafka_on_spark.controller.rounds import maintain
+
+        self._node.metadata.check_open()
+        return maintain(self._node, topics, is_dry_run=is_dry_run)
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:
@@ -1312,7 +1314,7 @@ class Cluster:
         from kafka_on_spark.observe.replicas import by_partition, describe_logs
 
         image, keys = self._chosen(topics)
-        logs = describe_logs(image, keys, self._now.keeping.describe)
+        logs = describe_logs(self._node, image, keys)
         return by_partition(image, keys, logs)
 
     @_operation(DESCRIBE)
@@ -1332,7 +1334,7 @@ class Cluster:
         from kafka_on_spark.observe.replicas import describe_logs
 
         image, keys = self._chosen(topics)
-        return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.describe))
+        return metrics_of(self._node, describe_logs(self._node, image, keys))
 
     @_operation(DESCRIBE)
     def openmetrics(self) -> str:
@@ -1342,7 +1344,7 @@ class Cluster:
         from kafka_on_spark.observe.openmetrics import openmetrics
 
         self._metadata.catch_up()
-        return openmetrics(metrics_of(self._now))
+        return openmetrics(metrics_of(self._node))
 
     @_operation(FSCK)
     def fsck(self, *, deep: bool = True) -> FsckReport:
@@ -1354,10 +1356,10 @@ class Cluster:
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        from kafka_on_spark.fsck.fsck_services import check_tables
+        from kafka_on_spark.fsck.cluster_audit import check_tables
 
-        self._now.metadata.check_open()
-        return check_tables(self._root, self._now.options, self._now.runner, is_deep=deep)
+        self._node.metadata.check_open()
+        return check_tables(self._root, self._node.tasks, is_deep=deep)
 
     @_operation(QUORUM)
     def describe_quorum(self) -> QuorumDescription:
@@ -1368,8 +1370,8 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
             KafkaStorageError: The only metadata root does not answer.
         """
-        self._now.metadata.check_open()
-        return metadata_log_of(self._now.metadata).describe()
+        self._node.metadata.check_open()
+        return metadata_log_of(self._node.metadata).describe()
 
     @_operation(QUORUM)
     def add_controller(
@@ -1389,15 +1391,15 @@ class Cluster:
             KafkaStorageError: The new root fails; it is no voter.
             CommitOutcomeUnknownError: It may be a voter, or come to be: describe the quorum.
         """
-        from kafka_on_spark.controller.preparing_roots import prepare_voter
+        from kafka_on_spark.controller.preparing_roots import prepare_voter, tell_voters
 
-        metadata, options = self._now.metadata, self._now.options
+        metadata, options = self._node.metadata, self._node.options
         url, image, metadata_log = one_root(root), metadata.catch_up(), metadata_log_of(metadata)
         voter = prepare_voter(metadata_log, image, url, options, root_mode)
         metadata_log.changes.bring_up(voter)  # while others decide
         with metadata.turn() as stamp:
             voters = metadata_log.changes.add(voter, stamp)
-        self._now.tell_voters()
+        tell_voters(self._node)
         return VotersChange(voter, voters.voters)
 
     @_operation(QUORUM)
@@ -1413,15 +1415,15 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or no other can lead.
             CommitOutcomeUnknownError: It may be removed, or come to be: describe the quorum.
         """
-        from kafka_on_spark.controller.preparing_roots import mark_former_voter
+        from kafka_on_spark.controller.preparing_roots import mark_former_voter, tell_voters
 
-        metadata, options = self._now.metadata, self._now.options
+        metadata, options = self._node.metadata, self._node.options
         metadata.catch_up()
         metadata_log = metadata_log_of(metadata)
         found = metadata_log.tables.voters.named(voter)
         with metadata.turn() as stamp:
             voters = metadata_log.changes.remove(found.key, stamp)
-        self._now.tell_voters()
+        tell_voters(self._node)
         return VotersChange(found, voters.voters, mark_former_voter(found, options))
 
     @_operation(QUORUM)
@@ -1435,7 +1437,7 @@ class Cluster:
             QuorumUnavailableError: It gets no majority of votes.
             KafkaStorageError: Its root fails.
         """
-        metadata = self._now.metadata
+        metadata = self._node.metadata
         metadata.catch_up()
         metadata_log = metadata_log_of(metadata)
         wanted = None if to is None else metadata_log.tables.voters.named(to).key
@@ -1459,6 +1461,7 @@ class Cluster:
             InvalidRequestError: A partition is named without its topic.
         """
         from kafka_on_spark.observe.history import partition_history
+        from kafka_on_spark.observe.metadata_as_of import kept_history
 
         if topic is None and partition is not None:
             raise InvalidRequestError(
@@ -1477,6 +1480,7 @@ class Cluster:
         Where `metadata.max.retention.ms` is set, of what is kept.
         """
         from kafka_on_spark.observe.history import broker_history
+        from kafka_on_spark.observe.metadata_as_of import kept_history
 
         return broker_history(kept_history(self._metadata)[1])
 
@@ -1514,6 +1518,14 @@ class Cluster:
         from kafka_on_spark.observe.policy_replay import replay
 
         return replay(self._metadata.history(), policy)
+
+
+def _executors_of(spark: SparkSession | None, options: StorageOptions) -> SparkExecutors | None:
+    if spark is None:
+        return None
+    from kafka_on_spark.spark.spark_executors import SparkExecutors
+
+    return SparkExecutors(spark, options)
 
 
 def _named(frame: DataFrame, name: str | None) -> DataFrame:

@@ -79,7 +79,7 @@ def _first_view(browser: Any, address: str) -> float:
 def _event(page: Any, cluster: Cluster) -> float:
     """Return how long after a commit the page shows its offset."""
     cluster.append("many", [{"value": b"v", "partition": 0}])
-    began, offset = time.monotonic(), cluster._services.metadata.image.offset
+    began, offset = time.monotonic(), cluster._node.metadata.image.offset
     page.wait_for_function(SHOWS, arg=offset)
     return time.monotonic() - began
 

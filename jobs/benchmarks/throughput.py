@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import PARTITIONS, Bench, processor_seconds, seconds
 from jobs.benchmarks.report import Budget, Row, row
-from kafka_on_spark.node.task_runner import task_count
+from kafka_on_spark.spark.spark_executors import task_count
 
 
 def append(bench: Bench) -> list[Row]:

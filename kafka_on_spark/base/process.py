@@ -1,21 +1,7 @@
-"""What the services ask of the process that they run in: tasks, time, a pause of its collector."""
+"""What a process gives to what works in it: time, and a pause of its collector."""
 
 import gc
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
-
-Order = TypeVar("Order")
-
-
-Result = TypeVar("Result")
-
-
-class TaskRunner(Protocol):
-    """Runs a task function on each order, on executors or in threads."""
-
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        """Return one result an order, in order. `task` may run twice for an order."""
-        ...
+from typing import Protocol
 
 
 class Clock(Protocol):

@@ -48,7 +48,7 @@ class DryRun(Cluster):
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.root, cluster._now)
+        super().__init__(cluster.root, cluster._node)
         self.decided: list[Record] = []
 
     def _check_may(self, what: str, operation: str) -> None:
@@ -83,7 +83,7 @@ class DryRun(Cluster):
     ) -> None:
         check_mode(root_mode)
         url, image = normalize(root), self._metadata.catch_up()
-        known = found_at(url, image, BrokerId(broker_id), self._now.options)
+        known = found_at(url, image, BrokerId(broker_id), self._node.options)
         self._run(
             commands.REGISTER_BROKER,
             broker_id=BrokerId(broker_id),
@@ -94,20 +94,20 @@ class DryRun(Cluster):
 
     def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:
         check_mode(root_mode)
-        image, log = self._metadata.catch_up(), metadata_log_of(self._now.metadata)
-        voter = checked_voter(log, image, one_root(root), self._now.options)
+        image, log = self._metadata.catch_up(), metadata_log_of(self._node.metadata)
+        voter = checked_voter(log, image, one_root(root), self._node.options)
         self.end_with((voters_record(log.changes.check_new(voter), f"{voter} added"),))
 
     def remove_controller(self, voter: int | str) -> NoReturn:
         self._metadata.catch_up()
-        log = metadata_log_of(self._now.metadata)
+        log = metadata_log_of(self._node.metadata)
         found = log.tables.voters.named(voter)
         voters = log.changes.check_removal(found.key)
         self.end_with((voters_record(voters, f"{found} removed"),))
 
     def elect_controller(self, to: int | str | None = None) -> NoReturn:
         self._metadata.catch_up()
-        log = metadata_log_of(self._now.metadata)
+        log = metadata_log_of(self._node.metadata)
         key = log.changes.check_election(None if to is None else log.tables.voters.named(to).key)
         if key == log.leader:
             self.end_with(())
@@ -119,8 +119,10 @@ class DryRun(Cluster):
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
-        metadata = DryRunMetadata(self._metadata.catch_up(), self._now.clock)
-        self._now.keeping.controller_loop(metadata).run(None)
+        from kafka_on_spark.controller.rounds import controller_loop
+
+        metadata = DryRunMetadata(self._metadata.catch_up(), self._node.clock)
+        controller_loop(self._node, metadata).run(None)
         self.end_with(metadata.decided)
 
 

@@ -26,7 +26,6 @@ from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.voter_set import Voter, majority_of
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp
-from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.root_identity import ROOT_MODE
 from kafka_on_spark.store.root_urls import cluster_url
 
@@ -158,17 +157,16 @@ def _topic_of(row: dict[str, Any], image: MetadataImage) -> str:
 
 def reset_time(session: Session, dry_run: DryRun = False) -> None:
     """Have the metadata go by the clocks again that it is ahead of."""
-    services = session.cluster._services
-    assert isinstance(services, Services), "--as-of does not go with --reset-time"
-    now_ms = services.clock.now_ms()
-    image = services.metadata.catch_up()
+    node = session.cluster._node
+    now_ms = node.clock.now_ms()
+    image = node.metadata.catch_up()
     rows = []
     if dry_run:
         result = expiry.reset_time(image, now_ms)
         reset, rows = result.response, decided_rows(result.records, image)
     else:
-        reset = services.metadata.submit(
-            lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=services.timeout_ms
+        reset = node.metadata.submit(
+            lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=node.timeout_ms
         )
     answer = {"dry_run": dry_run, **asdict(reset)}
     if session.output is Output.JSON:

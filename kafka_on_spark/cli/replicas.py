@@ -339,7 +339,7 @@ def fsck(
     could not be checked.
     """
     # In the function: the other verbs need none of it.
-    from kafka_on_spark.fsck.fsck_services import check_cluster
+    from kafka_on_spark.fsck.cluster_audit import check_cluster
 
     report = check_cluster(session.url, deep=not quick, storage_options=session.storage_options)
     findings = [

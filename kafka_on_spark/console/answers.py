@@ -14,7 +14,7 @@ from kafka_on_spark.console.timeline import Histories, moments_view, timeline_vi
 from kafka_on_spark.groups.offsets import describe_group, groups_of
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.observe.figures import group_lags
 from kafka_on_spark.observe.metadata_as_of import image_as_of
 from kafka_on_spark.observe.what_if import Forecast, PartitionForecast, forecast, who_dies
@@ -41,14 +41,14 @@ Answer = Callable[[Asked], Any]
 class Answers:
     """Answers what a page asks for. `newest_grid` returns the grid of the newest image."""
 
-    def __init__(self, services: Services, newest_grid: Callable[[], object]) -> None:
-        self._services = services
+    def __init__(self, node: Node, newest_grid: Callable[[], object]) -> None:
+        self._node = node
         self._newest_grid = newest_grid
         self._image_at = lru_cache(IMAGES_MAX)(
-            lambda at: image_as_of(services.metadata, at, f"can't go to metadata offset {at}")
+            lambda at: image_as_of(node.metadata, at, f"can't go to metadata offset {at}")
         )
-        self._histories = Histories(services.metadata)
-        self._messages = Messages(services)
+        self._histories = Histories(node.metadata)
+        self._messages = Messages(node)
 
     @property
     def views(self) -> Mapping[str, Answer]:
@@ -67,7 +67,7 @@ class Answers:
     def _image(self, asked: Asked) -> MetadataImage:
         """Return the image at the metadata offset that a page is at, exclusive; without one, the
         newest that is known."""
-        at, now = whole(asked, "at"), self._services.metadata.image
+        at, now = whole(asked, "at"), self._node.metadata.image
         return now if at in (None, now.offset) else self._image_at(at)
 
     def _grid(self, asked: Asked) -> object:
@@ -84,7 +84,7 @@ class Answers:
             history,
             topic=asked.get("topic") or None,
             partition=whole(asked, "partition"),
-            now_ms=max(self._services.clock.now_ms(), history.image.time_ms),
+            now_ms=max(self._node.clock.now_ms(), history.image.time_ms),
         )
 
     def _read(self, asked: Asked) -> object:

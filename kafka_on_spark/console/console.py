@@ -10,7 +10,6 @@ from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.application import Guard, application, names_of
 from kafka_on_spark.console.following import Follower, Subscribers
 from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening, shown
-from kafka_on_spark.node.services import Services
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.roots import is_local
 
@@ -34,21 +33,20 @@ class Console:
         Raises:
             InvalidRequestError: The address can't be had.
         """
-        services = cluster._services
-        assert isinstance(services, Services), "the newest moment is followed"
+        node = cluster._node
         subscribers = Subscribers()
         self._follower = Follower(
-            services.metadata,
-            services.clock,
+            node.metadata,
+            node.clock,
             subscribers.publish,
-            is_local=is_local(services.table),
+            is_local=is_local(node.metadata.table),
         )
         self._socket = listening(host, port, what="the console", options="--port")
         taken: int = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(TOKEN_BYTES)
         names = names_of(host, taken)
         self.address = f"http://{shown(host)}:{taken}/#token={token}"
-        answers = Answers(services, self._follower.grid_view)
+        answers = Answers(node, self._follower.grid_view)
         self._threads = DaemonThreads(THREADS, "view")
         app = application(answers, self._follower, subscribers, self._threads)
         guarded = Guard(app, names=names, token=token)

@@ -17,7 +17,7 @@ from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.log.read_order import check_cut, plan_read
 from kafka_on_spark.log.reading import header_pairs, pass_deleted, read_rows
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node
 
 COUNT_MAX: Final = 500
 SHOWN_BYTES_MAX: Final = 64 * 1024
@@ -34,8 +34,8 @@ View = dict[str, Any]
 class Messages:
     """Reads records of one cluster."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
     def at_offset(
         self, image: MetadataImage, topic: str, partition: int, start: int | None, count: int
@@ -58,8 +58,8 @@ class Messages:
     ) -> View:
         """Return up to `count` records from the first that is not older than a time."""
         key = partition_key(image, topic, partition)
-        now = self._services.metadata.catch_up()
-        [found] = time_lookup(now, now, self._services.options, None)([TimeQuestion(key, time_ms)])
+        now = self._node.metadata.catch_up()
+        [found] = time_lookup(now, now, self._node.options, None)([TimeQuestion(key, time_ms)])
         _, high = self._bounds(image, key)
         return self.at_offset(image, topic, partition, high if found is None else found, count)
 
@@ -97,7 +97,7 @@ class Messages:
 
     def _bounds(self, image: MetadataImage, key: PartitionKey) -> tuple[int, int]:
         """Return the first offset that is kept, and the first that was not committed in `image`."""
-        now = self._services.metadata.catch_up().partition(key)
+        now = self._node.metadata.catch_up().partition(key)
         then = image.partition(key)
         assert then is not None, "it was found in this image"
         if now is None:
@@ -109,15 +109,15 @@ class Messages:
     def _rows(self, key: PartitionKey, start: int, end: int) -> Iterator[pa.RecordBatch]:
         if start >= end:
             return
-        services = self._services
+        node = self._node
         order = plan_read(
-            services.metadata.image,
+            node.metadata.image,
             key,
             start_offset=Offset(start),
             end_offset=Offset(end),
             client_rack=None,
         )
-        rows = read_rows(order, services.replicas, services.options, on_deleted=pass_deleted)
+        rows = read_rows(order, node.replicas, node.options, on_deleted=pass_deleted)
         try:
             yield from rows
         finally:

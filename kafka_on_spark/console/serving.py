@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.back_off import pauses_ms
-from kafka_on_spark.base.counting import PASS_MS
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     ClusterNotFoundError,
     KafkaOnSparkError,
     NotControllerError,
 )
+from kafka_on_spark.base.metric import PASS_MS, Metric
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport
+from kafka_on_spark.controller.rounds import controller_loop, replicate
 from kafka_on_spark.metadata.commit_wait import is_failing
-from kafka_on_spark.node.services import Services, check_created
+from kafka_on_spark.node.node import Node, check_created, open_node
 from kafka_on_spark.observe.figures import metrics_of
-from kafka_on_spark.observe.metric import Metric
+from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import accounts
 from kafka_on_spark.store.accounts import charged
 from kafka_on_spark.store.clock import WakingClock
@@ -113,7 +114,7 @@ class ServedCluster:
         self._clock = _EndingClock(self.ended)
         self._moved_at_ms = dict.fromkeys((PASS, ROUND), self._clock.monotonic_ms())
         self._threads: list[threading.Thread] = []
-        self._services: Services | None = None
+        self._node: Node | None = None
         self._controlling: ControllerLoop | None = None
         self._failing: dict[str, str] = {}
         self._pauses: dict[str, Iterator[float]] = {}
@@ -136,8 +137,8 @@ class ServedCluster:
         if not self._join(until_ms):
             log.info("a pass or a round is abandoned, which costs a standby a lease")
             return False
-        if self._services is not None:
-            self._start("leave", self._services.close)
+        if self._node is not None:
+            self._start("leave", self._node.close)
         return self._join(until_ms)
 
     def _start(self, name: str, work: Callable[[], object]) -> None:
@@ -207,33 +208,36 @@ class ServedCluster:
             KafkaOnSparkError: Its root does not answer.
         """
         self._moved_at_ms[PASS] = self._clock.monotonic_ms()
-        if self._services is None:
+        if self._node is None:
             try:
-                services = Services.open(self._root, self._options, self._spark)
-                check_created(services, self._root)
+                executors = (
+                    None if self._spark is None else SparkExecutors(self._spark, self._options)
+                )
+                node = open_node(self._root, self._options, executors)
+                check_created(node, self._root)
             except KafkaOnSparkError as error:
                 if is_failing(error):
                     raise
                 raise ServingFailedError(str(error)) from None
-            self._services = services
-        opened = self._services
+            self._node = node
+        opened = self._node
 
         def note_pass(took_ms: int) -> None:
             opened.counts.observe(PASS_MS, took_ms)
             self._note_success(PASS)
 
-        self._controlling = opened.keeping.controller_loop(clock=self._clock, after_pass=note_pass)
+        self._controlling = controller_loop(opened, clock=self._clock, after_pass=note_pass)
         self._controlling.run(FOR_EVER_MS)
 
     def _replicate(self) -> None:
         """Run a round if this process is the controller, and wait for the next one."""
         self._moved_at_ms[ROUND] = self._clock.monotonic_ms()
-        services = self._services
-        if services is None or not is_held_by(services.metadata.image, services.controller_id):
+        node = self._node
+        if node is None or not is_held_by(node.metadata.image, node.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
         before = frozenset(self._last_round.failures)
-        report = services.keeping.replicate(copy_ms_max=COPY_MS_MAX)
+        report = replicate(node, copy_ms_max=COPY_MS_MAX)
         self._last_round = report
         self.round_count += 1
         self._note_success(ROUND)
@@ -242,7 +246,7 @@ class ServedCluster:
             log.warning("%s", each)
         if before - now:
             log.info("%d of %d failures are over", len(before - now), len(before))
-        settings = services.metadata.image.settings()
+        settings = node.metadata.image.settings()
         pause_ms = float(settings.integer("broker.heartbeat.interval.ms"))
         if report.resume_after_ms is not None:
             pause_ms = min(pause_ms, max(report.resume_after_ms, RETRY_MS_MIN))
@@ -266,15 +270,13 @@ class ServedCluster:
     def readiness(self) -> dict[str, Any]:
         """Return whether this process has read the metadata within a lease, and its last pass and
         round have not failed; with what it is, and what its last round has left to do."""
-        failing, services = self._failures(), self._services
+        failing, node = self._failures(), self._node
         reasons = [f"{what}: {why}" for what, why in failing.items()]
-        held = None if services is None else services.metadata.image.controller
-        if self.ended.is_set() or services is None:
+        held = None if node is None else node.metadata.image.controller
+        if self.ended.is_set() or node is None:
             role = "ending" if self.ended.is_set() else "starting"
             reasons.insert(0, f"it is {role}")
-        elif METADATA not in failing and is_held_by(
-            services.metadata.image, services.controller_id
-        ):
+        elif METADATA not in failing and is_held_by(node.metadata.image, node.controller_id):
             role = "controller"
         else:
             role = "standby"
@@ -296,13 +298,13 @@ class ServedCluster:
         """Return what fails now. Once the metadata were not read within a lease, another process
         may be the controller, and what this one knows of the cluster is old. A standby makes
         neither passes nor rounds: those that it made before say nothing any more."""
-        failing, services = dict(self._failing), self._services
-        if services is None:  # it could not be opened
+        failing, node = dict(self._failing), self._node
+        if node is None:  # it could not be opened
             return dict.fromkeys((METADATA,), failing[PASS]) if PASS in failing else {}
-        image = services.metadata.image
-        if is_held(image) and not is_held_by(image, services.controller_id):
+        image = node.metadata.image
+        if is_held(image) and not is_held_by(image, node.controller_id):
             failing = {}
-        age_ms = self._clock.monotonic_ms() - services.metadata.read_at_ms
+        age_ms = self._clock.monotonic_ms() - node.metadata.read_at_ms
         if age_ms > lease_ms(image):
             failing[METADATA] = f"it was last read {age_ms / 1000:.1f} s ago, and a lease is over"
         return failing
@@ -314,6 +316,6 @@ class ServedCluster:
             Metric("Serving", "failing", labels={"look": what}, value=int(what in failing))
             for what in (METADATA, PASS, ROUND)
         ]
-        if self._services is not None:
-            figures += metrics_of(self._services, is_cut_off=METADATA in failing)
+        if self._node is not None:
+            figures += metrics_of(self._node, is_cut_off=METADATA in failing)
         return figures

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataLogReader, kept_history
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.observe.history import (
     BrokerEvent,
     HistoryEntry,
@@ -22,6 +22,7 @@ from kafka_on_spark.observe.history import (
     lanes_of,
     partition_history,
 )
+from kafka_on_spark.observe.metadata_as_of import kept_history
 
 DECISIONS_MAX: Final = 1000
 MOMENTS_MAX: Final = 5000
@@ -54,7 +55,7 @@ class History:
 class Histories:
     """The history of all partitions and brokers, up to the newest image. Threads may share it."""
 
-    def __init__(self, metadata: MetadataLogReader) -> None:
+    def __init__(self, metadata: MetadataService) -> None:
         self._metadata = metadata
         self._lock = threading.Lock()
         self._known = History(entries=[], events=[], ends=array("q"), image=MetadataImage())

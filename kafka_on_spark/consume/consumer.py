@@ -26,13 +26,14 @@ from kafka_on_spark.base.ids import (
     check_number,
     check_whole_number,
 )
+from kafka_on_spark.base.metric import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
 from kafka_on_spark.base.moments import EPOCH, given_micros
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.consume.consuming import Consuming
-from kafka_on_spark.consume.consuming_parts import consuming_of
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.positions import at, partition_of
 from kafka_on_spark.consume.query_batch import TimeQuestion
+from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.consume.settings import (
     EARLIEST,
     LATEST,
@@ -44,13 +45,22 @@ from kafka_on_spark.consume.subscription import (
     assignment_of,
 )
 from kafka_on_spark.consume.time_lookup import time_lookup
-from kafka_on_spark.log.reading import header_pairs, row_schema
+from kafka_on_spark.controller.second_inspection import suspects
+from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.log.read_order import ReadOrder, after_others
+from kafka_on_spark.log.reading import end_of, header_pairs, row_schema
+from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.accounts import CONSUME
+from kafka_on_spark.store.clock import WakingClock
+from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.daemon_threads import FORKED, is_forked
 from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.roots import is_local
 
+FETCH: Final = "Fetch"
+"""The request of a read, in Kafka's words: from a replica's files to rows."""
 CHUNK_ROWS: Final = 500
 """Rows that become records at once. Source: max.poll.records."""
 
@@ -112,7 +122,7 @@ class Consumer:
 
     def __init__(
         self,
-        services: Services,
+        node: Node,
         settings: ConsumerSettings,
         subscription: Subscription | None,
         timeout_ms: float | None,
@@ -121,18 +131,18 @@ class Consumer:
         on_revoked: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
     ) -> None:
-        self._services = services
-        self._metadata = services.metadata
+        self._node = node
+        self._metadata = node.metadata
         self._callers = OneCaller()
-        metadata = services.metadata  # a consumer that nobody has any more is not kept by itself
+        metadata = node.metadata  # a consumer that nobody has any more is not kept by itself
         self._names: NamesOf = lambda keys: names_of(metadata.image, keys)
         listeners = Listeners(
             assigned=self._callers.naming(on_assigned, self._names),
             revoked=self._callers.naming(on_revoked, self._names),
             lost=self._callers.naming(on_revoked if on_lost is None else on_lost, self._names),
         )
-        self._consuming = consuming_of(services, settings, listeners)
-        self._handouts = Handouts(self._consuming, services.clock)
+        self._consuming = _consuming_of(node, settings, listeners)
+        self._handouts = Handouts(self._consuming, node.clock)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
         self._ended: threading.Event | None = None
@@ -361,7 +371,7 @@ class Consumer:
                 for name, time in times.items()
             ]
             rack = consuming.settings.client_rack
-            found = time_lookup(image, image, self._services.options, rack)(questions)
+            found = time_lookup(image, image, self._node.options, rack)(questions)
             names = [image.name_of(each.key) for each in questions]
             return dict(zip(names, found, strict=True))
 
@@ -630,3 +640,54 @@ def _milliseconds(time: object) -> int:
         return given_micros("a time", time) // 1000
     check_whole_number(time, "a time that is no datetime")
     return index(time)  # type: ignore[arg-type]
+
+
+def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) -> Consuming:
+    """Return the loop of a consumer that has no partitions yet."""
+    reads = Reads(node)
+
+    def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
+        batches = reads.rows(after_others(order, suspects(node)), has_epochs=True)
+        try:
+            yield from _counted(batches, order.name.topic, node.counts)
+        finally:
+            batches.close()
+            reads.end()
+
+    liveness = None
+    if settings.group is not None:
+        liveness = Liveness(
+            node.metadata,
+            node.part(heartbeats),
+            WakingClock(),
+            group=settings.group,
+            max_poll_interval_ms=settings.max_poll_interval_ms,
+            timeout_ms=node.timeout_ms,
+            new_id=node.ids.new_uuid,
+        )
+    return Consuming(
+        node.metadata,
+        node.clock,
+        CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.table)),
+        settings=settings,
+        read=read,
+        end_of=end_of,
+        timeout_ms=node.timeout_ms,
+        liveness=liveness,
+        listeners=listeners,
+    )
+
+
+def _counted(
+    batches: Iterator[pa.RecordBatch], topic: str, counts: Counts
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and count what they have and how long each was read."""
+    while True:
+        began_ms = counts.now_ms()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=FETCH)
+        counts.count(MESSAGES_OUT, batch.num_rows, topic=topic)
+        counts.count(BYTES_OUT, batch.nbytes, topic=topic)
+        yield batch

@@ -6,8 +6,8 @@ from typing import Final
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.consume.query_batch import TimeLookup, TimeQuestion
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.storage_options import StorageOptions
 
@@ -30,7 +30,7 @@ def time_lookup(
                 then,
                 question.key,
                 question.timestamp_ms * 1000,
-                replicas=replica_store(options),
+                replicas=Worker(options).replicas,
                 read_timestamps=partial(read_timestamps, options=options),
                 client_rack=client_rack,
             )

@@ -17,7 +17,14 @@ from kafka_on_spark.controller.compaction import (
     compact,
     is_compacted,
 )
-from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
+from kafka_on_spark.controller.passes import (
+    LOCAL_LOOKS_MAX,
+    Look,
+    LookTimes,
+    Passes,
+    RootNow,
+    Submit,
+)
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.compaction import Dirt, dirt_of
@@ -25,6 +32,7 @@ from kafka_on_spark.log.epochs import check_leader_epoch
 from kafka_on_spark.log.replica_operations import check_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
@@ -135,6 +143,9 @@ class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
 
     _plan = staticmethod(plan_compaction_look)
 
+    def _run_looks(self, orders: Sequence[CompactionLookOrder]) -> list[Look[CompactionReport]]:
+        return self._node.tasks.run(compaction_look_task, orders, few=LOCAL_LOOKS_MAX)
+
     def _decide(
         self,
         image: MetadataImage,
@@ -165,3 +176,8 @@ def _row(order: CompactionLookOrder, look: Look[CompactionReport], cause: str | 
         size_bytes=0 if cause is None or look.report is None else look.report.dirt.dirty_bytes,
         error=look.error or "",
     )
+
+
+def compaction_look_task(order: CompactionLookOrder, worker: Worker) -> Look[CompactionReport]:
+    """Return what of one partition may be compacted, and how far its replicas are. A task."""
+    return run_compaction_look(order, worker.replicas, worker.root_now_ms)

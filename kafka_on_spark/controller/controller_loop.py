@@ -50,9 +50,16 @@ from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.metadata_service import CommitClock
-from kafka_on_spark.metadata.result import ControllerResult, Decide, IdSource, submit_if_due
+from kafka_on_spark.metadata.result import (
+    ControllerResult,
+    Decide,
+    IdSource,
+    MetadataDecider,
+    submit_if_due,
+)
+from kafka_on_spark.store.accounts import CLEAN, COMPACT, RETAIN, UPKEEP
+from kafka_on_spark.store.requests import operating
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +175,8 @@ class Chores:
             NotControllerError: Another controller has claimed.
         """
         if self.retention is not None:
-            rows = self.retention.run(submit=term.submit)
+            with operating(RETAIN):
+                rows = self.retention.run(submit=term.submit)
             tally.records_deleted += sum(row.count for row in rows)
         after_part()
         if self.expiry is not None:
@@ -178,13 +186,16 @@ class Chores:
             self.silent_groups.run(image(), term.submit)
         after_part()
         if self.compaction is not None:
-            self.compaction.run(submit=term.submit)
+            with operating(COMPACT):
+                self.compaction.run(submit=term.submit)
         after_part()
         if self.clean is not None:
-            tally.removed += self.clean(term.check)
+            with operating(CLEAN):
+                tally.removed += self.clean(term.check)
         after_part()
         if self.maintain is not None:
-            self.maintain(after_part=after_part)
+            with operating(UPKEEP):
+                self.maintain(after_part=after_part)
 
 
 PROBE_PAUSE_MS_MIN = 50.0

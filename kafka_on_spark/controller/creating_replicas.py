@@ -4,8 +4,9 @@ Only a replica whose directory is null may be created. Before that commit nothin
 or counted, so a try that fails halfway only leaves an empty table.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
@@ -17,11 +18,12 @@ from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, PartitionKey
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class CreateReplicaResult:
     error: str | None = None
 
 
-RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
+LOCAL_CREATIONS_MAX: Final = 32
+"""So few tables are created in this process faster than a Spark job begins."""
 
 
 def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
@@ -51,6 +54,11 @@ def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateR
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return CreateReplicaResult(order.address, code, str(error))
     return CreateReplicaResult(order.address, NO_ERROR)
+
+
+def create_replica_task(order: CreateReplicaOrder, worker: Worker) -> CreateReplicaResult:
+    """Create one empty table. A task."""
+    return create_replica(order, worker.replicas)
 
 
 def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:
@@ -70,20 +78,14 @@ def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[C
     return orders
 
 
-def create_replicas(
-    metadata: MetadataDecider,
-    run_creations: RunCreations,
-    keys: Iterable[PartitionKey],
-    *,
-    timeout_ms: int,
-) -> list[CreateReplicaResult]:
+def create_replicas(node: Node, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
     """Create the replicas of `keys` that were never created, with one metadata commit."""
-    orders = plan_creations(metadata.image, keys)
+    orders = plan_creations(node.metadata.image, keys)
     if not orders:
         return []
-    results = run_creations(orders)
+    results = node.tasks.run(create_replica_task, orders, few=LOCAL_CREATIONS_MAX)
     created = [each.address for each in results if each.error_code == NO_ERROR]
-    metadata.submit(lambda image: record_created(image, created), timeout_ms=timeout_ms)
+    node.metadata.submit(lambda image: record_created(image, created), timeout_ms=node.timeout_ms)
     return results
 
 

@@ -34,6 +34,7 @@ from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport
+from kafka_on_spark.node.node import Node
 
 
 class Fetcher(NamedTuple):
@@ -340,3 +341,8 @@ def _limits_of(
         leader=order.leader.broker_id,
         follower=order.follower.broker_id,
     )
+
+
+def fetch_pace(node: Node) -> FetchPace:
+    """Return back-offs and throttles of a process's rounds."""
+    return FetchPace(node.clock)

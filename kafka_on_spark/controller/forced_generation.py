@@ -31,16 +31,15 @@ from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import first_stamp
 from kafka_on_spark.metadata.quorum.forcing import Standing, all_that_answer, force_voter, standing
 from kafka_on_spark.metadata.quorum.generations import Generation, check_may_force
 from kafka_on_spark.metadata.quorum.voter_set import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.result import ControllerResult, MetadataDecider
+from kafka_on_spark.node.node import THREADS, Node, open_node
 from kafka_on_spark.node.opening import metadata_log_of
-from kafka_on_spark.node.services import THREADS, Services
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.root_identity import read_identity, write_obeyed
@@ -369,11 +368,11 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
             stamp=first_stamp(metadata_log.tables, voter.key, SystemClock()),
             new_id=lambda: uuid4().hex,
         )
-    services = Services.open(voter.root, options, None)
+    node = open_node(voter.root, options)
     try:
-        return ForcedGeneration(generation, voter, _led_anew(services))
+        return ForcedGeneration(generation, voter, _led_anew(node))
     finally:
-        services.close()
+        node.close()
 
 
 def _goes_on(found: Standing, options: StorageOptions) -> bool:
@@ -411,19 +410,19 @@ def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
     )
 
 
-def _led_anew(services: Services) -> ForcedElectionsReport:
-    options, roots = services.options, metadata_log_of(services.metadata).registered_roots
+def _led_anew(node: Node) -> ForcedElectionsReport:
+    options, roots = node.options, metadata_log_of(node.metadata).registered_roots
 
     def told(broker: BrokerRegistration, generation: int) -> None:
-        voters = services.metadata.image.registered_voters
+        voters = node.metadata.image.registered_voters
         write_obeyed(broker.root, broker.directory_id, roots, generation, options, voters)
 
     with DaemonThreads(THREADS, "fence") as threads:
         elections = ForcedElections(
-            services.metadata,
-            services.replicas,
+            node.metadata,
+            node.replicas,
             run_each=threads.map,
             write_generation=told,
-            timeout_ms=services.timeout_ms,
+            timeout_ms=node.timeout_ms,
         )
         return elections.run()

@@ -11,7 +11,6 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch, PartitionKey, ReplicaUuid
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.controller.lost_replicas import WholeReplica, lost_replicas
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
@@ -21,9 +20,11 @@ from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import are_too_many_to_cut, ends_alike
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaInspection
+from kafka_on_spark.node.node import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,6 @@ class InspectLostOrder:
     address: ReplicaAddress
     partition: PartitionRegistration
     leader: ReplicaAddress | None
-
-
-RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[bool | None]]
 
 
 def inspect_lost(
@@ -184,9 +182,9 @@ def _is_its_leaders_log(
 class LostReplicaInspector:
     """Inspects lost replicas, and remembers for a while which ones are not whole."""
 
-    def __init__(self, clock: Clock, *, run_lost_inspections: RunLostInspections) -> None:
-        self._clock = clock
-        self._run_lost_inspections = run_lost_inspections
+    def __init__(self, node: Node) -> None:
+        self._clock = node.clock
+        self._tasks = node.tasks
         self._wrong: dict[ReplicaUuid, float] = {}
 
     def inspect(
@@ -203,7 +201,7 @@ class LostReplicaInspector:
         if not orders:
             return []
         whole = []
-        for order, result in zip(orders, self._run_lost_inspections(orders), strict=True):
+        for order, result in zip(orders, self._tasks.run(inspect_lost_task, orders), strict=True):
             address = order.address
             if result is False:
                 self._wrong[address.replica_uuid] = now_ms
@@ -256,3 +254,13 @@ def _named(
         partition = image.partition(key)
         if partition is not None:
             yield key, partition
+
+
+def inspect_lost_task(order: InspectLostOrder, worker: Worker) -> bool | None:
+    """Return whether a lost replica is whole. A task."""
+    return inspect_lost(order, worker.replicas, worker.segments)
+
+
+def inspect_task(order: InspectionOrder, worker: Worker) -> ReplicaInspection | None:
+    """Return what one replica's log holds. A task."""
+    return inspect_replica(order, worker.replicas)

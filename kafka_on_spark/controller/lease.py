@@ -16,9 +16,8 @@ from kafka_on_spark.base.ids import ControllerEpoch
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.commands import answer
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.metadata.result import ControllerResult, IdSource, MetadataDecider
 
 T = TypeVar("T")
 

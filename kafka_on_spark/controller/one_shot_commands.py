@@ -23,6 +23,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.commands import (
+    Command,
     CommandOrder,
     Request,
     request_record,
@@ -35,6 +36,7 @@ from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.node.node import Node
 
 T = TypeVar("T")
 
@@ -199,3 +201,18 @@ class CommandRunner:
             return  # the controller that has claimed since answers the rest
         finally:
             term.resign()
+
+
+def run_command(node: Node, command: Command[T], **arguments: object) -> T:
+    """Have a command decided and committed, here or by the controller of the cluster.
+
+    Raises: as `CommandRunner.run`.
+    """
+    return command_runner(node).run(command.order(**arguments), timeout_ms=node.timeout_ms)
+
+
+def command_runner(node: Node) -> CommandRunner:
+    """Return what runs one-shot commands of a process."""
+    return CommandRunner(
+        node.metadata, node.clock, controller_id=node.controller_id, id_source=node.ids
+    )

@@ -15,14 +15,13 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.sweep_progress import Scope, scope_of
-from kafka_on_spark.controller.upkeep_report import UpkeepRow, UpkeepTotals
+from kafka_on_spark.controller.upkeep_report import UpkeepRow, upkeep_totals
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.node import Node
 
 ReportT = TypeVar("ReportT")
 
@@ -58,6 +57,9 @@ class Look(Generic[ReportT]):
 LOOKS_AT_ONCE: Final = 32
 """Partitions that are inspected together, and at least in a pass."""
 
+LOCAL_LOOKS_MAX: Final = 8
+"""So few logs are read in this process faster than a Spark job begins."""
+
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
 
@@ -81,7 +83,7 @@ OrderT = TypeVar("OrderT", bound=LookOrder)
 
 
 class Passes(ABC, Generic[OrderT, ReportT]):
-    """Decisions of one kind as one process makes them; `run_looks` runs the tasks.
+    """Decisions of one kind as one process makes them.
 
     Attributes:
         kind: The kind's name in rows.
@@ -91,24 +93,11 @@ class Passes(ABC, Generic[OrderT, ReportT]):
     kind: str
     interval: str
 
-    def __init__(
-        self,
-        metadata: MetadataDecider,
-        clock: Clock,
-        commit_clock: Clock,
-        *,
-        run_looks: Callable[[Sequence[OrderT]], list[Look[ReportT]]],
-        random_below: Callable[[int], int],
-        timeout_ms: int,
-        totals: UpkeepTotals | None = None,
-    ) -> None:
-        self._totals = totals or UpkeepTotals()
-        self._metadata = metadata
-        self._clock = clock
-        self._commit_clock = commit_clock
-        self._run_looks = run_looks
-        self._random_below = random_below
-        self._timeout_ms = timeout_ms
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._totals = node.part(upkeep_totals)
+        self._metadata = node.metadata
+        self._clock = node.tasks.worker.clock
         self._last: dict[PartitionKey, tuple[int, Any]] = {}
         self._all_looked_at_ms: float = -math.inf
         self._seen_configs: object = None
@@ -129,6 +118,10 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         partition: PartitionRegistration,
         times: LookTimes,
     ) -> OrderT: ...
+
+    @abstractmethod
+    def _run_looks(self, orders: Sequence[OrderT]) -> list[Look[ReportT]]:
+        """Inspect partitions."""
 
     @abstractmethod
     def _decide(
@@ -172,7 +165,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         is_resting = began_ms - self._all_looked_at_ms < rest_ms
         if is_resting and image.configs is self._seen_configs and not is_all:
             return ()
-        times = LookTimes(self._clock.now_ms(), self._commit_clock.now_ms(), is_dry_run)
+        times = LookTimes(self._clock.now_ms(), self._node.clock.now_ms(), is_dry_run)
         orders = [
             self._plan(image, key, partition, times)
             for key, partition in self._due(image, topics, is_all)
@@ -233,7 +226,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         if topics is None:  # some topics were deleted; a look of another thread's may be forgotten
             last = self._last = {key: last[key] for key, _ in found if key in last}
         if found and not last:
-            start = self._random_below(len(found))
+            start = self._node.ids.random_below(len(found))
             found = [*found[start:], *found[:start]]
 
         def is_due(key: PartitionKey, partition: PartitionRegistration) -> bool:
@@ -261,4 +254,4 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         return looks
 
     def _submit(self, decide: Decide) -> dict[PartitionKey, Any]:
-        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)

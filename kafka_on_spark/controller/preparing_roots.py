@@ -16,6 +16,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
 from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.one_shot_commands import command_runner
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import (
     DeltaMetadataLog,
@@ -33,7 +35,8 @@ from kafka_on_spark.metadata.metadata_root import (
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import new_uuid
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
@@ -47,6 +50,7 @@ from kafka_on_spark.store.root_identity import (
     prepare_root,
     reporting_as_invalid_root,
     test_conditional_puts,
+    write_obeyed,
 )
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import StorageOptions, normalize
@@ -179,24 +183,24 @@ def prepare_roots(
 
 
 def commit_creation(
-    services: Services,
+    node: Node,
     metadata_root: str,
     cluster_id: str,
     brokers: Sequence[BrokerIdentity],
     settings: Mapping[str, object],
 ) -> None:
-    """Commit the first batch of a cluster; if that fails, close its services.
+    """Commit the first batch of a cluster; if that fails, close its node.
 
     Raises:
         InvalidRequestError: Another process has created a cluster meanwhile.
     """
     try:
-        services.commands().run_alone(
+        command_runner(node).run_alone(
             lambda image: create_cluster(image, cluster_id, brokers, settings, metadata_root),
-            timeout_ms=services.timeout_ms,
+            timeout_ms=node.timeout_ms,
         )
     except BaseException:
-        services.close()
+        node.close()
         raise
 
 
@@ -352,3 +356,20 @@ def mark_former_voter(voter: Voter, options: StorageOptions) -> bool:
         except KafkaOnSparkError as error:
             log.info("the root of the former voter %s is not marked: %s", voter, error)
     return False
+
+
+def tell_voters(node: Node) -> None:
+    """Catch up with a change of the voters, which stands, and write them on the brokers' roots,
+    which obey them. A root that can't be reached obeys the former ones, which the log still
+    knows; what does not answer by now does not fail the change."""
+    with suppress(*ROOTS_AWAY):
+        node.metadata.catch_up()
+    image, roots = node.metadata.image, metadata_log_of(node.metadata).registered_roots
+    voters = image.registered_voters
+    for each in image.brokers.values():
+        try:
+            write_obeyed(
+                each.root, each.directory_id, roots, image.generation, node.options, voters
+            )
+        except KafkaOnSparkError as error:
+            log.info("the root of broker %d does not know: %s", each.broker_id, error)

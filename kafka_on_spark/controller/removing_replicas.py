@@ -22,12 +22,16 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
-from kafka_on_spark.base.errors import CorruptLogError, HistoryExpiredError, KafkaStorageError
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    HistoryExpiredError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
 from kafka_on_spark.base.ids import KEEP, BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.base.process import Clock
-from kafka_on_spark.log.replica_folders import FoundTable
+from kafka_on_spark.log.replica_folders import FoundTable, remove_table, tables_on
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataLogReader
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
@@ -36,6 +40,8 @@ from kafka_on_spark.metadata.records import (
     RemovePartitionRecord,
     RemoveTopicRecord,
 )
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.root_identity import check_directory
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -195,10 +201,6 @@ class RemoveOrder:
     registered_voters: tuple[str, ...] = ()
 
 
-RunLists = Callable[[Sequence[ListOrder]], list[ListResult]]
-
-RunRemoves = Callable[[Sequence[RemoveOrder]], list[str | None]]
-
 CheckControls = Callable[[MetadataImage], None]
 
 
@@ -213,18 +215,10 @@ def _pieces_kept(pieces: Iterator[T]) -> Iterator[T]:
 class Cleaner:
     """What one process knows of tables to remove. Threads may share it: a lock admits one."""
 
-    def __init__(
-        self,
-        metadata: MetadataLogReader,
-        clock: Clock,
-        *,
-        run_lists: RunLists,
-        run_removes: RunRemoves,
-    ) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._run_lists = run_lists
-        self._run_removes = run_removes
+    def __init__(self, node: Node) -> None:
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._tasks = node.tasks
         self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
         self._times: dict[Incarnation, int] = {}
@@ -273,7 +267,7 @@ class Cleaner:
     def _list_and_remove(
         self, orders: Sequence[ListOrder], check_controls: CheckControls, *, duration_ms: float
     ) -> int:
-        results = self._run_lists(orders)
+        results = self._tasks.run(list_task, orders)
         for order, result in zip(orders, results, strict=True):
             self._note_listing(order, result)
         image = (
@@ -304,7 +298,7 @@ class Cleaner:
                 topic_ids=None,
             )
             with self._listed_again_if_it_fails([order], frozenset()):
-                [result] = self._run_lists([order])
+                [result] = self._tasks.run(list_task, [order])
                 self._note_listing(order, result)
                 image = self._catch_up()
                 found = self._unassigned(image, result.tables)
@@ -431,7 +425,7 @@ class Cleaner:
         check_controls(image)
         orders = [order for order in orders if not is_assigned(image, _incarnation(order.table))]
         removed = 0
-        for order, error in zip(orders, self._run_removes(orders), strict=True):
+        for order, error in zip(orders, self._tasks.run(remove_task, orders), strict=True):
             table = order.table
             if error is None:
                 removed += 1
@@ -463,3 +457,28 @@ def _incarnation(table: FoundTable) -> Incarnation:
 def _delay_ms(image: MetadataImage, key: PartitionKey) -> int:
     """Return how long readers have to finish; a deleted topic has the cluster's setting."""
     return image.settings(key.topic_id).integer("file.delete.delay.ms")
+
+
+def list_task(order: ListOrder, worker: Worker) -> ListResult:
+    """Return the tables on one root. A task."""
+    try:
+        check_directory(order.root, order.directory_id, worker.options)
+        found = tables_on(order.broker_id, order.root, worker.options, order.topic_ids)
+        return ListResult(broker_id=order.broker_id, tables=tuple(found))
+    except KafkaOnSparkError as error:
+        return ListResult(broker_id=order.broker_id, error=error.message)
+
+
+def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
+    """Remove one table; return why it could not be, or None. A task."""
+    try:
+        remove_table(
+            order.root,
+            order.directory_id,
+            order.table,
+            worker.options,
+            registered_voters=order.registered_voters,
+        )
+    except KafkaOnSparkError as error:
+        return error.message
+    return None

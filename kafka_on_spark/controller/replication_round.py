@@ -7,26 +7,22 @@ hours would keep all other followers out of the ISR, and all high watermarks whe
 fetches of a wave have the same time, not the same bytes: none waits for a slow root.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from math import inf
 from operator import attrgetter
 from typing import Final, TypeVar
 
+from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.brokers import note_refused
-from kafka_on_spark.controller.creating_replicas import (
-    CreateReplicaResult,
-    RunCreations,
-    create_replicas,
-)
+from kafka_on_spark.controller.creating_replicas import create_replicas
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
-    FetchPace,
     covers_all,
+    fetch_pace,
     fetcher_of,
     has_tables,
     has_work,
@@ -39,20 +35,22 @@ from kafka_on_spark.controller.fetch_plan import (
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.isr import awaiting_compaction, conclude
 from kafka_on_spark.controller.lost_replicas import renew_lost, restore
-from kafka_on_spark.controller.probes import REFUSAL_CODES, RunProbes, probe_orders, refused_writes
+from kafka_on_spark.controller.probes import REFUSAL_CODES, probe_orders, refused_writes
+from kafka_on_spark.controller.probing import probe
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import Scope, SweepProgress, SweepRound, scope_of
+from kafka_on_spark.controller.sweep_progress import Scope, SweepRound, scope_of, sweep
+from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
-    PartitionFetches,
-    RunFetches,
+    fetch_task,
+    inspect_partition_task,
     merge_reports,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import Decide, submit_if_due
+from kafka_on_spark.node.node import Node
 
 T = TypeVar("T")
 
@@ -97,11 +95,6 @@ WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
 """For how long all fetches of a wave copy together, unless they are so many that a commit of each
 takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
 
-RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
-
-CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
-"""Compacts followers, for a bounded time; returns whether any of them is done."""
-
 
 @dataclass(slots=True)
 class _Tally:
@@ -131,50 +124,24 @@ class _Tally:
 
 
 class ReplicationRound:
-    """Plans rounds and commits what they lead to; `run_fetches` and others run the tasks.
+    """A round of a process: it plans fetches and inspections, and commits what they lead to.
 
-    `sweep` remembers which partitions were inspected. `second_inspections` remembers the replicas
-    that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
-    lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
-    everything. `overrides`: settings that win over those of the topics and of the cluster.
-    `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
-    By `run_probes` the process on `host` asks followers' roots again that have refused a write.
+    Replicas that were found bad are inspected again before it returns. `configs` win over the
+    settings of topics and of the cluster.
+
+    Raises:
+        InvalidConfigError: One is unknown or its value not allowed.
     """
 
-    def __init__(
-        self,
-        metadata: MetadataDecider,
-        clock: Clock,
-        *,
-        sweep: SweepProgress,
-        run_fetches: RunFetches,
-        run_inspections: RunPartitionInspections,
-        run_creations: RunCreations,
-        new_uuid: Callable[[], str],
-        timeout_ms: int,
-        second_inspections: SecondInspections,
-        lost_inspector: LostReplicaInspector | None = None,
-        pace: FetchPace | None = None,
-        overrides: Mapping[str, str] | None = None,
-        compact_followers: CompactFollowers | None = None,
-        run_probes: RunProbes | None = None,
-        host: str = "",
-    ) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._sweep = sweep
-        self._run_fetches = run_fetches
-        self._run_inspections = run_inspections
-        self._run_creations = run_creations
-        self._new_uuid = new_uuid
-        self._timeout_ms = timeout_ms
-        self._second_inspections = second_inspections
-        self._lost_inspector = lost_inspector
-        self._pace = pace
-        self._overrides = overrides or {}
-        self._compact_followers = compact_followers
-        self._run_probes = run_probes
-        self._host = host
+    def __init__(self, node: Node, configs: Mapping[str, object] | None = None) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._sweep = node.part(sweep)
+        self._pace = node.part(fetch_pace)
+        self._second_inspections = node.part(SecondInspections)
+        self._overrides = check_settings(configs or {}, topic_only=False)
+        self._timeout_ms = node.timeout_ms
 
     def run(
         self,
@@ -196,18 +163,20 @@ class ReplicationRound:
         as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
         scope = scope_of(image, topics)
-        if is_sweep and self._lost_inspector is not None:
-            whole = self._lost_inspector.inspect(image)
+        if is_sweep:
+            whole = self._node.part(LostReplicaInspector).inspect(image)
             self._submit(lambda newest: restore(newest, whole))
         submit_if_due(
-            self._metadata.image, lambda newest: renew_lost(newest, self._new_uuid), self._submit
+            self._metadata.image,
+            lambda newest: renew_lost(newest, self._node.ids.new_uuid),
+            self._submit,
         )
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
         tally = _Tally(scope, self._clock.monotonic_ms() + copy_ms_max)
         due = sweep_round.next_keys()
         keys = due if is_sweep else keys_with_work(image, scope)
-        self.create_replicas(keys)
+        create_replicas(self._node, keys)
         if is_sweep:
             inspected = set(keys)
             self._inspect(sweep_round, keys, (), tally)
@@ -252,7 +221,7 @@ class ReplicationRound:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
         waiting = tally.uncompacted
-        if not waiting or self._compact_followers is None or not self._compact_followers(waiting):
+        if not waiting or not self._node.part(ReplicaUpkeep).compact_followers(waiting):
             return
         image = self._metadata.image
         self._fetch({key: plan_fetches(image, key) for key in waiting}, tally)
@@ -282,7 +251,8 @@ class ReplicationRound:
         started_ms = self._clock.monotonic_ms()
         image = self._metadata.image
         unseen = [key for key in keys if key not in seen]
-        self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
+        lacking = [key for key in unseen if lacks_leader_table(image.partition(key))]
+        create_replicas(self._node, lacking)
         image = self._metadata.image
         plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
         failed = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
@@ -304,7 +274,7 @@ class ReplicationRound:
         while tally.left and not tally.is_last:
             missed |= failed & plans.keys()
             keys = keys_with_work(self._metadata.catch_up(), tally.scope)
-            self.create_replicas(keys)
+            create_replicas(self._node, keys)
             image = self._metadata.image
             failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
         if tally.left:
@@ -325,10 +295,8 @@ class ReplicationRound:
         planned = list(chain.from_iterable(plans.values()))
         if is_look:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
-        orders = planned
-        if self._pace is not None:
-            orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
-            tally.waits_ms.append(wait_ms)
+        orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
+        tally.waits_ms.append(wait_ms)
         share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or orders)))
         bounded = [replace(order, copy_ms_max=share) for order in orders]
         results = self._run(bounded, is_inspection=is_inspection)
@@ -341,8 +309,7 @@ class ReplicationRound:
         tally.isr_changes += self.conclude(reports)
         self._note_refused(reports)
         image = self._metadata.image
-        if self._pace is not None:
-            self._pace.record_results(image, orders, results, self._overrides)
+        self._pace.record_results(image, orders, results, self._overrides)
         tally.copied_records += sum(each.copied_records for each in results)
         tally.copied_bytes += sum(each.copied_bytes for each in results)
         tally.truncated_records += sum(each.truncated_records for each in results)
@@ -359,16 +326,16 @@ class ReplicationRound:
         each is asked again, as the disk that is registered, by a write as large as a fetch's."""
         followers = chain.from_iterable(each.followers for each in reports)
         met = {each.broker_id for each in followers if each.error_code in REFUSAL_CODES}
-        if not met or self._run_probes is None:
+        if not met:
             return
         image = self._metadata.image
         settings = image.settings()
         sizes = dict.fromkeys(met, settings.integer("replica.fetch.max.bytes"))
         session_ms = settings.integer("broker.session.timeout.ms")
         orders = probe_orders(image.brokers.values(), session_ms, sizes)
-        refused = refused_writes(orders, self._run_probes(orders), self._host)
+        refused = refused_writes(orders, probe(self._node, orders), self._node.host)
         if not met.isdisjoint(refused):
-            met_by = f"a round of replication on {self._host}"
+            met_by = f"a round of replication on {self._node.host}"
             submit_if_due(
                 image, lambda newest: note_refused(newest, refused, {}, met_by), self._submit
             )
@@ -379,12 +346,10 @@ class ReplicationRound:
         if not is_inspection:
             return self._run_fetches(orders)
         inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
-        return list(chain.from_iterable(self._run_inspections(inspections)))
+        return list(chain.from_iterable(self._node.tasks.run(inspect_partition_task, inspections)))
 
-    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
-        return create_replicas(
-            self._metadata, self._run_creations, keys, timeout_ms=self._timeout_ms
-        )
+    def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        return self._node.tasks.run(fetch_task, orders)
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""

@@ -7,27 +7,35 @@ three.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.controller.log_start import LeaderLook, cause_of, retain
-from kafka_on_spark.controller.passes import Look, LookTimes, Passes, RootNow, Submit
+from kafka_on_spark.controller.passes import (
+    LOCAL_LOOKS_MAX,
+    Look,
+    LookTimes,
+    Passes,
+    RootNow,
+    Submit,
+)
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.epochs import check_leader_epoch
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replica_operations import (
-    LogStartOrder,
     check_complete,
+    log_start_task,
     plan_log_starts,
     try_to_advance,
 )
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.retention import Retained, RetentionLimits, limits_of, retained
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
@@ -119,8 +127,6 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
 LOOK_AGAIN_MS_MAX: Final = 60 * 60 * 1000
 """A wall clock that was wrong at the last look is put right within this."""
 
-RunLogStarts = Callable[[Sequence[LogStartOrder]], list[str | None]]
-
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
@@ -133,14 +139,10 @@ class _Seen:
 
 
 class Retention(Passes[LookOrder, LeaderLook]):
-    """Retention as one process does it; `run_log_starts` has replicas apply what is decided."""
+    """Retention as one process does it."""
 
     kind = "retention"
     interval = "log.retention.check.interval.ms"
-
-    def __init__(self, *given: Any, run_log_starts: RunLogStarts, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._run_log_starts = run_log_starts
 
     def _is_wanted(self, settings: Settings) -> bool:
         return limits_of(settings) is not None
@@ -153,6 +155,9 @@ class Retention(Passes[LookOrder, LeaderLook]):
         )
 
     _plan = staticmethod(plan_look)
+
+    def _run_looks(self, orders: Sequence[LookOrder]) -> list[Look[LeaderLook]]:
+        return self._node.tasks.run(look_task, orders, few=LOCAL_LOOKS_MAX)
 
     def _seen_of(self, order: LookOrder, look: Look[LeaderLook]) -> _Seen:
         """Return what to remember of a look.
@@ -200,7 +205,8 @@ class Retention(Passes[LookOrder, LeaderLook]):
                     log.info(
                         "%s: %s", image.name_of(look.key), cause_of(look, look.log_start_offset)
                     )
-            for error in self._run_log_starts(plan_log_starts(self._metadata.image, starts)):
+            applied = plan_log_starts(self._metadata.image, starts)
+            for error in self._node.tasks.run(log_start_task, applied):
                 if error is not None:
                     log.info("a log start will be applied later: %s", error)
         return [_row(order, result, starts.get(order.key)) for order, result in looked]
@@ -223,3 +229,8 @@ def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> Up
         what="records too old, or too many",
         size_bytes=look.found.removed_bytes,
     )
+
+
+def look_task(order: LookOrder, worker: Worker) -> Look[LeaderLook]:
+    """Return what retention may delete of one leader's log. A task."""
+    return run_look(order, worker.replicas, worker.root_now_ms)

@@ -6,17 +6,21 @@ process that has made rounds for an interval.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.upkeep_report import UpkeepRow
+from kafka_on_spark.log.replica_folders import tables_on
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.temporaries import clean_broker_root
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.root_identity import check_obeys
+from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +59,13 @@ class VisitResult:
     error: str | None = None
 
 
-RunVisits = Callable[[Sequence[VisitOrder]], list[VisitResult]]
-
-
 class RootUpkeep:
     """The upkeep of roots by one process. Its user calls one method at a time."""
 
-    def __init__(self, metadata: MetadataService, clock: Clock, *, visit: RunVisits) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._visit = visit
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
         self._began_ms: dict[BrokerId, int] = {}
         self._left: dict[BrokerId, str] = {}
 
@@ -126,7 +127,7 @@ class RootUpkeep:
             for broker in brokers
         ]
         try:
-            results = self._visit(orders)
+            results = self._node.tasks.run_or_lose(visit_task, orders)
         except KafkaOnSparkError as error:
             results = [VisitResult(error=error.message)] * len(orders)
         rows = []
@@ -155,3 +156,30 @@ def _row(
 
 def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
     return [broker for broker in image.brokers.values() if broker.has_upkeep]
+
+
+def visit_task(order: VisitOrder, worker: Worker) -> VisitResult:
+    """Remove what killed processes left on one root; a store is asked for no replica folders, since
+    nothing is left there. A task."""
+    clock, options = worker.clock, worker.options
+    began_ms = clock.monotonic_ms()
+
+    def is_over() -> bool:
+        most_ms = order.work_ms_max
+        return most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms
+
+    try:
+        check_obeys(order.root, order.directory_id, order.registered_voters, options)
+        found = (
+            tables_on(order.broker_id, order.root, options, None) if is_local(order.root) else ()
+        )
+        cleaned = clean_broker_root(
+            order.root,
+            [each.path for each in found],
+            options,
+            begins_at=order.begins_at,
+            is_over=is_over,
+        )
+    except KafkaOnSparkError as error:
+        return VisitResult(error=error.message)
+    return VisitResult(left_at=cleaned.left_at, error=cleaned.error)

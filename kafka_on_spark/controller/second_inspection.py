@@ -19,8 +19,9 @@ root's probe answers this process. An error that refuses the request of the call
 """
 
 import logging
+import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
@@ -35,21 +36,22 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.fetch_plan import fetch_orders
-from kafka_on_spark.controller.inspections import RunInspections, inspections_of
+from kafka_on_spark.controller.inspections import inspect_task, inspections_of
 from kafka_on_spark.controller.isr import leave_unreadable
-from kafka_on_spark.controller.probes import RunProbes, probe_orders
+from kafka_on_spark.controller.probes import probe_orders
+from kafka_on_spark.controller.probing import probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
-from kafka_on_spark.log.fetch import FetchOrder, RunFetches, merge_reports
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.generations import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.node.node import Node, open_node
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.storage_options import StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -78,22 +80,10 @@ class _Failing:
 class UnreadableLeaders:
     """The leaders that one process can't read. Threads may share it."""
 
-    def __init__(
-        self,
-        metadata: MetadataDecider,
-        clock: Clock,
-        *,
-        run_probes: RunProbes,
-        run_inspections: RunInspections,
-        timeout_ms: int,
-        generation_of: Callable[[str], int] = lambda root: 0,
-    ) -> None:
-        self._generation_of = generation_of
-        self._metadata = metadata
-        self._clock = clock
-        self._run_probes = run_probes
-        self._run_inspections = run_inspections
-        self._timeout_ms = timeout_ms
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
         self._lock = threading.Lock()
         self._failing: dict[PartitionKey, _Failing] = {}
 
@@ -150,11 +140,14 @@ class UnreadableLeaders:
         if failing.is_fence:
             self._check_generation(image, broker.root)
         session_ms = image.settings().integer("broker.session.timeout.ms")
-        if not all(each.is_answer for each in self._run_probes(probe_orders([broker], session_ms))):
+        if not all(
+            each.is_answer
+            for each in self._node.tasks.run(probe_task, probe_orders([broker], session_ms))
+        ):
             return False
         orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
         orders = [each for each in orders if each.address.broker_id in partition.isr]
-        others = [each for each in self._run_inspections(orders) if each is not None]
+        others = [each for each in self._node.tasks.run(inspect_task, orders) if each is not None]
         readable = frozenset(
             each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
         )
@@ -173,7 +166,7 @@ class UnreadableLeaders:
             lambda newest: leave_unreadable(
                 newest, key, leader, uuid, readable=readable, cause=cause
             ),
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._node.timeout_ms,
         )
         if is_done:
             log.warning("%s: %s", image.name_of(key), cause)
@@ -181,7 +174,7 @@ class UnreadableLeaders:
 
     def _check_generation(self, image: MetadataImage, root: str) -> None:
         try:
-            found = self._generation_of(root)
+            found = self._node.tasks.worker.root_generation(root)
         except ProtocolError as error:
             log.info("the generation on %s is not known: %s", root, error)
             return
@@ -217,28 +210,18 @@ class Finding:
 class SecondInspections:
     """The findings of one process. Threads may share it.
 
-    `run` runs fetches in this process. `unreadable` counts the errors of all inspections, and has
-    others lead when second inspections are due.
+    All inspections count the errors of leaders, and others lead when second inspections are due.
     """
 
-    def __init__(
-        self,
-        metadata: MetadataService,
-        clock: Clock,
-        *,
-        run: RunFetches,
-        timeout_ms: int,
-        unreadable: UnreadableLeaders | None = None,
-    ) -> None:
-        self._unreadable = unreadable
-        self._metadata = metadata
-        self._clock = clock
-        self._run = run
-        self._timeout_ms = timeout_ms
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._unreadable = node.part(UnreadableLeaders)
+        self._metadata = node.metadata
+        self._clock = node.clock
         self._lock = threading.Lock()
         self._found: dict[Finding, float] = {}
         self._under_way: list[Finding] = []
-        metadata.suspects = self.suspects
+        node.metadata.suspects = self.suspects
 
     def now_ms(self) -> float:
         """Return the time by which inspections are due."""
@@ -247,8 +230,7 @@ class SecondInspections:
     def record(self, reports: Iterable[PartitionReport]) -> None:
         """Record the replicas that reports call bad for the first time, and those with errors."""
         for report in reports:
-            if self._unreadable is not None:
-                self._unreadable.record(report)
+            self._unreadable.record(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
                     self.record_finding(
@@ -299,7 +281,7 @@ class SecondInspections:
         changes, began_ms = 0, self._clock.monotonic_ms()
         found_by_ms = inf if deadline_ms is None else began_ms
         if deadline_ms is None:
-            deadline_ms = began_ms + self._delay_ms() + self._timeout_ms
+            deadline_ms = began_ms + self._delay_ms() + self._node.timeout_ms
         while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
             due_ms = self._clock.monotonic_ms() + wait_ms
             if due_ms > deadline_ms:
@@ -308,7 +290,16 @@ class SecondInspections:
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
             changes += self.inspect_due(run)
-        return changes + self._replace_unreadable()
+        return changes + self._unreadable.replace_lasting()
+
+    def finish_or_leave(self) -> None:
+        """Run those that are due, after the answer; what fails is left to whoever finds it next."""
+        try:
+            self.finish()
+        except KafkaOnSparkError as error:
+            log.warning("what was found bad is not reported yet: %s", error)
+
+    close = finish_or_leave
 
     def _due_in_ms(self, found_by_ms: float) -> float | None:
         """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
@@ -324,9 +315,9 @@ class SecondInspections:
         """
         due = self._take_due()
         if not due:
-            return self._replace_unreadable()
+            return self._unreadable.replace_lasting()
         try:
-            return self._inspect_again(due, run or self._run)
+            return self._inspect_again(due, run or self._fetch)
         except ClusterClosedError:
             raise
         except RootAccessDeniedError as error:
@@ -339,8 +330,8 @@ class SecondInspections:
             with self._lock:
                 self._under_way = [each for each in self._under_way if each not in due]
 
-    def _replace_unreadable(self) -> int:
-        return 0 if self._unreadable is None else self._unreadable.replace_lasting()
+    def _fetch(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        return self._node.tasks.run_here(fetch_task, orders)
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")
@@ -374,7 +365,7 @@ class SecondInspections:
         }
         with self._lock:  # what was found whole counts again, at once
             self._under_way = [each for each in self._under_way if each not in due or each in bad]
-        changes = conclude_reports(self._metadata, reports, timeout_ms=self._timeout_ms)
+        changes = conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
         # What was confirmed, but not decided on as the partition had changed, is inspected again.
         self._requeue(
             each for each in due if each in bad and is_assigned(self._metadata.image, each)
@@ -430,3 +421,56 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
         is_uncached=True,
         suspect=finding.segment,
     )
+
+
+def suspects(node: Node) -> frozenset[ReplicaUuid]:
+    """Return the replicas that a process has found bad once."""
+    inspections = node.made(SecondInspections)
+    return frozenset() if inspections is None else inspections.suspects()
+
+
+def note_findings(
+    node: Node, reports: Iterable[PartitionReport] = (), findings: Iterable[Finding] = ()
+) -> None:
+    """Record what first inspections found bad, and have what is known inspected a second time,
+    after the answer."""
+    found, noted = tuple(reports), tuple(findings)
+    if not found and not noted and node.made(SecondInspections) is None:
+        return
+    inspections = node.part(SecondInspections)
+    inspections.record(found)
+    for each in noted:
+        inspections.record_finding(each)
+    # A read that nobody has ended ends with the process, in which no thread starts.
+    if sys.is_finalizing() or inspections.wait_ms() is None:
+        return
+    node.maintenance.promise(inspections, inspections.finish_or_leave)
+
+
+class TaskFindings:
+    """What a reading task has found bad. The task itself inspects it again, and reports it."""
+
+    def __init__(self, cluster: str, storage: StorageOptions) -> None:
+        self._cluster = cluster
+        self._storage = storage
+        self._found: list[tuple[ReplicaAddress, Segment | None, KafkaOnSparkError]] = []
+
+    def note(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Record a replica that could not be read, if the error is evidence that it is bad."""
+        if is_evidence(error):
+            self._found.append((address, segment, error))
+
+    def report(self) -> None:
+        """Inspect the findings a second time, and report them."""
+        if not self._found:
+            return
+        try:
+            node = open_node(cluster_url(self._cluster), self._storage)
+        except KafkaOnSparkError as error:
+            log.warning("what was found bad is not reported: %s", error)
+            return
+        for found in self._found:
+            node.part(SecondInspections).record_unread(*found)
+        node.close()

@@ -32,6 +32,7 @@ from kafka_on_spark.controller.sweep import (
 )
 from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.node.node import Node, hint_roots
 
 log = logging.getLogger(__name__)
 
@@ -346,3 +347,18 @@ class SweepRound:
         """
         failed = {*self.position.again, *leaderless}
         return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)
+
+
+def sweep(node: Node) -> SweepProgress:
+    """Return which partitions a process's rounds have inspected."""
+    return SweepProgress(node.clock, node.part(sweep_hints), random_below=node.ids.random_below)
+
+
+def sweep_hints(node: Node) -> FileSweepHints:
+    """Return where rounds leave their sweep's progress for other processes."""
+    return FileSweepHints(node.part(hint_roots))
+
+
+def upkeep_hints(node: Node) -> FileSweepHints:
+    """Return where rounds leave how far upkeep is."""
+    return FileSweepHints(node.part(hint_roots), UPKEEP_NAME)

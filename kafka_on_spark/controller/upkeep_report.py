@@ -9,6 +9,7 @@ from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.log.upkeep_work import UpkeepResult
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -170,3 +171,8 @@ class UpkeepTotals:
     def by_kind(self) -> dict[str, UpkeepTotal]:
         with self._lock:
             return dict(self._totals)
+
+
+def upkeep_totals(_: Node) -> UpkeepTotals:
+    """Return what a process has done of upkeep: a part of its node."""
+    return UpkeepTotals()

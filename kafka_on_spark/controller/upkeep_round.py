@@ -15,12 +15,17 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.root_upkeep import RootUpkeep
-from kafka_on_spark.controller.second_inspection import Finding
+from kafka_on_spark.controller.second_inspection import Finding, note_findings
 from kafka_on_spark.controller.sweep import Ring
-from kafka_on_spark.controller.sweep_progress import SweepPace, SweepProgress, SweepRound, scope_of
+from kafka_on_spark.controller.sweep_progress import (
+    SweepPace,
+    SweepProgress,
+    SweepRound,
+    scope_of,
+    upkeep_hints,
+)
 from kafka_on_spark.controller.upkeep_plan import (
     PART_MS,
     UpkeepThrottle,
@@ -31,14 +36,16 @@ from kafka_on_spark.controller.upkeep_plan import (
     plan_upkeep,
     with_time,
 )
-from kafka_on_spark.controller.upkeep_report import UpkeepReport, UpkeepTotals, report_of
+from kafka_on_spark.controller.upkeep_report import UpkeepReport, report_of, upkeep_totals
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, RunUpkeep, UpkeepOrder, UpkeepResult
+from kafka_on_spark.log.replica_upkeep import upkeep_task
+from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.result import ControllerResult, submit_if_due
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.clock import processor_ms
 
 log = logging.getLogger(__name__)
 
@@ -84,32 +91,25 @@ VISITS_MAX: Final = 10_000
 
 
 class ReplicaUpkeep:
-    """The upkeep of one process. Threads may share it: one of them does a round at a time.
+    """The upkeep of one process. Threads may share it: one of them does a round at a time."""
 
-    `processor_ms` returns the processor time that this process has had, if tasks run in it; None:
-    they run on executors.
-    """
-
-    def __init__(
-        self,
-        metadata: MetadataDecider,
-        clock: Clock,
-        *,
-        progress: SweepProgress,
-        run_upkeep: RunUpkeep,
-        roots: RootUpkeep | None = None,
-        totals: UpkeepTotals | None = None,
-        record_finding: Callable[[Finding], None] = lambda finding: None,
-        processor_ms: Callable[[], float] | None = None,
-    ) -> None:
-        self._processor_ms = processor_ms or clock.monotonic_ms
-        self._record_finding = record_finding
-        self._totals = totals or UpkeepTotals()
-        self._metadata = metadata
-        self._clock = clock
-        self._progress = progress
-        self._run_upkeep = run_upkeep
-        self._roots = roots
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._totals = node.part(upkeep_totals)
+        self._roots = node.part(RootUpkeep)
+        self._progress = SweepProgress(
+            node.clock,
+            node.part(upkeep_hints),
+            random_below=node.ids.random_below,
+            pace=UPKEEP,
+        )
+        # The processor time that this process has had, if tasks run in it.
+        is_here = node.tasks.executors is None
+        self._processor_ms: Callable[[], float] = (
+            processor_ms if is_here else node.clock.monotonic_ms
+        )
         self._lock = threading.Lock()
         self._debt_ms = 0.0
         self._throttle = UpkeepThrottle()
@@ -177,7 +177,7 @@ class ReplicaUpkeep:
         other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
         is_due = sweep_round.budget_ms > 0 and not self._throttle.wait_ms(image.settings(), now_ms)
-        if self._roots is None or not is_due:
+        if not is_due:
             return UpkeepReport()
         mark = self._mark()
         rows = self._roots.run_share(sweep_round.budget_ms / 2)
@@ -277,7 +277,7 @@ class ReplicaUpkeep:
         if not orders:
             return []
         orders = self._throttle.dealt(orders, image.settings(), now_ms)
-        results = self._run_upkeep(orders)
+        results = self._node.tasks.run_or_lose(upkeep_task, orders)
         self._throttle.charge(sum(each.moved_bytes for each in results))
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
@@ -293,7 +293,8 @@ class ReplicaUpkeep:
         for order, result in zip(orders, results, strict=True):
             for _, work in result.done:
                 if work.is_evidence:
-                    self._record_finding(Finding.of(order.address, work.suspect))
+                    found = Finding.of(order.address, work.suspect)
+                    note_findings(self._node, findings=[found])
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""
@@ -331,7 +332,7 @@ class ReplicaUpkeep:
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
                 report = report.plus(self._run_until_done(part, is_dry_run=is_dry_run))
-        if self._roots is None or scope is not None or is_dry_run:
+        if scope is not None or is_dry_run:
             return report
         with self._lock:
             return report.plus(UpkeepReport(rows=tuple(self._roots.run())))

@@ -4,8 +4,10 @@ This order makes the audit sound while others write: the metadata read before a 
 table must have, the metadata read after it what it may have. Nothing is changed.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import (
     CorruptLogError,
@@ -31,14 +33,23 @@ from kafka_on_spark.fsck.partition_checks import (
     register_flaws,
 )
 from kafka_on_spark.fsck.partition_timeline import PartitionTimeline, Register
-from kafka_on_spark.fsck.replica_audit import AuditOrder
+from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_task
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.node.node import THREADS
+from kafka_on_spark.node.tasks import Tasks
+from kafka_on_spark.spark.spark_executors import SparkExecutors
+from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.delta.history import FileEntry
 from kafka_on_spark.store.root_identity import check_directory
+from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
 
@@ -378,3 +389,37 @@ def _coverage(timeline: PartitionTimeline, trace: ReplicaTrace) -> Coverage:
         read_files=trace.read_files,
         read_bytes=trace.read_bytes,
     )
+
+
+def check_tables(metadata_root: str, tasks: Tasks, *, is_deep: bool) -> FsckReport:
+    """Check the cluster at `metadata_root` (normalized).
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        KafkaStorageError: The metadata root does not answer.
+    """
+    worker = tasks.worker
+    run_audits = partial(tasks.run, audit_task)
+    return Fsck(metadata_root, worker.options, run_audits, worker.clock, is_deep=is_deep).run()
+
+
+def check_cluster(
+    metadata_root: str | os.PathLike[str],
+    spark: "SparkSession | None" = None,
+    *,
+    deep: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> FsckReport:
+    """Check a cluster without opening it, which replays its metadata: one that can't be opened is
+    checked, too. Tasks run on `spark`, or in threads without.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        KafkaStorageError: The metadata root does not answer.
+        InvalidRootError: `metadata_root` is not the URL of a root.
+        InvalidRequestError: `spark` is a Spark Connect session.
+    """
+    options, root = StorageOptions(storage_options), cluster_url(metadata_root)
+    executors = None if spark is None else SparkExecutors(spark, options)
+    with DaemonThreads(THREADS, "fsck") as threads:
+        return check_tables(root, Tasks(Worker(options), threads, executors), is_deep=deep)

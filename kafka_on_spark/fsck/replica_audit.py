@@ -27,6 +27,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.replicas import configuration_of
 from kafka_on_spark.log.state import ProducerEntries
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store.delta.history import FileEntry, TableCommit, TableDamage, TableStep
 
 READS_MAX: Final = 20
@@ -266,3 +267,8 @@ def _compare_producers(
 
 def _named_by(step: TableStep) -> int:
     return 0 if isinstance(step, TableDamage) else step.counters.get(PRODUCER_STATE, 0)
+
+
+def audit_task(order: AuditOrder, worker: Worker) -> ReplicaTrace:
+    """Check one replica's history; read only. A task."""
+    return audit_replica(order, ReplicaArchive(worker.options))

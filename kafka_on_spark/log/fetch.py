@@ -6,6 +6,7 @@ step that meets an error knows whose replica it is, and says so by `LeaderRefuse
 `FollowerRefused`, which the report tells. Source: Kafka's AbstractFetcherThread.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ from kafka_on_spark.log.truncation import (
     part_to_keep,
     unread_borders,
 )
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 
@@ -269,6 +271,8 @@ def _follower_reports(
     missing = missing_batches(seen, leader) if is_matched else ()
     return (state_report(address, seen, is_matched=is_matched, missing=missing),)
 
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 8
 
@@ -742,3 +746,25 @@ def inspect_partition(
     return [
         fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
     ]
+
+
+def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
+    """Bring one follower up to its leader. A task."""
+    result = fetch(order, worker.replicas, worker.segments, worker.clock)
+    _maintain(order, result, worker)
+    return result
+
+
+def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
+    """Fetch for, or inspect, all replicas of one partition. A task."""
+    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
+    for order, result in zip(orders, results, strict=True):
+        _maintain(order, result, worker)
+    return results
+
+
+def _maintain(order: FetchOrder, result: FetchResult, worker: Worker) -> None:
+    """Write a follower's checkpoint, if it got records and one is due."""
+    if order.follower is not None and result.copied_records:
+        worker.replicas.open(order.follower).maintain()
+        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)

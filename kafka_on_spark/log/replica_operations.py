@@ -28,6 +28,7 @@ from kafka_on_spark.log.producer_state import (
 )
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.state import LastAppend, LogChange, ReplicaState
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.high_watermark import has_all_committed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -382,3 +383,8 @@ def try_to_advance(
     except KafkaOnSparkError as error:
         log.warning("a log start is left to upkeep: %s", error)
         return state
+
+
+def log_start_task(order: LogStartOrder, worker: Worker) -> str | None:
+    """Advance one replica's log start, to drop deleted records. A task."""
+    return run_log_start(order, worker.replicas)

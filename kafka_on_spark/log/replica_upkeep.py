@@ -25,6 +25,9 @@ from kafka_on_spark.log.upkeep_work import (
     WorkDone,
     suspect_in,
 )
+from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.store.deadlines import within
+from kafka_on_spark.store.requests import operating
 
 log = logging.getLogger(__name__)
 
@@ -110,3 +113,37 @@ def _readable(order: UpkeepOrder, ports: UpkeepPorts) -> ReplicaState | None:
         return ports.replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
+
+
+def upkeep_task(order: UpkeepOrder, worker: Worker) -> UpkeepResult:
+    """Do the upkeep of one replica that is due. A task."""
+    ports = upkeep_ports(worker)
+    try:
+        # One call for all of it: each of its many steps would be handed to another thread.
+        return within(order.address.root, lambda: run_upkeep(order, ports, _COUNTED_WORKS))
+    except KafkaOnSparkError as error:
+        return UpkeepResult.failed(order, error)
+
+
+def upkeep_ports(worker: Worker) -> UpkeepPorts:
+    """Return what kinds of work ask for, of this process."""
+    return UpkeepPorts(
+        replicas=worker.replicas,
+        segments=worker.segments,
+        folders=worker.folders,
+        compactor=worker.compactor,
+        clock=worker.clock,
+    )
+
+
+def _counted(name: str, work: Work) -> Work:
+    """Return a kind of work whose requests are counted under its name."""
+
+    def run(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+        with operating(name):
+            return work(order, ports, allowance)
+
+    return run
+
+
+_COUNTED_WORKS: Final = tuple((name, _counted(name, work)) for name, work in WORKS)

@@ -6,7 +6,7 @@ each a commit or a deletion of its own, and leaves the rest to the next order wh
 spent. Orders may run twice, also at the same time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
@@ -236,6 +236,3 @@ class UpkeepPorts:
 Work = Callable[[UpkeepOrder, UpkeepPorts, Allowance], WorkDone]
 """One kind of work. It does what is due, as far as the allowance goes; KafkaOnSparkErrors that it
 raises become its row. In a dry run it says what is due."""
-
-RunUpkeep = Callable[[Sequence[UpkeepOrder]], list[UpkeepResult]]
-"""Runs upkeep on replicas, and returns a result for each, in order."""

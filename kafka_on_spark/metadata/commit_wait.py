@@ -19,7 +19,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataWatcher
+from kafka_on_spark.metadata.result import MetadataDecider
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class CommitWait:
     `is_local`: the metadata root is a folder, where a look costs next to nothing.
     """
 
-    def __init__(self, metadata: MetadataWatcher, clock: Clock, *, is_local: bool) -> None:
+    def __init__(self, metadata: MetadataDecider, clock: Clock, *, is_local: bool) -> None:
         self._metadata = metadata
         self._clock = clock
         self._is_local = is_local

@@ -22,6 +22,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import ControllerEpoch, Offset, ReplicaUuid
 from kafka_on_spark.base.process import Clock, gc_paused
 from kafka_on_spark.metadata.commit_wait import wait_for_root
+from kafka_on_spark.metadata.decision_counts import count_decisions, counted_commit
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock, MetadataLog
 from kafka_on_spark.metadata.records import (
@@ -33,6 +34,7 @@ from kafka_on_spark.metadata.records import (
     too_old_by_ms,
 )
 from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.store.counts import Counts
 
 if TYPE_CHECKING:
     pass
@@ -140,21 +142,6 @@ PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
 
 
-class MetadataWatch:
-    """Is told of commits and of what is replayed, and does nothing with it. Who counts derives from
-    it, and never raises."""
-
-    def committing(self) -> AbstractContextManager[None]:
-        """Return what a commit runs in; its error says how the commit ended."""
-        return nullcontext()
-
-    def replayed(
-        self, before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
-    ) -> None:
-        """Take what was replayed since this process first read the log, with the images before and
-        after it."""
-
-
 class MetadataService:
     """The image of one process, and its commits to the metadata log.
 
@@ -162,10 +149,12 @@ class MetadataService:
     `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `table` returns the URL of the log, for SQL. `watch` is told of commits and of what is replayed.
+    `table` returns the URL of the log, for SQL. `counts`: of commits, and of what was decided since
+    this process first read the log; None: nobody asks for them.
 
     Attributes:
         clock: Says the time of what this process commits and appends.
+        refusal: Why nothing may be committed by this process; None: it may.
         suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
@@ -181,10 +170,10 @@ class MetadataService:
         after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
         table: Callable[[], str] = lambda: "",
-        watch: MetadataWatch | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self._table = table
-        self._watch = watch or MetadataWatch()
+        self._counts = counts
         self._log = metadata_log
         self._clock = clock
         self.clock = CommitClock(
@@ -206,6 +195,7 @@ class MetadataService:
         self._awaited: dict[str, AdminResultRecord | None] = {}
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
+        self.refusal: KafkaOnSparkError | None = None
         self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
 
     def close(self) -> None:
@@ -220,6 +210,11 @@ class MetadataService:
         """
         if self._is_closed:
             raise ClusterClosedError()
+
+    def _check_may_commit(self) -> None:
+        self.check_open()
+        if self.refusal is not None:
+            raise self.refusal
 
     def check_writable(self) -> None:
         """Check that this process may commit, as far as that can be seen without a commit.
@@ -238,7 +233,7 @@ class MetadataService:
     def turn(self) -> Iterator[Stamp]:
         """Yield the stamp of a commit that is made on the log itself, while no process that waits
         for its turn commits."""
-        self.check_open()
+        self._check_may_commit()
         with self._acquire_lock(None), self._lock:
             yield self._stamp(None)
 
@@ -283,8 +278,8 @@ class MetadataService:
                 before, self._image = self._image, self._image.replay(*batches)
                 self._replayed_at_ms = self._clock.monotonic_ms()
                 self._record_results(batches)
-                if not is_first:
-                    self._watch.replayed(before, batches, self._image)
+                if self._counts is not None and not is_first:
+                    count_decisions(self._counts, before, batches, self._image)
             self._last_read, self.read_at_ms = self._reads_begun, began_ms
             return self._image
 
@@ -410,7 +405,7 @@ class MetadataService:
         controller: tuple[str, ControllerEpoch] | None,
         encoded_reports: Callable[[], bytes] | None,
     ) -> T:
-        self.check_open()
+        self._check_may_commit()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
@@ -424,7 +419,7 @@ class MetadataService:
                     return result.response
                 try:
                     stamp = self._stamp(controller)
-                    with self._watch.committing():
+                    with nullcontext() if self._counts is None else counted_commit(self._counts):
                         batch = self._log.append(
                             result.records, stamp, expected_offset=image.offset
                         )
@@ -435,7 +430,8 @@ class MetadataService:
                     self._replayed_at_ms = self._clock.monotonic_ms()
                     self._record_results([batch])
                     lock.mark_committed()
-                    self._watch.replayed(image, [batch], self._image)
+                    if self._counts is not None:
+                        count_decisions(self._counts, image, [batch], self._image)
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")

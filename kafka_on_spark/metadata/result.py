@@ -1,9 +1,10 @@
-"""What a decision is: records to commit, and an answer to give then."""
+"""What a decision is: records to commit and an answer to give then; and who has it take effect."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from kafka_on_spark.base.ids import ControllerEpoch
 from kafka_on_spark.base.ids import IdSource as IdSource
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Record
@@ -21,6 +22,38 @@ class ControllerResult(Generic[T]):
 
 Decide = Callable[[MetadataImage], ControllerResult[T]]
 """Decides by an image. It may be asked several times, each time by a newer one."""
+
+
+class MetadataDecider(Protocol):
+    """Has decisions take effect: by commits to the log, or in a dry run on its own image alone."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that is known."""
+        ...
+
+    def catch_up(self) -> MetadataImage:
+        """Return the newest image, with what was committed since.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        ...
+
+    def has_next(self) -> bool:
+        """Return whether there may be commits after the newest image that is known, as far as one
+        look at the log tells."""
+        ...
+
+    def submit(
+        self,
+        decide: Decide[T],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Have what `decide` says of the newest image take effect; return its response."""
+        ...
 
 
 def submit_if_due(known: MetadataImage, decide: Decide[T], submit: Callable[[Decide[T]], T]) -> T:

@@ -1,14 +1,13 @@
-"""Opens the metadata and the replicas of a cluster, in any process.
+"""Opens the metadata of a cluster, in any process.
 
-Apart from `services`, which wires all of a Cluster: the process that Spark starts for each run of a
-streaming query imports this module while the query waits for it.
+Apart from `node`: the process that Spark starts for each run of a streaming query imports this
+module while the query waits for it.
 """
 
 import random
 from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
@@ -16,25 +15,14 @@ from kafka_on_spark.metadata.commit_lock import acquire_commit_lock
 from kafka_on_spark.metadata.commit_wait import is_failing, wait_for_root
 from kafka_on_spark.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import is_there
-from kafka_on_spark.metadata.metadata_service import MetadataService, MetadataWatch
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.elections import QuorumSettings
 from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.storage_options import StorageOptions
 
-if TYPE_CHECKING:
-    from kafka_on_spark.log.replicas import ReplicaStore
-
 T = TypeVar("T")
-
-
-@lru_cache(maxsize=8)
-def replica_store(options: StorageOptions) -> "ReplicaStore":
-    """Return this process's open replicas."""
-    # In the function: the process that plans a stream needs no replicas, and deltalake is slow.
-    from kafka_on_spark.log.replicas import ReplicaStore
-
-    return ReplicaStore(options)
 
 
 class Awaits(Enum):
@@ -53,7 +41,7 @@ def open_metadata(
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
     awaits: Awaits = Awaits.NOTHING,
-    watch: MetadataWatch | None = None,
+    counts: Counts | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
@@ -67,7 +55,7 @@ def open_metadata(
             options,
             application_id=application_id,
             after_commit=after_commit,
-            watch=watch,
+            counts=counts,
         )
         metadata.catch_up()
         return metadata
@@ -108,7 +96,7 @@ def metadata_service(
     *,
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
-    watch: MetadataWatch | None = None,
+    counts: Counts | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, not read yet.
 
@@ -125,7 +113,7 @@ def metadata_service(
         after_commit=after_commit,
         acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
         table=lambda: metadata_log.leader_uri,
-        watch=watch,
+        counts=counts,
     )
     metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
     return service

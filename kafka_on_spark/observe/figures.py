@@ -12,17 +12,17 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.controller.lease import is_held_by
-from kafka_on_spark.controller.upkeep_report import UpkeepTotals
+from kafka_on_spark.controller.upkeep_report import UpkeepTotals, upkeep_totals
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.node.opening import metadata_log_of
-from kafka_on_spark.node.services import Services
 from kafka_on_spark.observe.descriptions import stalled_on
-from kafka_on_spark.observe.metric import Metric
 from kafka_on_spark.observe.replicas import LogDescription
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.local_changes import FLUSHES
@@ -34,7 +34,7 @@ ROOM_S: Final = 0.2
 
 
 def metrics_of(
-    services: Services,
+    node: Node,
     logs: Sequence[LogDescription] = (),
     *,
     is_cut_off: bool = False,
@@ -42,13 +42,13 @@ def metrics_of(
     """Return the figures, with those of `logs`. Nothing is read for it but the room on local disks:
     the image is the newest that this process knows. `is_cut_off`: that is too old, so that what is
     known of the cluster is true no more, and this process is no controller."""
-    image = services.metadata.image
-    services.counts.forget_gone(image)
+    image = node.metadata.image
+    node.counts.keep_only(image.topic_ids, image.brokers)
     of_cluster = [Metric(type="KafkaController", name="ActiveControllerCount", value=0)]
     if not is_cut_off:
-        is_controller = is_held_by(image, services.controller_id)
-        ahead_ms = max(image.newest_ms() - services.clock.now_ms(), 0)
-        quorum = metadata_log_of(services.metadata).last_seen()
+        is_controller = is_held_by(image, node.controller_id)
+        ahead_ms = max(image.newest_ms() - node.clock.now_ms(), 0)
+        quorum = metadata_log_of(node.metadata).last_seen()
         of_cluster = [
             *state_metrics(image, is_controller=is_controller),
             Metric(type="KafkaController", name="TimeAheadMs", value=ahead_ms),
@@ -56,10 +56,10 @@ def metrics_of(
         ]
     return [
         *of_cluster,
-        *upkeep_metrics(logs, services.keeping.totals),
-        *services.counts.metrics(),
+        *upkeep_metrics(logs, node.part(upkeep_totals)),
+        *node.counts.metrics(),
         *FLUSHES.metrics(),
-        *_of_roots(services),
+        *_of_roots(node),
         *(
             Metric(
                 type="Ledger", name="requests", labels=dict(operation=op, kind=kind), value=count
@@ -74,10 +74,10 @@ def _figures(kind: str, values: Mapping[str, float], /, **labels: str | int) -> 
         yield Metric(type=kind, name=name, labels=labels, value=value)
 
 
-def _of_roots(services: Services) -> Iterator[Metric]:
+def _of_roots(node: Node) -> Iterator[Metric]:
     """Yield the room that this host has on the roots that are folders; a store has no bounds."""
-    brokers = services.metadata.image.brokers.values()
-    roots = [*metadata_log_of(services.metadata).roots(), *(broker.root for broker in brokers)]
+    brokers = node.metadata.image.brokers.values()
+    roots = [*metadata_log_of(node.metadata).roots(), *(broker.root for broker in brokers)]
     for root in dict.fromkeys(filter(is_local, roots)):
         try:
             found = within(root, partial(os.statvfs, root), ROOM_S)

@@ -4,14 +4,19 @@ Apart from the metadata service, which it does not extend: it has no method that
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from kafka_on_spark.base.errors import ClusterNotFoundError, InvalidRequestError
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    HistoryExpiredError,
+    InvalidRequestError,
+)
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.moments import given_micros, in_seconds
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_roles import MetadataHistory, MetadataLogReader
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, VotersRecord
 
 NO_DECISION: Final = (VotersRecord, LeaderChangeRecord)
@@ -19,9 +24,9 @@ NO_DECISION: Final = (VotersRecord, LeaderChangeRecord)
 
 
 class MetadataAsOf:
-    """The metadata as of `image`, a MetadataHistory. `now` reads what it has become since."""
+    """The metadata as of `image`. `now` reads what it has become since."""
 
-    def __init__(self, now: MetadataHistory, image: MetadataImage) -> None:
+    def __init__(self, now: MetadataService, image: MetadataImage) -> None:
         self._now = now
         self._image = image
 
@@ -46,20 +51,16 @@ class MetadataAsOf:
             if before.offset < end:
                 yield before, [batch for batch in batches if batch.end_offset <= end]
 
-    def image_now(self) -> MetadataImage:
-        """Return the newest image: records of the past are read from the replicas of now."""
-        return self._now.catch_up()
+    def refusal(self, what: str) -> InvalidRequestError:
+        """Return the error for `what`, which can't be done to a cluster as of a moment."""
+        return InvalidRequestError(
+            f"can't {what}: the cluster was opened as it was at metadata offset"
+            f" {self._image.offset} ({in_seconds(self._image.time_ms)}), and the past is"
+            " read-only; open it without as_of"
+        )
 
 
-def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
-    """Return the error for `what`, which can't be done to a cluster as of a moment."""
-    return InvalidRequestError(
-        f"can't {what}: the cluster was opened as it was at metadata offset {image.offset}"
-        f" ({in_seconds(image.time_ms)}), and the past is read-only; open it without as_of"
-    )
-
-
-def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
+def metadata_as_of(now: MetadataService, as_of: object, *, now_ms: int) -> MetadataAsOf:
     """Return the metadata as of a moment, or of a metadata offset.
 
     Raises: as `image_as_of`, and
@@ -83,7 +84,7 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
     return MetadataAsOf(now, image_as_of(now, offset, given))
 
 
-def image_as_of(log: MetadataLogReader, offset: Offset, given: str) -> MetadataImage:
+def image_as_of(log: MetadataService, offset: Offset, given: str) -> MetadataImage:
     """Return the image at an offset of the metadata log, which is exclusive, as `image.offset` is:
     one in the middle of a decision leaves the decision out. `given`: "as_of can't be 7".
 
@@ -110,3 +111,19 @@ def image_as_of(log: MetadataLogReader, offset: Offset, given: str) -> MetadataI
         f"{given}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by the decision that"
         f" ends at metadata offset {first.end_offset}; name a later one"
     )
+
+
+def kept_history(
+    metadata: MetadataService | MetadataAsOf,
+) -> tuple[MetadataImage, list[MetadataBatch]]:
+    """Return every batch of the log whose records are kept, oldest first, and the image that they
+    continue."""
+    try:
+        return MetadataImage(), metadata.history()
+    except HistoryExpiredError:
+        before, kept = metadata.image, list[list[MetadataBatch]]()
+    with suppress(HistoryExpiredError):
+        for image, batches in metadata.pieces_newest_first():
+            before = image
+            kept.append(batches)
+    return before, [batch for batches in reversed(kept) for batch in batches]

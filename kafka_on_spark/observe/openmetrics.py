@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafka_on_spark.observe.metric import COUNTERS, HELP, TIMES, Metric, exported_name
+from kafka_on_spark.base.metric import COUNTERS, HELP, TIMES, Metric, exported_name
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

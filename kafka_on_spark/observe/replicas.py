@@ -6,10 +6,10 @@ exception.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -23,12 +23,15 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.offset_lookup import FoundOffset, look_up_offset
 from kafka_on_spark.log.reading import read_timestamps
+from kafka_on_spark.log.replica_upkeep import upkeep_ports
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import read_segment, segment_pieces
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -129,18 +132,18 @@ class PartitionLogs:
     replicas: tuple[LogDescription, ...]
 
 
-RunDescriptions = Callable[[Sequence[UpkeepOrder]], list[LogDescription]]
-"""Describes replicas' logs, one for each order, in order."""
+LOCAL_LOGS_MAX: Final = 8
+"""So few logs are read in this process faster than a Spark job begins."""
 
 
 def describe_logs(
-    image: MetadataImage, keys: Iterable[PartitionKey], run_descriptions: RunDescriptions
+    node: Node, image: MetadataImage, keys: Iterable[PartitionKey]
 ) -> list[LogDescription]:
     """Return the log of each replica of partitions, by partition and broker; one that can't be
     looked at has an error in place of figures."""
     keys = list(keys)
     orders = plan_upkeep(image, keys, is_dry_run=True)
-    found = run_descriptions(orders) if orders else []
+    found = node.tasks.run(description_task, orders, few=LOCAL_LOGS_MAX)
     seen = {(each.key, each.address.broker_id) for each in orders}
     missing = [
         _missing(image, key, partition, broker_id)
@@ -250,7 +253,17 @@ def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> Com
     )
 
 
-RunSizes = Callable[[Sequence[ReplicaAddress]], list[int | None]]
+def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
+    """Return what one replica's log is like, and what of its upkeep is due. A task."""
+    try:
+        return within(order.address.root, lambda: describe_log(order, upkeep_ports(worker)))
+    except KafkaOnSparkError as error:
+        return begun_description(order, error.message)
+
+
+def size_task(address: ReplicaAddress, worker: Worker) -> int | None:
+    """Return the bytes of one replica. A task."""
+    return size_of(address, worker.replicas)
 
 
 def size_of(address: ReplicaAddress, replicas: ReplicaStore) -> int | None:
@@ -263,14 +276,14 @@ def size_of(address: ReplicaAddress, replicas: ReplicaStore) -> int | None:
 
 
 def partition_sizes(
-    image: MetadataImage, keys: Iterable[PartitionKey], run_sizes: RunSizes
+    node: Node, image: MetadataImage, keys: Iterable[PartitionKey]
 ) -> dict[PartitionKey, int | None]:
     """Return the bytes of one replica of each partition; None where no leader can tell.
 
     A partition whose leader's replica was never created has none.
     """
     leaders = {key: _leader_of(image, key) for key in keys}
-    sizes = _sizes(image, leaders.items(), run_sizes)
+    sizes = _sizes(node, image, leaders.items())
     return {
         key: None if leader is None else sizes.get((key, leader), 0)
         for key, leader in leaders.items()
@@ -282,9 +295,7 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 
 
 def _sizes(
-    image: MetadataImage,
-    replicas: Iterable[tuple[PartitionKey, BrokerId | None]],
-    run_sizes: RunSizes,
+    node: Node, image: MetadataImage, replicas: Iterable[tuple[PartitionKey, BrokerId | None]]
 ) -> dict[tuple[PartitionKey, BrokerId | None], int | None]:
     """Return the bytes of those of some replicas that were created."""
     orders = [
@@ -293,7 +304,7 @@ def _sizes(
         for partition in [image.topics[key.topic_id].partitions[key.partition]]
         if broker_id is not None and partition.is_created(broker_id)
     ]
-    found = run_sizes(orders) if orders else []
+    found = node.tasks.run(size_task, orders)
     return {(each.key, each.broker_id): size for each, size in zip(orders, found, strict=True)}
 
 
@@ -314,16 +325,17 @@ class MoveProgress:
     total_bytes: int
 
 
-def move_progress(image: MetadataImage, run_sizes: RunSizes) -> list[MoveProgress]:
+def move_progress(node: Node) -> list[MoveProgress]:
     """Return the progress of the reassignments under way.
 
     A replica that can't be read counts as empty; a leader that can't be read counts as no larger
     than the adding replicas.
     """
+    image = node.metadata.catch_up()
     moves = list_reassignments(image)
     leaders = [(move.key, _leader_of(image, move.key)) for move in moves]
     adding = [(move.key, each) for move in moves for each in move.adding]
-    sizes = _sizes(image, [*leaders, *adding], run_sizes)
+    sizes = _sizes(node, image, [*leaders, *adding])
     progress = []
     for move, leader in zip(moves, leaders, strict=True):
         held = [sizes.get((move.key, each)) or 0 for each in move.adding]

@@ -10,16 +10,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.config import Settings, check_acks, leaves_auto_controller
-from kafka_on_spark.base.counting import (
-    BYTES_IN,
-    FAILED_APPENDS,
-    REQUEST_MS,
-)
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     InvalidTimestampError,
@@ -30,8 +26,17 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
+from kafka_on_spark.base.metric import (
+    BYTES_IN,
+    FAILED_APPENDS,
+    REQUEST_MS,
+)
 from kafka_on_spark.base.moments import EPOCH
 from kafka_on_spark.base.process import Clock
+from kafka_on_spark.controller.creating_replicas import create_replicas
+from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.probing import probe_where_it_appends
+from kafka_on_spark.controller.second_inspection import note_findings
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
     ProducerStamp,
@@ -41,16 +46,15 @@ from kafka_on_spark.log.batch import (
 )
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.observe.counts import Counts
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.produce.appender import Appender, AppendPart
+from kafka_on_spark.produce.appender import AppendPart, appender
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
-    ProducerRuns,
     check_producer,
     check_writer_not_fenced,
     producer_of,
+    producer_runs,
     split_before,
 )
 from kafka_on_spark.produce.producer_runs import check_not_fenced
@@ -145,30 +149,24 @@ def _range(number: int, part: PartitionAppend) -> str:
 class AppendService:
     """Plans appends, and leads what was staged for them to an answer."""
 
-    def __init__(
-        self,
-        metadata: MetadataService,
-        producers: ProducerRuns,
-        appender: Appender,
-        clock: Clock,
-        *,
-        create_replicas: Callable[[Iterable[PartitionKey]], object],
-        maintain: Callable[[MetadataImage, Iterable[PartitionKey]], None],
-        note_findings: Callable[[], None],
-        watch_ports: WatchPorts,
-        recorder: Counts,
-    ) -> None:
-        self._recorder = recorder
-        self._metadata = metadata
-        self._producers = producers
-        self._appender = appender
-        self._clock = clock
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._recorder = node.counts
+        self._producers = node.part(producer_runs)
+        self._appender = appender(node)
         self._earlier_tries = EarlierTries()
         self._warned_of: set[TopicId] = set()
-        self._create_replicas = create_replicas
-        self._maintain = maintain
-        self._note_findings = note_findings
-        self._watch_ports = watch_ports
+        self._watch_ports = WatchPorts(
+            metadata=node.metadata,
+            clock=node.clock,
+            run_probes=partial(probe_where_it_appends, node),
+            find_whole=lambda image, keys: node.part(LostReplicaInspector).inspect(image, keys),
+            controller_id=node.controller_id,
+            caller=node.caller,
+            host=node.host,
+        )
 
     def plan(
         self,
@@ -308,7 +306,7 @@ class AppendService:
         keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
         is_fenced = run.is_next and self._earlier_tries.has_checked(plan)
         if not is_fenced:
-            self._create_replicas(keys)
+            create_replicas(self._node, keys)
         logs = self._appender.read_leaders(
             keys,
             AppendWatch(self._watch_ports, is_allowed=plan.may_decide),
@@ -378,7 +376,7 @@ class AppendService:
             if (key := PartitionKey(plan.topic_id, number)) not in with_records
         }
         began_ms = self._recorder.now_ms()
-        self._create_replicas(keys)
+        create_replicas(self._node, keys)
         tried = self._earlier_tries.partitions(self._metadata.image, plans)
         try:
             parts = self._appender.append(
@@ -403,8 +401,8 @@ class AppendService:
             ) from error
         self._earlier_tries.note_checked(plans, tried)
         self._count(parts, began_ms)
-        self._note_findings()
-        self._maintain(self._metadata.image, keys)
+        note_findings(self._node)
+        self._node.maintain(keys)
         return parts, self._retention_notices(image, parts)
 
     def _count(self, parts: Sequence[AppendPart], began_ms: float) -> None:

@@ -83,10 +83,12 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, Wait, wait_of
 from kafka_on_spark.produce.idempotence import check_tries, check_writer_not_fenced
 from kafka_on_spark.produce.producer_runs import check_not_fenced
 from kafka_on_spark.produce.stage_plan import ProducerRun
+from kafka_on_spark.store.daemon_threads import DaemonThreads
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
@@ -962,3 +964,21 @@ def is_acknowledged(
         return is_committed(partition, now, batch)
     except KafkaOnSparkError:
         return False  # the next try tells why
+
+
+def append_threads(_: Node) -> AppendThreads:
+    """Return the threads of a process's appends: a part of its node."""
+    return AppendThreads(partial(DaemonThreads, THREADS))
+
+
+def appender(node: Node) -> Appender:
+    """Return what appends in a process."""
+    return Appender(
+        node.metadata,
+        node.replicas,
+        node.segments,
+        node.clock,
+        threads=node.part(append_threads),
+        random=node.random,
+        second_inspections=node.part(SecondInspections),
+    )

@@ -31,6 +31,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.metadata.result import ControllerResult, Decide
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.producer_runs import (
     GIVEN_EPOCH_MAX,
     NextAppend,
@@ -198,6 +199,11 @@ class ProducerRuns:
         # A process that may not commit is told so: a read-only root would read as one that is away.
         self._metadata.check_writable()
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+
+def producer_runs(node: Node) -> ProducerRuns:
+    """Return the runs that a process has begun: a part of its node."""
+    return ProducerRuns(node.metadata, node.clock, timeout_ms=node.timeout_ms)
 
 
 def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:

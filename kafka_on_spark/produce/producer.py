@@ -11,7 +11,7 @@ from typing import Self
 from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.base.ids import check_whole_number
 from kafka_on_spark.base.moments import record_micros
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.accumulator import (
     Callback,
     Headers,
@@ -33,11 +33,9 @@ class Producer:
     appended once, however often its append is tried. Close it, or use it in `with`.
     """
 
-    def __init__(
-        self, services: Services, settings: ProducerSettings, senders: MutableSet[Sender]
-    ) -> None:
+    def __init__(self, node: Node, settings: ProducerSettings, senders: MutableSet[Sender]) -> None:
         self._batch_size = settings.batch_size
-        self._appends = ProducerAppends(services, settings)
+        self._appends = ProducerAppends(node, settings)
         self._limits = self._appends.limits
         self._sender = Sender(self._appends, settings)
         senders.add(self._sender)

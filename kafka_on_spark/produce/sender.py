@@ -41,7 +41,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.accumulator import (
     TRY_MS_MIN,
     Accumulator,
@@ -60,6 +60,8 @@ from kafka_on_spark.produce.accumulator import (
     is_passing,
     limits_of,
 )
+from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce.idempotence import producer_runs
 from kafka_on_spark.produce.records import batch_of, split_by_partition
 from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
 from kafka_on_spark.produce.staging import stage_records
@@ -115,8 +117,8 @@ class ProducerAppends:
         producer_id: The id of the next append, which no other producer has.
     """
 
-    def __init__(self, services: Services, settings: ProducerSettings) -> None:
-        self._services = services
+    def __init__(self, node: Node, settings: ProducerSettings) -> None:
+        self._node = node
         self._settings = settings
         self.limits: dict[str, TopicLimits] = {}
         self._begin_run()
@@ -125,7 +127,7 @@ class ProducerAppends:
         self._leaving = threading.Lock()
         # A process that makes a producer for each request would remember the runs of all. One that
         # was left may have an append under way for as long as a thread has this object.
-        weakref.finalize(self, services.producers.forget, self._ids).atexit = False
+        weakref.finalize(self, node.part(producer_runs).forget, self._ids).atexit = False
 
     def _begin_run(self) -> None:
         # As a whole: an id with the sequences of another would have appends called duplicates.
@@ -148,7 +150,7 @@ class ProducerAppends:
         It is held to the root's clock once in a millisecond, in which a thread sends a hundred
         records: for each of them that took a third of `send`.
         """
-        clock = self._services.clock
+        clock = self._node.clock
         at_ms, now_ms = self._asked
         if at_ms != (monotonic_ms := clock.monotonic_ms()):
             now_ms = clock.now_ms()
@@ -158,7 +160,7 @@ class ProducerAppends:
     def learn(self, topic: str) -> TopicLimits:
         """Return what a topic allows by now."""
         with operating(APPEND):
-            image = self._services.metadata.catch_up()
+            image = self._node.metadata.catch_up()
         limits = limits_of(image, topic)
         self.limits[topic] = limits
         return limits
@@ -168,7 +170,7 @@ class ProducerAppends:
     ) -> tuple[AppendNumber, list[PendingPart], list[Outcome]]:
         """Return the number and the partitions of the next append of records, by topic; and the
         outcomes of those whose topics are gone. No keyless one goes to a `muted` partition."""
-        image, number = self._services.metadata.image, next(self._numbers)
+        image, number = self._node.metadata.image, next(self._numbers)
         parts: list[PendingPart] = []
         outcomes: list[Outcome] = []
         for name, records in topics.items():
@@ -184,7 +186,7 @@ class ProducerAppends:
 
     def apart(self, parts: Iterable[PendingPart]) -> list[list[PendingPart]]:
         """Return partitions that need the same brokers together: one of these may hang."""
-        image = self._services.metadata.image
+        image = self._node.metadata.image
 
         def brokers(part: PendingPart) -> Set[BrokerId]:
             partition = image.partition(part.key)
@@ -202,7 +204,7 @@ class ProducerAppends:
         """
         outcomes: list[Outcome] = []
         try:
-            image = self._services.metadata.catch_up()
+            image = self._node.metadata.catch_up()
         except KafkaOnSparkError as error:
             outcomes = delivery.fail(delivery.parts, error, may_be_appended=False)
             settle(lambda: outcomes)
@@ -213,7 +215,7 @@ class ProducerAppends:
             staged = self._staged(image, delivery, try_ms, outcomes)
         finally:  # by a bug, too: nobody else knows of them any more
             settle(lambda: outcomes)
-        end_ms = self._services.clock.monotonic_ms() + try_ms
+        end_ms = self._node.clock.monotonic_ms() + try_ms
         self._append(delivery, staged, settle, end_ms)
 
     def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
@@ -234,7 +236,7 @@ class ProducerAppends:
             # If the id has expired, another run may go on with an append that none has tried yet.
             is_untried = not any(part.may_be_appended for part in parts)
             try:
-                run = self._services.producers.begin(
+                run = self._node.part(producer_runs).begin(
                     number.producer_id, None, number.sequence, is_untried=is_untried
                 )
             except KafkaOnSparkError as error:
@@ -246,7 +248,7 @@ class ProducerAppends:
                 if not ready:
                     continue
                 try:
-                    plan = self._services.appends.plan_chosen(
+                    plan = self._node.part(AppendService).plan_chosen(
                         image,
                         topic_id,
                         acks=self._settings.acks,
@@ -297,7 +299,7 @@ class ProducerAppends:
         rows = stage_records(
             plan.order,
             [batch],
-            self._services.options,
+            self._node.options,
             by_partition=True,
             is_patient=any(each.last_error is not None for each in parts),  # not at a first try
         )
@@ -327,11 +329,11 @@ class ProducerAppends:
         """
         if not staged:
             return
-        left_ms = max(end_ms - self._services.clock.monotonic_ms(), 1)
+        left_ms = max(end_ms - self._node.clock.monotonic_ms(), 1)
         appends = [(replace(plan, timeout_ms=left_ms), rows) for plan, rows, _ in staged]
 
         try:
-            self._services.appends.answer_staged(
+            self._node.part(AppendService).answer_staged(
                 appends, lambda part: settle(lambda: delivery.answer(part))
             )
         except KafkaOnSparkError as error:

@@ -17,8 +17,9 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.log.producer_state import split_of
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.node.opening import Awaits, awaiting, metadata_service, replica_store
+from kafka_on_spark.node.opening import Awaits, awaiting, metadata_service
 from kafka_on_spark.produce.records import input_batches
 from kafka_on_spark.produce.stage_plan import MultiTopicOrder, StagedTopic, StageOrder
 from kafka_on_spark.produce.staging import stage_records, stage_topics
@@ -74,7 +75,7 @@ class TopicOrders:
         """
         if self._producer is None or not order.is_expanded:
             return order
-        replicas = replica_store(self._storage)
+        replicas = Worker(self._storage).replicas
         for target in order.targets:
             if not target.has_leader:
                 continue

@@ -16,7 +16,6 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,10 +32,15 @@ from kafka_on_spark.consume.options import SinkOptions, parse_sink
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.node.services import Services
-from kafka_on_spark.produce.append import AppendResult, append_when_in_sync
-from kafka_on_spark.produce.idempotence import ProducerRuns, check_producer, producer_of
+from kafka_on_spark.produce.append import AppendResult, AppendService, append_when_in_sync
+from kafka_on_spark.produce.idempotence import (
+    ProducerRuns,
+    check_producer,
+    producer_of,
+    producer_runs,
+)
 from kafka_on_spark.produce.records import check_columns
 from kafka_on_spark.produce.stage_plan import (
     MultiTopicOrder,
@@ -49,7 +53,7 @@ from kafka_on_spark.produce.stage_plan import (
     encode_topic,
     is_unreached,
 )
-from kafka_on_spark.spark.cluster_cache import ClusterCache, cached_metadata
+from kafka_on_spark.spark.cluster_cache import cached_node
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
 from kafka_on_spark.spark.multi_topic_tasks import TopicOrders
@@ -114,7 +118,7 @@ def _check(
 
 def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
     root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
-    return cached_metadata(root, storage, is_patient=is_stream)
+    return cached_node(root, storage, is_patient=is_stream)[0].metadata
 
 
 def _plan(
@@ -182,7 +186,7 @@ def _answers(messages: Sequence[StagedMessage]) -> list[StagedTopic]:
 
 
 def _append(
-    services: Services,
+    node: Node,
     options: SinkOptions,
     messages: Sequence[StagedMessage],
     producer: ProducerRun | None,
@@ -204,8 +208,9 @@ def _append(
     answers |= conditions_only(options.expected_offsets, answers)
     if not answers:
         return []
-    plans = services.appends.plan_topics(
-        services.metadata.image_at(image_offset, known),
+    appends = node.part(AppendService)
+    plans = appends.plan_topics(
+        node.metadata.image_at(image_offset, known),
         {name: each.partition_count for name, each in answers.items()},
         acks=options.acks,
         producer=producer,
@@ -214,7 +219,7 @@ def _append(
         may_decide=options.may_decide,
     )
     append = partial(
-        services.appends.append_staged,
+        appends.append_staged,
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
     )
@@ -222,18 +227,10 @@ def _append(
         return append()
     return append_when_in_sync(
         append,
-        services.metadata.catch_up_waiting,
-        services.clock,
+        node.metadata.catch_up_waiting,
+        node.clock,
         timeout_ms=min(plan.timeout_ms for plan in plans),
     )
-
-
-_SERVICES: Final = ClusterCache(
-    lambda root, options, awaits: Services.open(root, options, None, awaits=awaits),
-    lambda services: services.metadata,
-    Services.close,
-)
-"""The clusters that this process has appended batch writes to."""
 
 
 class BatchWriter(SentToExecutors, DataSourceArrowWriter):
@@ -262,31 +259,32 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
         root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
-        services, known = _SERVICES.get(root, storage)
+        node, known = cached_node(root, storage)
+        is_first = node.made(AppendService) is None
         planned = self._plan.topics.image_offset
         results = _append(
-            services,
+            node,
             options,
             staged,
             self._producer,
             self._writer,
             planned,
-            services.metadata.image if known is None else known,
+            node.metadata.image if known is None else known,
             is_stream=False,
         )
         for each in results:  # Spark returns nothing to the caller, who wants to know
             log.log(logging.WARNING if each.is_duplicate else logging.INFO, "%s", each)
-        if known is None:
+        if is_first:
             # The process is new, and its application may end with this write: maintenance that is
             # due would always be left to the next one.
-            services.finish_maintenance()
+            node.maintenance.finish()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave everything as it is: files that no commit names do no harm."""
 
 
-_RUNS: dict[str, Services] = {}
-"""The services of each run of a query that this process appends for, one at a time as a rule."""
+_RUNS: dict[str, Node] = {}
+"""The node of each run of a query that this process appends for, one at a time as a rule."""
 
 _RUNS_MAX = 8
 
@@ -338,10 +336,10 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
             raise InvalidRequestError(
                 "a stream's batch came without its query id: set checkpointLocation"
             )
-        services = self._services()
-        known = services.metadata.image
-        services.metadata.catch_up_waiting()
-        shared, producers = SharedRuns(self._run), services.producers
+        node = self._node()
+        known = node.metadata.image
+        node.metadata.catch_up_waiting()
+        shared, producers = SharedRuns(self._run), node.part(producer_runs)
         producers.adopt(shared.load())
         writer = producers.take_over(self._options.transactional_id)
         producer = producers.begin(
@@ -349,9 +347,9 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         )
         shared.store(producers.own)
         planned = Offset(staged[0].image_offset)
-        _append(services, self._options, staged, producer, writer, planned, known, is_stream=True)
+        _append(node, self._options, staged, producer, writer, planned, known, is_stream=True)
 
-    def _services(self) -> Services:
+    def _node(self) -> Node:
         if self._run not in _RUNS:
             while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
                 _RUNS.pop(next(iter(_RUNS))).close()
@@ -359,7 +357,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
                 cluster_url(self._options.cluster),
                 StorageOptions(self._options.storage),
             )
-            _RUNS[self._run] = Services.open(root, storage, None, awaits=Awaits.CLUSTER)
+            _RUNS[self._run] = open_node(root, storage, awaits=Awaits.CLUSTER)
         return _RUNS[self._run]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

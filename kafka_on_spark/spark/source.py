@@ -44,9 +44,10 @@ from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, could_
 from kafka_on_spark.consume.subscription import partitions_of
 from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.node.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.observe.metadata_as_of import image_as_of
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.store.root_urls import cluster_url
@@ -156,7 +157,7 @@ class Reading:
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; if no task was planned, Spark asks once, with None."""
-        from kafka_on_spark.controller.second_inspections import TaskFindings
+        from kafka_on_spark.controller.second_inspection import TaskFindings
         from kafka_on_spark.log.reading import read_rows
 
         if partition.value is None:
@@ -168,7 +169,7 @@ class Reading:
         try:
             yield from read_rows(
                 order,
-                replica_store(self.storage),
+                Worker(self.storage).replicas,
                 self.storage,
                 has_headers=self.options.has_headers,
                 note=findings.note,
@@ -182,10 +183,9 @@ class Reading:
     def finish_compaction(self, order: ReadOrder) -> None:
         """Compact a leader that can't be read before, after an unclean election, say: as far as is
         decided. What fails is said in the log, and by the read that finds it as it was."""
-        from kafka_on_spark.controller.keeping_tasks import upkeep_task
         from kafka_on_spark.controller.upkeep_plan import plan_compaction
-        from kafka_on_spark.log.fetch import FetchOrder
-        from kafka_on_spark.node.tasks import fetch_task
+        from kafka_on_spark.log.fetch import FetchOrder, fetch_task
+        from kafka_on_spark.log.replica_upkeep import upkeep_task
 
         log.info("%s is compacted before it is read", order.name)
         try:
@@ -193,6 +193,7 @@ class Reading:
         except KafkaOnSparkError as error:
             log.warning("a leader is not compacted by the task that reads it: %s", error)
             return
+        worker = Worker(self.storage)
         for due in plan_compaction(image, {order.key: ()}):
             # It must lead first: what is compacted is fenced.
             begun = FetchOrder(
@@ -202,8 +203,8 @@ class Reading:
                 follower=None,
                 fetch_bytes_max=0,
             )
-            fetch_task(begun, self.storage)
-            for kind, work in upkeep_task(due, self.storage).done:
+            fetch_task(begun, worker)
+            for kind, work in upkeep_task(due, worker).done:
                 if work.error:
                     log.warning("%s of %s failed: %s", kind, order.name, work.error)
 

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.replica_headers import APPEND_TIME, CREATE_TIME
 from kafka_on_spark.log.view_table import (
@@ -38,15 +39,11 @@ from kafka_on_spark.log.view_table import (
 )
 from kafka_on_spark.metadata.metadata_log import first_answering_root
 from kafka_on_spark.metadata.temporaries import VIEWS
-from kafka_on_spark.node.services import THREADS
-from kafka_on_spark.node.task_runner import check_session
+from kafka_on_spark.node.node import THREADS
 from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.spark.spark_executors import check_session
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-
-if TYPE_CHECKING:
-    from kafka_on_spark.node.services import Services
-    from kafka_on_spark.observe.read_services import ServicesAsOf
 
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _OPTIONS: Final = {
@@ -82,7 +79,8 @@ def _last(view: DataFrame) -> DataFrame:
 
 
 def open_view(
-    services: "Services | ServicesAsOf",
+    reads: Reads,
+    session: object,
     metadata_root: str,
     topic: str,
     *,
@@ -99,23 +97,23 @@ def open_view(
     Raises: as there; and OffsetOutOfRangeError, if compaction has removed what `asks` asks for.
     """
     orders = asks(
-        services.plan_reads(
+        reads.plan(
             topic,
             None if isinstance(start, datetime) else start,
             None if isinstance(end, datetime) else end,
         )
     )
-    spark = check_view_session(services.spark, name)
-    times = time_range(start, end)
-    find_size = size_finder(services.options)
+    spark = check_view_session(session, name)
+    worker, times = reads.node.tasks.worker, time_range(start, end)
+    find_size = size_finder(worker.options)
     compacting = threading.Lock()
 
     def finish_compaction(order: ReadOrder) -> None:
         with compacting:
-            services.finish_compaction(order)
+            reads.finish_compaction(order)
 
     def plan(order: ReadOrder) -> list[ViewFile]:
-        return files_of(order, services.replicas, find_size, times, finish_compaction)
+        return files_of(order, worker.replicas, find_size, times, finish_compaction)
 
     with DaemonThreads(THREADS, "view") as threads:
         files = [each for part in threads.map(plan, orders) for each in part]
@@ -123,7 +121,7 @@ def open_view(
         spark,
         topic,
         files,
-        services.options,
+        worker.options,
         metadata_root=metadata_root,
         times=times,
         has_headers=has_headers,

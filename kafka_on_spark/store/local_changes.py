@@ -12,9 +12,9 @@ from stat import S_ISDIR
 from typing import Any, Final
 from uuid import uuid4
 
-from kafka_on_spark.base.counting import FLUSH_MS
-from kafka_on_spark.observe.counts import Counts
+from kafka_on_spark.base.metric import FLUSH_MS
 from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import extend_deadline, long_call_seconds
 
 FLUSHES: Final = Counts(SystemClock().precise_ms)

@@ -23,7 +23,7 @@ def refused(
     cluster: Cluster, base: Path, error: type[Exception] | tuple[type[Exception], ...], *words: str
 ) -> Iterator[pytest.ExceptionInfo[Exception]]:
     """Check that what is done inside is refused in a sentence that has `words`; give the error."""
-    cluster._services.finish_maintenance()  # which merges files of what was committed before
+    cluster._node.maintenance.finish()  # which merges files of what was committed before
     offset, before = cluster.image.offset, written(base)
     with pytest.raises(error) as caught:
         yield caught

@@ -4,6 +4,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError
+from kafka_on_spark.produce.append import AppendService
 from tests.bad_input.refusals import check_sentence, written
 from tests.cluster.disks import new_disks
 
@@ -96,17 +97,17 @@ def test_a_closed_cluster_refuses(closed, name):
 
 def test_threads_of_a_cluster_that_is_being_closed_say_so_too(closed):
     """Another thread's append, past all checks, comes to a pool that takes nothing any more."""
-    runner = closed.cluster._services.runner
+    tasks = closed.cluster._node.tasks
 
     with pytest.raises(ClusterClosedError, match="the cluster was closed"):
-        runner.run(str, [1, 2])
+        tasks.run(lambda order, worker: order, [1, 2])
 
 
 def test_an_append_that_is_under_way_when_its_cluster_is_closed_may_be_committed(monkeypatch):
     with new_disks() as disks:
         cluster = disks.cluster
         cluster.create_topic("orders", replication_factor=3)
-        appender = cluster._services.appends._appender
+        appender = cluster._node.part(AppendService)._appender
         conclude = appender._conclude
 
         def close_and_conclude(reports):

@@ -45,7 +45,7 @@ def test_a_time_that_is_ahead_is_reset_and_what_that_does_is_told_before(
     call, new_topic, cluster, everything
 ):
     topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
-    services = cluster._services
+    services = cluster._node
     ahead_ms = services.clock.now_ms() + 10 * YEAR_MS
     metadata, key = services.metadata, partition_key(cluster, topic)
     metadata.submit(lambda image: ControllerResult(told_at(ahead_ms, key), None), timeout_ms=1000)

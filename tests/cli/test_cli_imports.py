@@ -31,8 +31,7 @@ FOREIGN = {
     "uvicorn",
 }
 KEEPING = {
-    "kafka_on_spark.controller.keeping",
-    "kafka_on_spark.controller.keeping_tasks",
+    "kafka_on_spark.controller.rounds",
     "kafka_on_spark.controller.controller_loop",
     "kafka_on_spark.fsck.cluster_audit",
     "kafka_on_spark.controller.replication_round",
@@ -91,7 +90,7 @@ def test_nor_does_a_verb_that_opens_a_checkpoint_of_the_metadata():
     with new_disks() as disks:
         for number in range(CHECKPOINT_INTERVAL + 1):
             disks.cluster.alter_cluster_configs({"segment.bytes": 2**20 + number})
-        disks.cluster._services.finish_maintenance()
+        disks.cluster._node.maintenance.finish()
         [folder] = disks.metadata_root.glob("**/_delta_log")
         assert list(folder.glob("*.checkpoint.parquet"))
 

@@ -83,7 +83,7 @@ def test_the_past_has_no_method_that_commits(service):
 
     public = {name for name in dir(past) if not name.startswith("_")}
 
-    assert public == {"catch_up", "history", "image", "image_now", "pieces_newest_first"}
+    assert public == {"catch_up", "history", "image", "pieces_newest_first", "refusal"}
 
 
 def test_a_dry_run_has_no_way_to_the_log(service, log):

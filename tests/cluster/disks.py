@@ -16,10 +16,10 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller import preparing_roots, probes
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.node.opening import replica_store
-from kafka_on_spark.node.services import Services
+from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.storage_options import is_local
@@ -189,9 +189,8 @@ class Disks:
         """Wait until what was due after an answer is done. Checkpoints are: files come and go, and
         who copies or deletes their folder meanwhile misses one."""
         for each in self.opened:
-            if isinstance(each._services, Services):  # of a past moment nothing is ever due
-                with suppress(ClusterClosedError):
-                    each._services.finish_maintenance()
+            with suppress(ClusterClosedError):
+                each._node.maintenance.finish()
 
     def leave_unreadable(self, folder: Path) -> Path:
         """Copy a folder as it is now; return the copy."""
@@ -284,7 +283,7 @@ class DiedError(Exception):
 
 def die_after_one(cluster: Cluster, topic: str, given: Any, partition: int, **choices: Any) -> None:
     """Append, and die once one partition is committed."""
-    appender = cluster._services.appends._appender
+    appender = cluster._node.part(AppendService)._appender
     whole = appender.append
 
     def die(parts: Any, **named: Any) -> None:

@@ -16,7 +16,7 @@ def bring_up(cluster: Cluster) -> None:
     Not by waiting until none lags: the lag of a voter that did not answer in time is unknown, and a
     voter that was not asked, since it was slow, stays behind until the next decision.
     """
-    log = metadata_log_of(cluster._services.metadata)
+    log = metadata_log_of(cluster._node.metadata)
     leader = log._leadership.confirm().table
     for key in log.tables.voters.keys:
         if key != leader.key:
@@ -26,6 +26,6 @@ def bring_up(cluster: Cluster) -> None:
 
 def end_calls(cluster: Cluster) -> None:
     """Wait until no thread of this process is at a voter, a former one included."""
-    cluster._services.finish_maintenance()
-    tables = metadata_log_of(cluster._services.metadata).tables
+    cluster._node.maintenance.finish()
+    tables = metadata_log_of(cluster._node.metadata).tables
     wait_for(lambda: not any(map(tables._under_way.get, tables.known)))

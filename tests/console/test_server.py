@@ -98,7 +98,7 @@ def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     [full] = [n for n, each in disks.cluster.offsets("orders").items() if each.high_watermark]
     offset = next(
         each.end_offset
-        for each in disks.cluster._services.metadata.history()
+        for each in disks.cluster._node.metadata.history()
         if any(getattr(record, "high_watermark", None) == 2 for record in each.records)
     )
 

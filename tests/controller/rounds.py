@@ -2,15 +2,20 @@
 
 from dataclasses import replace
 from math import inf
+from types import SimpleNamespace
 
+from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.creating_replicas import create_replica
-from kafka_on_spark.controller.fetch_plan import FetchPace
+from kafka_on_spark.controller.fetch_plan import FetchPace, fetch_pace
+from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probing import probe_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
+from kafka_on_spark.controller.sweep_progress import SweepProgress, sweep
+from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetch import fetch
+from kafka_on_spark.log.fetch import fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import HighWatermarkRecord
@@ -24,8 +29,19 @@ from tests.fakes import (
     MemorySegmentStore,
     MemorySweepHints,
 )
+from tests.nodes import node_of
 
 EPOCH = LeaderEpoch(5)
+
+
+class NothingUnreadable:
+    """Counts no leaders that can't be read."""
+
+    def record(self, report):
+        pass
+
+    def replace_lasting(self):
+        return 0
 
 
 class Rounds:
@@ -50,7 +66,12 @@ class Rounds:
                 self.replicas.create(address(each, key=key))
         self.pace = FetchPace(self.clock)
         self.second_inspections = SecondInspections(
-            self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
+            node_of(
+                self.metadata,
+                self.clock,
+                given={fetch_task: self._run_fetches},
+                parts={UnreadableLeaders: NothingUnreadable()},
+            )
         )
         self.hints = MemorySweepHints()
         self.compact_followers = lambda followers: False
@@ -99,22 +120,34 @@ class Rounds:
         settings = {name.replace("_", "."): str(value) for name, value in call.items()}
         self.orders = []
         self.waited = []
-        return ReplicationRound(
+        return ReplicationRound(self.node(), settings).run(
+            is_sweep=is_sweep, copy_ms_max=copy_ms_max
+        )
+
+    def node(self):
+        """Return the node of a process that does rounds."""
+        return node_of(
             self.metadata,
             self.clock,
-            sweep=self.sweep,
-            run_fetches=self._run_fetches,
-            run_inspections=lambda each: [self._run_fetches(orders) for orders in each],
-            run_creations=lambda orders: [create_replica(each, self.replicas) for each in orders],
-            new_uuid=lambda: "another",
-            timeout_ms=1000,
-            second_inspections=self.second_inspections,
-            pace=self.pace,
-            overrides=settings,
-            compact_followers=self._compact_followers,
-            run_probes=self.run_probes,
-            host="here",
-        ).run(is_sweep=is_sweep, copy_ms_max=copy_ms_max)
+            replicas=self.replicas,
+            given={
+                fetch_task: self._run_fetches,
+                inspect_partition_task: lambda each: [self._run_fetches(one) for one in each],
+                probe_task: self._run_probes,
+            },
+            parts={
+                sweep: self.sweep,
+                fetch_pace: self.pace,
+                SecondInspections: self.second_inspections,
+                LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
+                ReplicaUpkeep: SimpleNamespace(compact_followers=self._compact_followers),
+            },
+        )
+
+    def _run_probes(self, orders):
+        if self.run_probes is None:
+            return [ProbeResult(each.broker_id, NO_ERROR) for each in orders]
+        return self.run_probes(orders)
 
     def _compact_followers(self, followers):
         self.waited.append({key.partition: list(each) for key, each in followers.items()})

@@ -11,6 +11,7 @@ from kafka_on_spark.controller import passes
 from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.controller.compaction_passes import (
     CompactionPasses,
+    compaction_look_task,
     plan_compaction_look,
     run_compaction_look,
 )
@@ -21,6 +22,7 @@ from tests.builders import KEY, NOW_MS, TOPIC, TOPIC_ID, address, image_of, merg
 from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import FakeClock
+from tests.nodes import node_of
 
 HOUR_MS = 3_600_000
 
@@ -198,12 +200,12 @@ class World:
 
     def process(self):
         self.passes = CompactionPasses(
-            self.metadata,
-            self.clock,
-            self.clock,
-            run_looks=self.look,
-            timeout_ms=1000,
-            random_below=lambda count: self.first % count,
+            node_of(
+                self.metadata,
+                self.clock,
+                given={compaction_look_task: self.look},
+                random_below=lambda count: self.first % count,
+            )
         )
 
     def look(self, orders):

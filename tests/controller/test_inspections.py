@@ -11,6 +11,7 @@ from kafka_on_spark.controller.inspections import (
     InspectionOrder,
     LostReplicaInspector,
     inspect_lost,
+    inspect_lost_task,
     inspect_replica,
 )
 from kafka_on_spark.controller.lost_replicas import (
@@ -30,6 +31,7 @@ from tests.builders import address, disk, log, report, seen, staged, uuid_on
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import folder
 from tests.log.test_reading import replicas_of
+from tests.nodes import node_of
 
 
 @pytest.mark.parametrize("high_watermark, epoch", [(1, 0), (2, 1), (3, 1), (4, 2)])
@@ -56,7 +58,9 @@ class Lives(Rounds):
         super().__init__(**given)
         self.append(0, "a")
         self.run(is_sweep=True)
-        self.lost_inspector = LostReplicaInspector(self.clock, run_lost_inspections=self._restores)
+        self.lost_inspector = LostReplicaInspector(
+            node_of(self.metadata, self.clock, given={inspect_lost_task: self._restores})
+        )
         self.inspected = 0
 
     def _restores(self, orders):

@@ -19,6 +19,8 @@ from kafka_on_spark.controller.removing_replicas import (
     Incarnation,
     ListResult,
     is_assigned,
+    list_task,
+    remove_task,
     times_unassigned,
 )
 from kafka_on_spark.log.replica_folders import FoundTable
@@ -37,6 +39,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, disk, image_of, partition, uuid_on
 from tests.fakes import FakeClock, MemoryMetadataLog
+from tests.nodes import node_of
 
 OTHER_ID = TopicId("2" * 32)
 
@@ -195,7 +198,8 @@ class World:
 
     def new_cleaner(self, log=None):
         metadata = MetadataService(log or self.log, self.clock, random=lambda: 0.0)
-        return Cleaner(metadata, self.clock, run_lists=self.run_lists, run_removes=self.run_removes)
+        given = {list_task: self.run_lists, remove_task: self.run_removes}
+        return Cleaner(node_of(metadata, self.clock, given=given))
 
     def table(self, broker_id, number, uuid=None):
         uuid = uuid or uuid_on(broker_id)

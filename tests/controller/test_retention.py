@@ -9,12 +9,20 @@ from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.controller import passes
 from kafka_on_spark.controller.log_start import LeaderLook
 from kafka_on_spark.controller.passes import Look
-from kafka_on_spark.controller.retention import LOOK_AGAIN_MS_MAX, LookOrder, Retention, run_look
+from kafka_on_spark.controller.retention import (
+    LOOK_AGAIN_MS_MAX,
+    LookOrder,
+    Retention,
+    look_task,
+    run_look,
+)
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.replica_operations import log_start_task
 from kafka_on_spark.log.retention import Retained, RetentionLimits
 from tests.builders import KEY, NOW_MS, TOPIC_ID, address, disk, image_of, partition, staged
 from tests.committing import replay
 from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots
+from tests.nodes import node_of
 
 LIMITS = RetentionLimits(retention_ms=1000, retention_bytes=None)
 
@@ -163,13 +171,11 @@ class World:
         self.expires_in_ms = HOUR_MS
         self.before_commit = lambda: None
         self.retention = Retention(
-            self.metadata,
-            self.clock,
-            self.clock,
-            run_looks=self.look,
-            run_log_starts=self.tell,
-            random_below=lambda below: 0,
-            timeout_ms=1000,
+            node_of(
+                self.metadata,
+                self.clock,
+                given={look_task: self.look, log_start_task: self.tell},
+            )
         )
 
     def look(self, orders):

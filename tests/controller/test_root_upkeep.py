@@ -8,9 +8,11 @@ from kafka_on_spark.controller.root_upkeep import (
     METADATA,
     RootUpkeep,
     VisitResult,
+    visit_task,
 )
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock
+from tests.nodes import node_of
 
 BEGAN_MS = 1000 * INTERVAL_MS
 ALL = [1, 2, 3]
@@ -27,7 +29,7 @@ class Roots:
         self.cleaned = lambda: 3
         self.visited = lambda order: VisitResult()
         self.took_ms = 0
-        self.upkeep = RootUpkeep(self, self.clock, visit=self.visit)
+        self.upkeep = RootUpkeep(node_of(self, self.clock, given={visit_task: self.visit}))
 
     def clean(self):
         self.done.append(METADATA)

@@ -17,9 +17,10 @@ from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller import second_inspection
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.inspections import inspect_replica
+from kafka_on_spark.controller.inspections import inspect_replica, inspect_task
 from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probing import probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import (
     Finding,
@@ -31,6 +32,7 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, address, image_of, partition, report, seen, segment, uuid_on
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaLog, folder
+from tests.nodes import node_of
 
 FIRST, THIRD = BrokerId(1), BrokerId(3)
 
@@ -380,12 +382,12 @@ class Reading(Rounds):
         self.unreadable = set()
         self.fences = {}
         self.unread = UnreadableLeaders(
-            self.metadata,
-            self.clock,
-            run_probes=self._probes,
-            run_inspections=self._inspections,
-            timeout_ms=1000,
-            generation_of=self._generation_of,
+            node_of(
+                self.metadata,
+                self.clock,
+                given={probe_task: self._probes, inspect_task: self._inspections},
+                root_generation=self._generation_of,
+            )
         )
         self.generations = {}
 
@@ -558,13 +560,14 @@ def test_inspections_under_an_older_leadership_do_not_count(reading):
 
 def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
     """Each asking probes roots and reads logs."""
-    asked, probes = [], reading.unread._run_probes
+    asked, given = [], reading.unread._node.tasks.given
+    probes = given[probe_task]
 
     def noted(orders):
         asked.append(reading.clock.monotonic_ms())
         return probes(orders)
 
-    reading.unread._run_probes = noted
+    given[probe_task] = noted
     reading.unreadable.update((2, 3))
     reading.inspect(1, times=3)
     for _ in range(36):

@@ -126,9 +126,8 @@ def test_a_share_is_one_of_processor_time_and_waiting_counts_half(processor_part
     """Or upkeep falls behind where most is to be done: on a machine that is busy with appends."""
     worked = begun(800, cluster={"log.cleaner.share": "0.1"})
     worked.took_ms = 50.0
-    worked.upkeep = worked.new_upkeep(
-        processor_ms=lambda: processor_part * worked.clock.monotonic_ms()
-    )
+    worked.upkeep = worked.new_upkeep()
+    worked.upkeep._processor_ms = lambda: processor_part * worked.clock.monotonic_ms()
     worked.share(0)
 
     visited = [len(worked.share(INTERVAL_MS)) for _ in range(3)]
@@ -191,7 +190,8 @@ def test_a_runner_that_fails_fails_no_round():
     def fail(orders):
         raise KafkaStorageError("the executors did not do it")
 
-    worked.upkeep._run_upkeep = fail
+    worked.run_orders = fail
+    worked.upkeep = worked.new_upkeep()
 
     assert worked.share() == []
 

@@ -1,11 +1,17 @@
 """Rounds of upkeep on replicas in memory, whose orders do what a test says."""
 
-from kafka_on_spark.controller.sweep_progress import SweepProgress
-from kafka_on_spark.controller.upkeep_round import UPKEEP, ReplicaUpkeep
+from types import SimpleNamespace
+
+from kafka_on_spark.controller.root_upkeep import RootUpkeep
+from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.sweep_progress import upkeep_hints
+from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepPorts, UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders, MemorySweepHints
+from tests.nodes import node_of
 
 INTERVAL_MS = 60_000
 
@@ -23,12 +29,18 @@ class Worked(Rounds):
         self.upkeep_hints = MemorySweepHints()
         self.upkeep = self.new_upkeep()
 
-    def new_upkeep(self, **options):
-        progress = SweepProgress(
-            self.clock, self.upkeep_hints, random_below=lambda below: 0, pace=UPKEEP
-        )
+    def new_upkeep(self):
         return ReplicaUpkeep(
-            self.metadata, self.clock, progress=progress, run_upkeep=self.run_orders, **options
+            node_of(
+                self.metadata,
+                self.clock,
+                given={upkeep_task: self.run_orders},
+                parts={
+                    upkeep_hints: self.upkeep_hints,
+                    RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
+                    SecondInspections: self.second_inspections,
+                },
+            )
         )
 
     def run_orders(self, orders):

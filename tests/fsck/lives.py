@@ -10,15 +10,15 @@ from pathlib import Path
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records
 
@@ -53,7 +53,7 @@ def live(disks: Disks) -> None:
         cluster.append(
             TOPIC, records(b"%d" % number, b"and more"), producer_id="p", sequence=number
         )
-        cluster._services.finish_maintenance()  # a checkpoint is of a version that is known
+        cluster._node.maintenance.finish()  # a checkpoint is of a version that is known
     catch_up(cluster)
 
 

@@ -9,8 +9,8 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.archive import ReplicaArchive
+from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.fsck.findings import FindingList, Place
-from kafka_on_spark.fsck.fsck_services import check_cluster
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive
 from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import ClusterNotFoundError
-from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp

@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata import metadata_service, voter_upkeep
 from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records

@@ -290,7 +290,7 @@ def test_i11_a_run_of_a_producer_that_takes_an_epoch_again(life):
 
 
 def test_i31_a_time_that_is_ahead_of_the_clocks_until_it_is_reset(life):
-    ahead_ms = life.disks.cluster._services.clock.now_ms() + 10**12
+    ahead_ms = life.disks.cluster._node.clock.now_ms() + 10**12
     renewed = ProducerRecord(producer_id="q", producer_epoch=3, renewed_at_ms=ahead_ms)
     commit_records(life, renewed, stamp=Stamp(time_ms=ahead_ms))
 

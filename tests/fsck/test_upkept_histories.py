@@ -19,7 +19,7 @@ def disks():
     with pytest.MonkeyPatch.context() as patched, new_disks() as disks:
         patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 4)
         live_with_upkeep(disks)
-        disks.cluster._services.finish_maintenance()
+        disks.cluster._node.maintenance.finish()
         yield disks
 
 

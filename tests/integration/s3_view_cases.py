@@ -18,7 +18,7 @@ import pytest
 from jobs import append
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.cluster.format.test_sink_killed import Life

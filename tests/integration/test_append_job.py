@@ -127,7 +127,7 @@ class DiedError(Exception):
 
 def mortal(cluster, life, monkeypatch):
     """Have a life count what a cluster commits, and the end of an append."""
-    make_mortal(cluster._services, life)
+    make_mortal(cluster._node, life)
     append = cluster.append
 
     def append_and_die(*arguments, **named):

@@ -31,7 +31,7 @@ def test_a_table_has_the_last_value_of_each_key_and_changes_lead_to_the_next(ope
     then = cluster.image.offset
     cluster.append("prices", [("b", None), ("d", "1"), ("a", "3"), ("d", "2")])
 
-    before = Cluster.open(opened.metadata_root, cluster._services.spark, as_of=then)
+    before = Cluster.open(opened.metadata_root, cluster._spark, as_of=then)
     opened.opened.append(before)
 
     assert rows(before.table("prices")) == {"a": "2", "b": "1", "c": "1"}
@@ -80,7 +80,7 @@ def test_a_table_has_a_name_in_sql(opened):
 
     table = cluster.table("prices", "prices_now")
 
-    spark = cluster._services.spark
+    spark = cluster._spark
     assert spark.sql("select count(distinct key) as n from prices_now").first().n == table.count()
     assert table.columns == ["key", "value", "partition", "offset", "timestamp"]
 

@@ -177,7 +177,7 @@ def append(cluster, *values, **arguments):
     """Append, and have the checkpoints made that are due by it: in their own time there might be
     too few for a log to be cleaned."""
     cluster.append("orders", records(*values), **arguments)
-    cluster._services.finish_maintenance()
+    cluster._node.maintenance.finish()
 
 
 def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often):

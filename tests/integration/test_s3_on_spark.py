@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_on_spark import KafkaOnSparkError
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.roots import StorageOptions, filesystem
 from tests.integration.format.frames import bytes_of, numbered, sentence_of

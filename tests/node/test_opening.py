@@ -1,8 +1,5 @@
 """What who opens a cluster waits for: a root that is away, and not one that has no cluster."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -13,7 +10,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.node import opening
 from kafka_on_spark.node.opening import Awaits, is_awaited, open_metadata
-from kafka_on_spark.node.services import made_once
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.storage_options import StorageOptions
 
@@ -54,33 +50,3 @@ def test_a_wait_for_a_root_is_logged_and_ends_when_the_root_is_there(tmp_path, c
 
     assert root.is_dir()
     assert "waits for the metadata root (300000 ms at most)" in caplog.text
-
-
-class Whole:
-    def __init__(self):
-        self.made = []
-        self.both_ask = Barrier(2)
-
-    @made_once
-    def first(self):
-        self.made.append("first")
-        return [self.second]
-
-    @made_once
-    def second(self):
-        self.made.append("second")
-        return object()
-
-
-def test_threads_that_ask_for_parts_at_once_get_the_same_each_made_once():
-    whole = Whole()
-
-    def ask(name):
-        whole.both_ask.wait(60)
-        return getattr(whole, name)
-
-    with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(ask, ("first", "second"))
-
-    assert first == [second]
-    assert sorted(whole.made) == ["first", "second"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.node.task_runner import task_count
+from kafka_on_spark.spark.spark_executors import task_count
 
 # fmt: off
 CASES = [  # orders, cores, tasks

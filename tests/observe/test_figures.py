@@ -4,12 +4,12 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.metric import HELP
 from kafka_on_spark.controller.upkeep_report import UpkeepTotals
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.observe.figures import quorum_metrics, state_metrics, upkeep_metrics
-from kafka_on_spark.observe.metric import HELP
 from kafka_on_spark.observe.replicas import CompactedPart, LogDescription
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.observe.quorums import quorum_of

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,11 +38,14 @@ class Told(Rounds):
         )
 
     def logs(self, image: MetadataImage | None = None):
-        return describe_logs(
-            image or self.metadata.image,
-            self.keys,
-            lambda orders: [describe_log(each, self.ports) for each in orders],
+        return self.described(
+            lambda orders: [describe_log(each, self.ports) for each in orders], image
         )
+
+    def described(self, describe, image: MetadataImage | None = None):
+        tasks = SimpleNamespace(run=lambda task, orders, few: describe(orders))
+        node = SimpleNamespace(tasks=tasks)
+        return describe_logs(node, image or self.metadata.image, self.keys)
 
 
 def test_a_log_is_told_by_its_files():
@@ -62,7 +66,7 @@ def test_a_log_is_told_by_its_files():
 def test_a_merged_log_is_told_by_its_files():
     told = Told(32 + NEWEST)
     orders = []
-    describe_logs(told.metadata.image, told.keys, lambda each: orders.extend(each) or [])
+    told.described(lambda each: orders.extend(each) or [])
 
     order = replace(orders[0], is_dry_run=False)
     merge_replica(order, told.ports, Allowance(order, told.clock))

@@ -2,18 +2,19 @@
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
-from kafka_on_spark.base.counting import COMMITS, PROBE_MS
-from kafka_on_spark.observe.counts import Counts
-from kafka_on_spark.observe.metric import (
+from kafka_on_spark.base.metric import (
+    COMMITS,
     COUNTERS,
     DOMAINS,
     GAUGES,
     HELP,
+    PROBE_MS,
     TIMES,
     Metric,
     exported_name,
 )
 from kafka_on_spark.observe.openmetrics import openmetrics
+from kafka_on_spark.store.counts import Counts
 from tests.fakes import FakeClock
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="é\u202e'

@@ -21,6 +21,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
@@ -51,6 +52,7 @@ from tests.fakes import (
     folder,
 )
 from tests.log.merging import NEWEST, Merging
+from tests.nodes import node_of
 
 TWO = {"min.insync.replicas": "2"}
 IN_SYNC = image_of(partition("1 2", version=1), configs=TWO, producers={"p": 0})
@@ -117,7 +119,7 @@ def appender(roots):
         threads=AppendThreads(lambda name: ThreadPoolExecutor(2, name)),
         random=lambda: 0.5,
         second_inspections=SecondInspections(
-            images, FakeClock(), run=lambda orders: [], timeout_ms=1000
+            node_of(images, FakeClock(), given={fetch_task: lambda orders: []})
         ),
     )
 

@@ -9,17 +9,24 @@ forgets the leader's log that the one before has seen, so that it can't acknowle
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.creating_replicas import create_replica
+from kafka_on_spark.controller.creating_replicas import create_replica, create_replica_task
 from kafka_on_spark.controller.election import elect_where_none, recover
-from kafka_on_spark.controller.inspections import inspect_replica, plan_inspections
+from kafka_on_spark.controller.fetch_plan import fetch_pace
+from kafka_on_spark.controller.inspections import (
+    LostReplicaInspector,
+    inspect_replica,
+    plan_inspections,
+)
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import SweepProgress
+from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
+from kafka_on_spark.controller.sweep_progress import sweep_hints
+from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.log.fetch import FetchResult, fetch
+from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.produce.appender import (
     Appender,
     AppendPart,
@@ -28,7 +35,9 @@ from kafka_on_spark.produce.appender import (
     check_replicas,
 )
 from tests.builders import KEY, address, staged
+from tests.controller.rounds import NothingUnreadable
 from tests.fakes import MemorySweepHints
+from tests.nodes import node_of
 from tests.search.replaying import Process
 from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
 
@@ -153,37 +162,58 @@ def _carried(part: AppendPart) -> Carried:
     )
 
 
+class _NoPace:
+    """Lets all fetches go on, at once."""
+
+    def plan(self, image: Any, orders: Any, overrides: Any, *, is_sweep: bool) -> tuple[Any, None]:
+        return orders, None
+
+    def record_results(self, *_: Any) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class Replicating:
     """Rounds of replication over every partition, without end."""
 
     def run(self, process: Process) -> "Replicating":
         """Do one round."""
-        replication = ReplicationRound(
+        fetches = _fetching(process)
+        node = node_of(
             process.metadata,
             process.clock,
-            sweep=SweepProgress(process.clock, MemorySweepHints(), random_below=lambda below: 0),
-            run_fetches=lambda orders: process.map(_fetching(process), orders),
-            run_inspections=lambda each: [
-                process.map(_fetching(process), orders) for orders in each
-            ],
-            run_creations=lambda orders: process.map(
-                lambda order: create_replica(order, process.replicas), orders
-            ),
+            given={
+                fetch_task: lambda orders: process.map(fetches, orders),
+                inspect_partition_task: lambda each: [
+                    process.map(fetches, orders) for orders in each
+                ],
+                create_replica_task: lambda orders: process.map(
+                    lambda order: create_replica(order, process.replicas), orders
+                ),
+            },
+            parts={
+                sweep_hints: MemorySweepHints(),
+                fetch_pace: _NoPace(),
+                SecondInspections: _second_inspections(process),
+                LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
+                ReplicaUpkeep: SimpleNamespace(compact_followers=lambda followers: False),
+            },
             new_uuid=lambda: "renewed",
             timeout_ms=1,
-            second_inspections=_second_inspections(process),
         )
-        replication.run(is_sweep=True)
+        ReplicationRound(node).run(is_sweep=True)
         return self
 
 
 def _second_inspections(process: Process) -> SecondInspections:
     return SecondInspections(
-        process.metadata,
-        process.clock,
-        run=lambda orders: process.map(_fetching(process), orders),
-        timeout_ms=1,
+        node_of(
+            process.metadata,
+            process.clock,
+            given={fetch_task: lambda orders: process.map(_fetching(process), orders)},
+            parts={UnreadableLeaders: NothingUnreadable()},
+            timeout_ms=1,
+        )
     )
 
 

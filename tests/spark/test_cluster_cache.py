@@ -6,7 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.spark.cluster_cache import CLUSTERS_MAX, ClusterCache
+from kafka_on_spark.spark import cluster_cache
+from kafka_on_spark.spark.cluster_cache import CLUSTERS_MAX, cached_node
 from kafka_on_spark.store.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -41,6 +42,14 @@ class Metadata:
 
 
 @dataclass
+class Node:
+    metadata: Metadata
+
+    def close(self):
+        self.metadata.close()
+
+
+@dataclass
 class Roots:
     """Which cluster lies at which root, or what is wrong with it, and what was opened."""
 
@@ -48,72 +57,70 @@ class Roots:
     opened: list[tuple[str, Metadata]] = field(default_factory=list)
     awaited: list[Awaits] = field(default_factory=list)
 
-    def open(self, root, options, awaits):
+    def open(self, root, options, *, awaits):
         self.awaited.append(awaits)
         found = self.clusters.get(root, f"id of {root}")
         if isinstance(found, Exception):
             raise found
         metadata = Metadata(Image(found, 0))
         self.opened.append((root, metadata))
-        return metadata
+        return Node(metadata)
 
 
-@pytest.fixture
-def roots():
-    return Roots()
+@pytest.fixture(autouse=True)
+def roots(monkeypatch):
+    roots = Roots()
+    monkeypatch.setattr(cluster_cache, "open_node", roots.open)
+    yield roots
+    cluster_cache._open.clear()
 
 
-@pytest.fixture
-def clusters(roots):
-    return ClusterCache(roots.open, lambda metadata: metadata, Metadata.close)
+def test_other_credentials_open_the_cluster_again(roots):
+    first, _ = cached_node("/m", OPTIONS)
 
-
-def test_other_credentials_open_the_cluster_again(roots, clusters):
-    first, _ = clusters.get("/m", OPTIONS)
-
-    second, _ = clusters.get("/m", StorageOptions({"timeout": "9 seconds"}))
+    second, _ = cached_node("/m", StorageOptions({"timeout": "9 seconds"}))
 
     assert second is not first
 
 
-def test_only_a_patient_caller_waits_for_a_metadata_root_that_is_away(clusters):
-    first, _ = clusters.get("/m", OPTIONS)
+def test_only_a_patient_caller_waits_for_a_metadata_root_that_is_away():
+    first, _ = cached_node("/m", OPTIONS)
 
-    clusters.get("/m", OPTIONS)
-    assert first.waits == 0
+    cached_node("/m", OPTIONS)
+    assert first.metadata.waits == 0
 
-    clusters.get("/m", OPTIONS, is_patient=True)
-    assert first.waits == 1
+    cached_node("/m", OPTIONS, is_patient=True)
+    assert first.metadata.waits == 1
 
 
 def test_a_patient_caller_waits_for_a_root_once_and_not_again_when_it_is_opened_again(
-    roots, clusters
+    roots,
 ):
-    first, _ = clusters.get("/m", OPTIONS, is_patient=True)
-    first.error = KafkaStorageError("away for ever")
+    first, _ = cached_node("/m", OPTIONS, is_patient=True)
+    first.metadata.error = KafkaStorageError("away for ever")
 
-    clusters.get("/m", OPTIONS, is_patient=True)
+    cached_node("/m", OPTIONS, is_patient=True)
 
     assert roots.awaited == [Awaits.ROOT, Awaits.NOTHING]
 
 
-def test_an_error_of_a_root_comes_from_opening_it_and_nothing_stays_cached(roots, clusters):
-    first, _ = clusters.get("/m", OPTIONS)
-    first.error = roots.clusters["/m"] = KafkaStorageError("the disk is away")
+def test_an_error_of_a_root_comes_from_opening_it_and_nothing_stays_cached(roots):
+    first, _ = cached_node("/m", OPTIONS)
+    first.metadata.error = roots.clusters["/m"] = KafkaStorageError("the disk is away")
 
     with pytest.raises(KafkaStorageError, match="the disk is away"):
-        clusters.get("/m", OPTIONS)
+        cached_node("/m", OPTIONS)
 
     del roots.clusters["/m"]
-    assert clusters.get("/m", OPTIONS)[1] is None
+    assert cached_node("/m", OPTIONS)[1] is None
 
 
-def test_the_least_recently_used_cluster_is_closed_when_there_are_too_many(roots, clusters):
+def test_the_least_recently_used_cluster_is_closed_when_there_are_too_many(roots):
     for number in range(CLUSTERS_MAX):
-        clusters.get(f"/{number}", OPTIONS)
-    clusters.get("/0", OPTIONS)
+        cached_node(f"/{number}", OPTIONS)
+    cached_node("/0", OPTIONS)
 
-    clusters.get("/one more", OPTIONS)
+    cached_node("/one more", OPTIONS)
 
     closed = [root for root, metadata in roots.opened if metadata.is_closed]
     assert closed == ["/1"]

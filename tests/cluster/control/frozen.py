@@ -11,6 +11,7 @@ from threading import Event, Lock
 from typing import Any
 
 from kafka_on_spark.metadata.records import ControllerRecord
+from kafka_on_spark.produce.append import AppendService
 
 WAIT_S = 300
 """Longer than anything here takes on the busiest machine: who waits longer has a bug to report."""
@@ -86,7 +87,7 @@ class FrozenSegments:
 
 def freeze_appends(cluster: Any, frost: Frost) -> None:
     """Have a cluster's appends stopped by `frost`."""
-    appender = cluster._services.appends._appender
+    appender = cluster._node.part(AppendService)._appender
     appender._replicas = FrozenStore(appender._replicas, frost)
 
 

@@ -11,6 +11,7 @@ import pytest
 from kafka_on_spark.base.errors import RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.node import tasks
+from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.deadlines import within
 from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
@@ -121,7 +122,7 @@ def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monke
         probe(probed, *rest)
 
     monkeypatch.setattr(tasks, "probe_root", probe_or_hang)
-    appender = cluster._services.appends._appender
+    appender = cluster._node.part(AppendService)._appender
     monkeypatch.setattr(appender, "_replicas", HangingStore(appender._replicas, root, event))
 
     cluster.append("orders", to_partition(0))

@@ -99,12 +99,12 @@ class Query:
         """Do both."""
         self.commit(number, tasks, self.stage(number, tasks))
 
-    def services(self):
+    def node(self):
         """Return what the committing process has open, from now on."""
         writer = SimpleNamespace(
             _run=self.run, _options=sink.parse_sink(self.options, is_stream=True)
         )
-        return StreamWriter._services(writer)
+        return StreamWriter._node(writer)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ SLOW = {
     "kafka_on_spark.controller.isr",
     "kafka_on_spark.controller.sweep",
     "kafka_on_spark.log.operations",
-    "kafka_on_spark.node.services",
+    "kafka_on_spark.node.node",
     "kafka_on_spark.spark.sink",
     "kafka_on_spark.log.segments",
 }

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from kafka_on_spark.node.services import Services
-from kafka_on_spark.spark import cluster_cache, sink
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.spark import cluster_cache
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
 
@@ -20,30 +20,21 @@ def disks():
 
 def forget():
     """Close what these processes keep, as Spark does when it lets them go."""
-    for each in (cluster_cache._METADATA, sink._SERVICES):
-        for found in each._open.values():
-            found.close()
-        each._open.clear()
+    for each in cluster_cache._open.values():
+        each.close()
+    cluster_cache._open.clear()
 
 
 @pytest.fixture
 def openings(monkeypatch):
-    """Return what was opened, by planners and by writers that append."""
-    openings = []
-    open_metadata, open_services = cluster_cache.open_metadata, Services.open
+    """Return the roots that were opened."""
+    openings, open_node = [], cluster_cache.open_node
 
-    def opened(kind, result):
-        openings.append(kind)
-        return result
+    def opened(root, *args, **more):
+        openings.append(root)
+        return open_node(root, *args, **more)
 
-    monkeypatch.setattr(
-        cluster_cache,
-        "open_metadata",
-        lambda *args, **more: opened("plan", open_metadata(*args, **more)),
-    )
-    monkeypatch.setattr(
-        Services, "open", lambda *args, **more: opened("commit", open_services(*args, **more))
-    )
+    monkeypatch.setattr(cluster_cache, "open_node", opened)
     return openings
 
 
@@ -57,7 +48,7 @@ def test_a_cluster_is_opened_by_the_first_write_only(disks, monkeypatch, opening
     for value in (b"a", b"b", b"c"):
         write_batch(disks, rows(value), monkeypatch, topic="one")
 
-    assert openings == ["plan", "commit"]
+    assert openings == [str(disks.metadata_root)]
     assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
 
 
@@ -77,14 +68,14 @@ def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(d
     """Its application may end with it, and the next one's too: nothing would ever be done."""
     forget()
     done = threading.Event()
-    maintain = Services._maintain
+    maintain = Node._maintain
 
-    def slowly(services, addresses):
+    def slowly(node, address):
         threading.Event().wait(0.2)
-        maintain(services, addresses)
+        maintain(node, address)
         done.set()
 
-    monkeypatch.setattr(Services, "_maintain", slowly)
+    monkeypatch.setattr(Node, "_maintain", slowly)
 
     write_batch(disks, rows(b"a"), monkeypatch, topic="one")
 

@@ -10,6 +10,7 @@ from threading import Lock
 
 import pytest
 
+from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks
 from tests.cluster.format.sinks import Query
@@ -67,10 +68,10 @@ class MortalReplicas:
         return getattr(self._store, name)
 
 
-def make_mortal(services, life: Life) -> None:
+def make_mortal(node, life: Life) -> None:
     """Have a process's commits counted."""
-    services.metadata._log = Mortal(services.metadata._log, life, "append")
-    appender = services.appends._appender
+    node.metadata._log = Mortal(node.metadata._log, life, "append")
+    appender = node.part(AppendService)._appender
     appender._replicas = MortalReplicas(appender._replicas, life)
 
 
@@ -105,7 +106,7 @@ def test_a_driver_that_dies_at_any_commit_of_a_batch_has_it_appended_once(monkey
     batches = [rows(0), rows(6)]
     with new_query(monkeypatch) as (_, start):
         query, life = start("lives"), Life(None)
-        make_mortal(query.services(), life)
+        make_mortal(query.node(), life)
         query.add(0, batches[0])
     # Two epochs; for each topic writer and records, and its follower's records; the high
     # watermarks of both at once. Tables begin with the leadership under which they are made.
@@ -114,7 +115,7 @@ def test_a_driver_that_dies_at_any_commit_of_a_batch_has_it_appended_once(monkey
     for at in range(1, life.commits + 2):
         with new_query(monkeypatch) as (cluster, start):
             killed = start("killed")
-            make_mortal(killed.services(), Life(at))
+            make_mortal(killed.node(), Life(at))
             if at <= life.commits:
                 with pytest.raises(KilledError):
                     killed.add(0, batches[0])

@@ -160,7 +160,7 @@ def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, giv
     )
     cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})
     query = Query(disks, monkeypatch, **given)
-    query.services().clock = clock
+    query.node().clock = clock
 
     def come_back():
         clock.on_sleep = lambda: None

@@ -138,7 +138,7 @@ def test_one_wrong_partition_of_many_is_found_by_halves_and_in_the_time_of_one_t
         ANSWER(self, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
 
     monkeypatch.setattr(AppendService, "answer_staged", answer)
-    monkeypatch.setattr(cluster._services, "clock", Clock())
+    monkeypatch.setattr(cluster._node, "clock", Clock())
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000) as producer:
         futures = [producer.send(topic, None, b"v", partition=each) for each in range(16)]
 

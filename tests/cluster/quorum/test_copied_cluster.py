@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.consume.options import parse_source
-from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.node.opening import Awaits
 from kafka_on_spark.produce.stage_plan import MultiTopicOrder
 from kafka_on_spark.spark.multi_topic_tasks import TopicOrders

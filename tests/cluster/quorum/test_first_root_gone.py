@@ -5,8 +5,8 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller import sweep_progress
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.node import opening
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -44,7 +44,7 @@ def everything(cluster):
     cluster.describe_topic("more")
     cluster.describe_logs()
     cluster.metrics()
-    cluster._services.finish_maintenance()
+    cluster._node.maintenance.finish()
     return [values_of(cluster, "orders"), values_of(cluster, "more")]
 
 
@@ -73,7 +73,7 @@ def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):
     assert found.leader.node_id != 1
     (folder / "away").rename(folder / "m1")
     cluster.append("orders", records(b"d"))
-    cluster._services.finish_maintenance()
+    cluster._node.maintenance.finish()
     assert cluster.fsck().findings == ()
     assert cluster.describe_quorum().voters[0].problem is None
 

@@ -47,7 +47,7 @@ def test_a_process_that_has_seen_the_new_generation_does_not_go_back_to_the_old_
     cluster, folder
 ):
     """The old roots are a majority of theirs, and the new one is away."""
-    tables = cluster._services.metadata.log.tables
+    tables = cluster._node.metadata.log.tables
     [third] = [key for key in tables.known if key.node_id == 3]
     tables.look(third)
     (folder / "m3").rename(folder / "m3-away")

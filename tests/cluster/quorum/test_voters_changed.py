@@ -131,7 +131,7 @@ def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
 def test_a_change_that_stands_is_told_though_the_metadata_does_not_answer_after_it(
     grown, folder, monkeypatch
 ):
-    metadata, failures = grown._services.metadata, []
+    metadata, failures = grown._node.metadata, []
     catch_up = metadata.catch_up
 
     def fails_once():
@@ -183,7 +183,7 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
 def test_a_root_whose_addition_was_cut_off_begins_no_second_cluster_and_is_added_yet(
     cluster, folder
 ):
-    metadata = cluster._services.metadata
+    metadata = cluster._node.metadata
     prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/m2", OPTIONS)
 
     for roots in (["m2"], ["m2", "m3"]):

@@ -55,7 +55,7 @@ def states(cluster):
     """Return each replica's log."""
     image = cluster.image
     key, partition = next(iter(image.partitions()))
-    replicas = cluster._services.replicas
+    replicas = cluster._node.replicas
     return {
         broker_id: replicas.open(address_of(image, key, partition, broker_id)).load()
         for broker_id in partition.replicas
@@ -118,7 +118,7 @@ def contents_of(cluster, broker_id):
     image = cluster.image
     key, partition = next(iter(image.partitions()))
     address = address_of(image, key, partition, broker_id)
-    state = cluster._services.replicas.open(address).load()
+    state = cluster._node.replicas.open(address).load()
     return [
         KeyedRecord(base + row["offset_delta"], row["key"], row["value"] is None)
         for part in state.batches

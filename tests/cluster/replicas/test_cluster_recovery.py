@@ -100,7 +100,7 @@ def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
     cluster = new_topic(disks)
     leave_behind(disks, cluster)
     cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})  # for its answer
-    other = disks.open()._services
+    other = disks.open()._node
     term = Term.claim(
         other.metadata, other.clock, controller_id="other", seen=cluster.image.controller,
         timeout_ms=other.timeout_ms,
@@ -123,7 +123,7 @@ def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
     assert moved == [("orders", 0)]
     partition = partition_of(cluster, "orders")
     assert (partition.leader, partition.unclean_generation) == (3, 1)
-    log = cluster._services.metadata.history()
+    log = cluster._node.metadata.history()
     [deciding] = [
         batch for batch in log
         if any(getattr(record, "change", None) and record.change.unclean_generation == 1

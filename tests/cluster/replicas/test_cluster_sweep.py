@@ -6,6 +6,9 @@ import time
 
 import pytest
 
+from kafka_on_spark.controller.fetch_plan import fetch_pace
+from kafka_on_spark.controller.sweep_progress import sweep
+from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
 
@@ -42,9 +45,9 @@ def disks(life):
 
 def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
-    services = cluster._services
-    keeping = services.keeping
-    keeping.sweep._clock = keeping.pace._clock = services.clock = disks.clock
+    node = cluster._node
+    node.part(ReplicaUpkeep)  # by the system's clock none is due: rounds alone inspect
+    node.part(sweep)._clock = node.part(fetch_pace)._clock = node.clock = disks.clock
     return cluster
 
 

@@ -10,7 +10,7 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import reading
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_rows
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from kafka_on_spark.base.ids import LOST
-from kafka_on_spark.controller.second_inspections import TaskFindings
+from kafka_on_spark.controller.second_inspection import TaskFindings
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_rows
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import (
     PATIENCE_MS,

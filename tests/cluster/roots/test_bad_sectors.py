@@ -96,7 +96,7 @@ def test_a_leader_on_a_bad_sector_is_set_aside_by_an_append_and_is_not_lost(
     values = [b"%d" % number for number in range(count)]
     for value in values:
         cluster.append("orders", records(value))
-    cluster._services.finish_maintenance()
+    cluster._node.maintenance.finish()
     uuids = partition_of(cluster, "orders").replica_uuids
     folder = disks.folder(1, "orders")
 

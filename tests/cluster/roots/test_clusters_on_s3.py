@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.cli.application import app
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.credentials import NAMES_VARIABLE
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

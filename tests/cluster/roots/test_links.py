@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.base.errors import ReplicaLostError
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import partition_key
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import (
     PATIENCE_MS,

@@ -12,11 +12,11 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.fsck.fsck_services import check_cluster
+from kafka_on_spark.fsck.cluster_audit import check_cluster
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
-from kafka_on_spark.controller.keeping import Keeping
+from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.store import local_changes
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
@@ -184,11 +184,11 @@ def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
     def die(*_, **__):
         raise SystemExit("a bug")
 
-    monkeypatch.setattr(Keeping, "replicate", die)
-    serving = serve()
+    monkeypatch.setattr(serving, "replicate", die)
+    begun = serve()
 
-    assert serving.served.ended.wait(WAIT_S_MAX)
-    assert "by an error of its own: SystemExit" in serving.served.failure
+    assert begun.served.ended.wait(WAIT_S_MAX)
+    assert "by an error of its own: SystemExit" in begun.served.failure
 
 
 def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, serve, monkeypatch):
@@ -200,7 +200,7 @@ def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, ser
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(process.served._services.keeping.retention, "run", hang)
+    monkeypatch.setattr(process.served._node.part(Retention), "run", hang)
     assert hung.wait(WAIT_S_MAX)
     assert process.is_healthy()
     monkeypatch.setattr(serving, "STALLED_MS", 100)
@@ -216,16 +216,16 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
     disks, serve, monkeypatch, caplog, error
 ):
     caplog.set_level(logging.INFO)
-    replicate, failures = Keeping.replicate, [error, error, error]
+    replicate, failures = serving.replicate, [error, error, error]
 
-    def run(self, *given, **named):
+    def run(*given, **named):
         if failures:
             raise failures.pop()
-        return replicate(self, *given, **named)
+        return replicate(*given, **named)
 
     monkeypatch.setattr(serving, "RETRY_MS_MAX", 1.0)
     monkeypatch.setattr(serving, "RETRY_MS_MIN", 1.0)
-    monkeypatch.setattr(Keeping, "replicate", run)
+    monkeypatch.setattr(serving, "replicate", run)
     process = serve()
     wait_for(lambda: process.served.round_count)
     process.becomes_ready()
@@ -240,7 +240,7 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
 
 
 def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve, monkeypatch):
-    monkeypatch.setattr(Keeping, "replicate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(serving, "replicate", lambda *_, **__: 1 / 0)
     first = serve()
     first.says("division by zero")
 
@@ -254,14 +254,14 @@ def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve,
 
 
 def test_it_begins_once_a_metadata_root_answers(serve, monkeypatch):
-    open_services, errors = serving.Services.open, [KafkaStorageError("it does not answer")]
+    open_node, errors = serving.open_node, [KafkaStorageError("it does not answer")]
 
     def open_later(*given):
         if errors:
             raise errors[0]
-        return open_services(*given)
+        return open_node(*given)
 
-    monkeypatch.setattr(serving.Services, "open", open_later)
+    monkeypatch.setattr(serving, "open_node", open_later)
     process = serve()
     process.says("metadata: it does not answer")
     assert process.is_healthy()

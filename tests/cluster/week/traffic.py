@@ -9,7 +9,7 @@ from uuid import uuid4
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.log.view_table import write_view_table
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, Killed, SimulatedTime
@@ -113,7 +113,7 @@ class Traffic:
         for _ in range(max(1, duration_ms // self.step_ms)):
             self.clock.pass_ms(self.step_ms)
             self.keep_going()
-        self.cluster._services.finish_maintenance()
+        self.cluster._node.maintenance.finish()
 
     def _records(self, topic: str) -> list[tuple[bytes, bytes | None]]:
         return [
@@ -162,7 +162,7 @@ class Traffic:
 
     def _die(self) -> None:
         """Have a client die at some change that it makes."""
-        self.cluster._services.finish_maintenance()
+        self.cluster._node.maintenance.finish()
         works: dict[str, Callable[[Cluster], object]] = {
             "append": lambda other: other.append("clicks", self._records("clicks")),
             "append to many": lambda other: [

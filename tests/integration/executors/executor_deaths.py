@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.node.tasks import fetch_task
 from kafka_on_spark.spark.frames import _stage_task
 
 EXECUTOR, WORKER = "executor", "worker"
@@ -63,12 +63,12 @@ def stage_and_die(batches: Iterator[pa.RecordBatch], *, mark: str, **named):
     yield from rows
 
 
-def fetch_and_die(order, *, options, mark: str, point: str):
+def fetch_and_die(order, worker, *, mark: str, point: str):
     """Fetch; the executor dies when files are copied, or when they are committed as well."""
     if point == "copied":
         with patch.object(SegmentStore, "copy", _copy_and_die(SegmentStore.copy, mark)):
-            return fetch_task(order, options)
-    result = fetch_task(order, options)
+            return fetch_task(order, worker)
+    result = fetch_task(order, worker)
     if result.copied_records:
         die_once(mark, EXECUTOR)
     return result

@@ -17,7 +17,7 @@ from jobs import append, controller, replicate
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.version import __version__
-from kafka_on_spark.controller import keeping
+from kafka_on_spark.controller import replication_round
 from kafka_on_spark.spark import frames
 from kafka_on_spark.spark.session import build_session
 from tests import jvms
@@ -138,7 +138,9 @@ def test_a_worker_that_is_killed_when_all_is_staged_stages_again(
 def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, monkeypatch, point):
     mark = tmp_path / "mark"
     disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS), acks=1)
-    monkeypatch.setattr(keeping, "fetch_task", partial(fetch_and_die, mark=str(mark), point=point))
+    monkeypatch.setattr(
+        replication_round, "fetch_task", partial(fetch_and_die, mark=str(mark), point=point)
+    )
 
     disks.cluster.replicate()
 

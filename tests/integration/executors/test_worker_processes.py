@@ -2,9 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.node.task_runner import SparkTaskRunner
 from kafka_on_spark.spark.executors import ExecutorTask
+from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store.requests import count_request, operating, requests_sent
+from kafka_on_spark.store.storage_options import StorageOptions
 
 pytestmark = pytest.mark.integration
 
@@ -28,13 +29,13 @@ def test_an_executors_process_no_longer_collects_what_it_has_imported(spark):
 
 
 def test_what_executors_ask_of_roots_counts_for_the_operation_of_their_driver(spark):
-    def ask(root):
+    def ask(root, worker):
         count_request("GET", root)
 
-    runner = SparkTaskRunner(spark)
+    executors = SparkExecutors(spark, StorageOptions())
     before = requests_sent()
 
     with operating("control"):
-        runner.run(ask, ["/one", "/two", "/three"])
+        executors.run(ask, ["/one", "/two", "/three"])
 
     assert requests_sent() - before == {("control", "GET"): 3}

@@ -32,7 +32,7 @@ def disks():
 
 def check_refused(disks, call, *words):
     """Check that `call` is refused in a sentence with `words`, and nothing is written."""
-    disks.cluster._services.finish_maintenance()
+    disks.cluster._node.maintenance.finish()
     offset, before = disks.cluster.image.offset, written(disks.base)
 
     with pytest.raises(PySparkException) as caught:

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata import voter_upkeep
-from kafka_on_spark.node.opening import replica_store
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.delta import conditional_commit
 from tests.rigs.cutting.clients import PARTITIONS, TOPIC, create, create_topic, hurry
 from tests.rigs.notes import read_notes

@@ -9,15 +9,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from kafka_on_spark.controller.compaction_passes import CompactionPasses, run_compaction_look
-from kafka_on_spark.controller.retention import Retention, run_look
+from kafka_on_spark.controller.compaction_passes import (
+    CompactionPasses,
+    compaction_look_task,
+    run_compaction_look,
+)
+from kafka_on_spark.controller.retention import Retention, look_task, run_look
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.replica_operations import run_log_start
+from kafka_on_spark.log.replica_operations import log_start_task, run_log_start
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.upkeep_work import UpkeepPorts
 from tests.builders import KEY
+from tests.nodes import node_of
 from tests.search.replaying import Process
 from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor
 
@@ -66,17 +71,19 @@ class Retaining:
     def run(self, process: Process) -> "Retaining":
         """Look at the leader, decide where the log starts, and have the replicas in sync apply it."""
         retention = Retention(
-            process.metadata,
-            process.clock,
-            process.clock,
-            run_looks=lambda orders: [
-                run_look(each, process.replicas, _time_of(process)) for each in orders
-            ],
-            run_log_starts=lambda orders: process.map(
-                lambda order: run_log_start(order, process.replicas), orders
-            ),
-            random_below=lambda below: 0,
-            timeout_ms=1,
+            node_of(
+                process.metadata,
+                process.clock,
+                given={
+                    look_task: lambda orders: [
+                        run_look(each, process.replicas, _time_of(process)) for each in orders
+                    ],
+                    log_start_task: lambda orders: process.map(
+                        lambda order: run_log_start(order, process.replicas), orders
+                    ),
+                },
+                timeout_ms=1,
+            )
         )
         retention.run(is_all=True)
         return self
@@ -89,14 +96,17 @@ class Deciding:
     def run(self, process: Process) -> "Deciding":
         """Look at all replicas, and decide how far the log is compacted."""
         passes = CompactionPasses(
-            process.metadata,
-            process.clock,
-            process.clock,
-            run_looks=lambda orders: [
-                run_compaction_look(each, process.replicas, _time_of(process)) for each in orders
-            ],
-            timeout_ms=1,
-            random_below=lambda count: 0,
+            node_of(
+                process.metadata,
+                process.clock,
+                given={
+                    compaction_look_task: lambda orders: [
+                        run_compaction_look(each, process.replicas, _time_of(process))
+                        for each in orders
+                    ]
+                },
+                timeout_ms=1,
+            )
         )
         passes.run(is_all=True)
         return self

@@ -10,6 +10,7 @@ from kafka_on_spark.controller.commands import (
     REGISTER_BROKER,
 )
 from kafka_on_spark.controller.compaction import is_compacted
+from kafka_on_spark.controller.creating_replicas import create_replicas
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
@@ -82,7 +83,7 @@ class Admin(Program):
             configs={},
         )
         topic_id = self.driver.metadata.catch_up().topic(PASSING_TOPIC).topic_id
-        self.driver.replication_round().create_replicas([PartitionKey(topic_id, 0)])
+        create_replicas(self.driver.process, [PartitionKey(topic_id, 0)])
 
     def _add_partition(self) -> None:
         count = len(self.driver.metadata.image.topic(TOPIC).partitions)

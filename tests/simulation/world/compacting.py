@@ -13,7 +13,6 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.controller.compaction import CompactionReport
 from kafka_on_spark.controller.compaction_passes import (
     CompactionLookOrder,
-    CompactionPasses,
     run_compaction_look,
 )
 from kafka_on_spark.controller.passes import Look
@@ -27,7 +26,6 @@ from tests.simulation.world.segment_store import SimulatedSegmentStore, merged_f
 from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
-    from tests.simulation.world.processes import Driver
     from tests.simulation.world.workers import Worker
 
 
@@ -135,27 +133,13 @@ class SimulatedCompactor:
         return [row for part in parts for row in rows_of(part)]
 
 
-def compaction_look_task(worker: "Worker", order: CompactionLookOrder) -> Look[CompactionReport]:
+def compaction_look_task(order: CompactionLookOrder, worker: "Worker") -> Look[CompactionReport]:
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 
-    look = run_compaction_look(order, worker.replicas, world.root_now_ms)
+    look = run_compaction_look(order, worker.replicas, worker.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["look for compaction"] += look.report is not None
     world.seen["look for compaction refused"] += look.report is None
     return look
-
-
-def compaction_of(driver: "Driver", *, timeout_ms: int) -> CompactionPasses | None:
-    """Return a process's compaction, if anything is compacted in this simulation."""
-    if "compact" not in driver.world.works:
-        return None
-    return CompactionPasses(
-        driver.metadata,
-        driver.own_clock,
-        driver.metadata.clock,
-        run_looks=lambda orders: driver.executors.run(compaction_look_task, orders),
-        timeout_ms=timeout_ms,
-        random_below=lambda count: 0,
-    )

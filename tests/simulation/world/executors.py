@@ -8,11 +8,14 @@ from tests.simulation.world.world import World
 
 
 class Executors:
-    """A TaskRunner: tasks run in workers that outlive their driver, and may run twice.
+    """Tasks run in workers that outlive their driver, and may run twice.
 
     `again` says of a task whether a speculative twin is started with it. A task whose worker
     was killed is started again elsewhere, as Spark does.
     """
+
+    application_id = "simulated"
+    are_local = True
 
     def __init__(
         self,
@@ -28,7 +31,7 @@ class Executors:
         self._twin_chance = twin_chance
 
     def run(self, task: Callable[[Any, Any], Any], orders: Sequence[Any]) -> list[Any]:
-        """Return one result an order; `task` is given the worker's services and the order."""
+        """Return one result an order."""
         scheduler = self._world.scheduler
         results: list[Any] = [None] * len(orders)
         waiting = dict(enumerate(orders))
@@ -50,6 +53,6 @@ class Executors:
         if self._driver.rng.random() < self._twin_chance:
             self._world.seen["speculative twin"] += 1
             twin = self._pick_worker()
-            self._world.scheduler.spawn(f"{name}twin", twin.node, lambda: task(twin, order))
+            self._world.scheduler.spawn(f"{name}twin", twin.node, lambda: task(order, twin))
         worker = self._pick_worker()
-        return self._world.scheduler.spawn(name, worker.node, lambda: task(worker, order))
+        return self._world.scheduler.spawn(name, worker.node, lambda: task(order, worker))

@@ -102,6 +102,10 @@ class SimulatedMetadataLog:
     def maintain(self) -> None:
         """Nothing is due in memory."""
 
+    def clean(self, now_ms: int) -> int:
+        """Nothing is left over in memory."""
+        return 0
+
     def offset_at(self, time_ms: int) -> Offset:
         self._check_answers(self._world.scheduler.call("metadata read"))
         disks = self._world.disks

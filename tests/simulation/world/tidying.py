@@ -9,16 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.sweep_progress import SweepProgress
-from kafka_on_spark.controller.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producer_state import producers_file_number
-from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
-from tests.simulation.world.compacting import SimulatedCompactor
+from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep, upkeep_ports
+from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepResult
 from tests.simulation.world.disks import Root, folder
-from tests.simulation.world.metadata_log import SimulatedSweepHints
 from tests.simulation.world.world import FAILED, World
 
 LATE_MS = 10**12
@@ -68,33 +64,9 @@ class SimulatedReplicaFolders:
                 self._world.seen["file cleaned"] += 1
 
 
-def upkeep_task(worker: Any, order: UpkeepOrder) -> UpkeepResult:
+def upkeep_task(order: UpkeepOrder, worker: Any) -> UpkeepResult:
     """Do the upkeep of one replica."""
-    ports = UpkeepPorts(
-        replicas=worker.replicas,
-        segments=worker.segments,
-        folders=SimulatedReplicaFolders(worker.world),
-        compactor=SimulatedCompactor(worker.world, worker.node, worker.segments),
-        clock=worker.clock,
-    )
     kinds = {*_ALWAYS, *worker.world.works}
-    result = run_upkeep(order, ports, [each for each in WORKS if each[0] in kinds])
+    result = run_upkeep(order, upkeep_ports(worker), [each for each in WORKS if each[0] in kinds])
     worker.world.seen["orphans seen"] += result.orphan_bytes > 0
     return result
-
-
-def upkeep_of(driver: Any) -> ReplicaUpkeep:
-    """Return the upkeep of a driver."""
-    progress = SweepProgress(
-        driver.clock,
-        SimulatedSweepHints(driver.world),
-        random_below=driver.node.rng.randrange,
-        pace=UPKEEP,
-    )
-    return ReplicaUpkeep(
-        driver.metadata,
-        driver.clock,
-        progress=progress,
-        run_upkeep=lambda orders: driver.executors.run(upkeep_task, orders),
-        record_finding=driver.second_inspections.record_finding,
-    )

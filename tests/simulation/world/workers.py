@@ -1,7 +1,9 @@
-"""The workers of simulated executors, and the tasks that run in them, which are those of production."""
+"""The workers of simulated executors, and what takes the place of tasks that touch a root."""
 
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
@@ -10,19 +12,14 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.controller.creating_replicas import (
-    CreateReplicaOrder,
-    CreateReplicaResult,
-    create_replica,
-)
-from kafka_on_spark.controller.inspections import (
-    InspectionOrder,
-    InspectLostOrder,
-    inspect_lost,
-    inspect_replica,
-)
+from kafka_on_spark.controller import compaction_passes, probing, removing_replicas, retention
+from kafka_on_spark.controller.creating_replicas import create_replica_task
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.controller.root_upkeep import VisitResult, visit_task
+from kafka_on_spark.log import fetch as log_fetch
+from kafka_on_spark.log import replica_upkeep
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
@@ -30,26 +27,38 @@ from kafka_on_spark.log.fetch import (
     fetch,
     inspect_partition,
 )
-from kafka_on_spark.metadata.reports import ReplicaInspection
+from kafka_on_spark.node.tasks import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
+from tests.simulation.world.compacting import SimulatedCompactor, compaction_look_task
 from tests.simulation.world.replica_log import SimulatedReplicaStore
+from tests.simulation.world.retaining import look_task
 from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore
+from tests.simulation.world.tidying import SimulatedReplicaFolders, upkeep_task
 from tests.simulation.world.world import FAILED, World
 
 
 class Worker:
-    """An executor's worker: keeps its handles from task to task."""
+    """An executor's worker, or a process's own: keeps its handles from task to task."""
 
     def __init__(self, world: World, node: Node) -> None:
         self.world = world
         self.node = node
         self.replicas = SimulatedReplicaStore(world, node)
         self.segments = SimulatedSegmentStore(world, node)
+        self.folders = SimulatedReplicaFolders(world)
+        self.compactor = SimulatedCompactor(world, node, self.segments)
         self.clock = Clock(world.scheduler, node)
 
+    def root_now_ms(self, address: ReplicaAddress) -> int:
+        return self.world.root_now_ms(address)
 
-def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
+    def root_generation(self, root: str) -> int:
+        """Return 0: no simulated cluster is forced."""
+        return 0
+
+
+def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
     """Bring one follower up to its leader."""
     began_ms = worker.world.scheduler.now_ms
     result = fetch(order, worker.replicas, worker.segments, worker.clock)
@@ -57,7 +66,7 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return result
 
 
-def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[FetchResult]:
+def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     began_ms = worker.world.scheduler.now_ms
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
@@ -74,22 +83,7 @@ def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
             world.inspected_at_ms[place] = max(began_ms, world.inspected_at_ms.get(place, 0.0))
 
 
-def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
-    """Make one empty replica."""
-    return create_replica(order, worker.replicas)
-
-
-def inspect_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
-    """Say what one replica's log holds."""
-    return inspect_replica(order, worker.replicas)
-
-
-def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> bool | None:
-    """Say whether a replica that was lost is whole."""
-    return inspect_lost(order, worker.replicas, worker.segments)
-
-
-def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
+def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
     """Ask one root whether it answers, is its disk, and takes writes."""
     root = worker.world.disks.roots[order.root]
     try:
@@ -105,14 +99,42 @@ def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
     return ProbeResult(order.broker_id, NO_ERROR)
 
 
-def list_task(worker: Worker, order: ListOrder) -> ListResult:
+def list_task(order: ListOrder, worker: Worker) -> ListResult:
     """Say which tables stand on one root."""
     return list_folders(worker.world, order)
 
 
-def remove_task(worker: Worker, order: RemoveOrder) -> str | None:
+def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
     """Remove one table."""
     return remove_folder(worker.world, order)
+
+
+SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
+    log_fetch.fetch_task: fetch_task,
+    log_fetch.inspect_partition_task: inspect_partition_task,
+    replica_upkeep.upkeep_task: upkeep_task,
+    probing.probe_task: probe_task,
+    removing_replicas.list_task: list_task,
+    removing_replicas.remove_task: remove_task,
+    retention.look_task: look_task,
+    compaction_passes.compaction_look_task: compaction_look_task,
+}
+"""What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
+All others are those of production."""
+
+
+class SimulatedTasks(Tasks):
+    """Runs tasks by simulated executors, but for creations: production does few of them itself."""
+
+    def run(self, task: Any, orders: Sequence[Any], *, few: int = 0) -> list[Any]:
+        if task is visit_task:  # killed processes leave nothing outside of replicas' folders
+            return [VisitResult()] * len(orders)
+        if task is create_replica_task:
+            return self.run_here(task, orders)
+        return super().run(SIMULATED.get(task, task), orders)
+
+    def run_here(self, task: Any, orders: Sequence[Any]) -> list[Any]:
+        return super().run_here(SIMULATED.get(task, task), orders)
 
 
 @dataclass(slots=True)

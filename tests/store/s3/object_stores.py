@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from tests.cluster.disks import FAST
 from tests.store.s3.faulty_s3 import FaultyS3, Kind, faulty_s3
 

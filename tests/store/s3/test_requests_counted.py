@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.node.opening import replica_store
+from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.requests import count_request, current_operation, operating, requests_sent
@@ -151,7 +151,7 @@ def test_an_append_costs_on_s3_what_the_page_says(store):
             cluster.create_topic(topic, partitions=1, replication_factor=replicas)
             for value in ("first", "second"):
                 cluster.append(topic, records(value))
-            cluster._services.finish_maintenance()
+            cluster._node.maintenance.finish()
             before = requests_sent()
             cluster.append(topic, records("third"))
             measured[replicas] = {

@@ -7,9 +7,9 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRootError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset
-from kafka_on_spark.controller.keeping_tasks import visit_task
-from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult
+from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult, visit_task
 from kafka_on_spark.log.segments import RECORD_SCHEMA
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
@@ -72,11 +72,11 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
     for name in (rest, *others):
         files.write(f"{root}/{name}/put-twice", b"first")
 
-    assert visit_task(order, options) == VisitResult()
+    assert visit_task(order, Worker(options)) == VisitResult()
     assert files.names(root) == sorted([probe, table, *others, "meta.properties"])
 
     monkeypatch.setattr(temporaries, "AGE_SECONDS_MIN", -60.0)
-    assert visit_task(order, options) == VisitResult()
+    assert visit_task(order, Worker(options)) == VisitResult()
     assert files.names(root) == sorted([*others, "meta.properties"])
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.groups.liveness import SILENCE_MS, SilentGroups
+from kafka_on_spark.node.node import heartbeats
 from tests.cluster.consuming.groups.members import member
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder, roots_in
@@ -31,19 +32,19 @@ def given_one_root_each():
 
 def test_members_that_were_given_different_roots_hear_each_other(given_one_root_each):
     roots, clusters = given_one_root_each
-    heartbeats = [each._services.heartbeats for each in clusters]
+    heard = [each._node.part(heartbeats) for each in clusters]
     with member(clusters[0]) as first, member(clusters[1]) as second:
         for consumer in (first, second):
             consumer.poll(0)
         ids = [each.member_id for each in clusters[0].describe_group_members("g").members]
         assert len(ids) == 2
-        for each in heartbeats:
+        for each in heard:
             assert all(any(found.values()) for found in each.contents("g", ids))
 
         roots[0].rename(roots[0].with_name("away"))
-        heartbeats[0].beat("g", ids[0], 1_000_000)
+        heard[0].beat("g", ids[0], 1_000_000)
 
-        [found] = heartbeats[1].contents("g", ids[:1])
+        [found] = heard[1].contents("g", ids[:1])
         assert any(b" 1000000\n" in (each or b"") for each in found.values())
         roots[0].with_name("away").rename(roots[0])
 
@@ -51,14 +52,14 @@ def test_members_that_were_given_different_roots_hear_each_other(given_one_root_
 def test_a_controller_that_was_given_another_root_fences_nobody_who_beats(given_one_root_each):
     _, clusters = given_one_root_each
     clock, fenced = FakeClock(), []
-    silent_groups = SilentGroups(clusters[1]._services.heartbeats, clock)
+    silent_groups = SilentGroups(clusters[1]._node.part(heartbeats), clock)
     with member(clusters[0]) as consumer:
         consumer.poll(0)
         clusters[1].describe_group_members("g")
         [member_id] = clusters[1].image.consumer_groups["g"].members
 
         for count in range(2 * SILENCE_MS // 60_000):
-            clusters[0]._services.heartbeats.beat("g", member_id, 1_000_000 + count)
+            clusters[0]._node.part(heartbeats).beat("g", member_id, 1_000_000 + count)
             silent_groups.run(clusters[1].image, fenced.append)
             clock.advance(60_000)
 

@@ -1,45 +1,29 @@
-"""What one process has counted and timed since it began, in bounded memory.
-
-Apart from those who tell it: they know no labels but their own, and nothing of what is kept.
-"""
+"""What one process has counted and timed since it began, in bounded memory."""
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.base.counting import (
-    COMMIT_MS,
+from kafka_on_spark.base.metric import (
     COMMITS,
     COMMITTED,
     CONFLICT,
     ELECTIONS,
     FAILED,
+    HELP,
     ISR_EXPANDS,
     ISR_SHRINKS,
-    MESSAGES_IN,
-    PROBE_FAILURES,
-    PROBE_MS,
     REPLICATION_BYTES_IN,
     REPLICATION_MESSAGES_IN,
+    TIMES,
     UNCLEAN_ELECTIONS,
     UNKNOWN,
     FigureName,
+    Metric,
+    exported_name,
 )
-from kafka_on_spark.base.errors import CommitConflictError, CommitOutcomeUnknownError
-from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey
-from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataWatch
-from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import (
-    HighWatermarkRecord,
-    MetadataBatch,
-    PartitionChangeRecord,
-    PartitionRecord,
-)
-from kafka_on_spark.observe.metric import HELP, TIMES, Metric, exported_name
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -116,12 +100,11 @@ class Counts:
             known[place] = family.labels(**dict(place)) if place else family
         return known[place]
 
-    def forget_gone(self, image: MetadataImage) -> None:
-        """Forget what was counted of topics and brokers that are gone, which makes room for
-        others."""
+    def keep_only(self, topics: Collection[str], brokers: Collection[int]) -> None:
+        """Forget what was counted of all other topics and brokers, which makes room."""
         with self._lock:
             for figure, known in self._series.items():
-                for place in [each for each in known if _is_gone(dict(each), image)]:
+                for place in [each for each in known if _is_gone(dict(each), topics, brokers)]:
                     del known[place]
                     self._families[figure].remove(*(value for _, value in place))
 
@@ -134,10 +117,12 @@ class Counts:
         return [each for figure, family in families for each in _metrics_in(figure, family)]
 
 
-def _is_gone(labels: Mapping[str, str | int], image: MetadataImage) -> bool:
+def _is_gone(
+    labels: Mapping[str, str | int], topics: Collection[object], brokers: Collection[object]
+) -> bool:
     topic, broker = labels.get("topic", OTHERS), labels.get("broker", OTHERS)
-    is_known = topic == OTHERS or topic in image.topic_ids
-    return not (is_known and (broker == OTHERS or broker in image.brokers))
+    is_known = topic == OTHERS or topic in topics
+    return not (is_known and (broker == OTHERS or broker in brokers))
 
 
 def _family(figure: FigureName, labels: Iterable[str]) -> "Counter | Histogram":
@@ -166,109 +151,3 @@ def _metrics_in(figure: FigureName, family: "Counter | Histogram") -> Iterator[M
                 buckets=tuple(buckets),
             )
             buckets = []
-
-
-def count_probes(recorder: Counts, results: Iterable[ProbeResult]) -> None:
-    """Count probes by broker, with how long they took. A count of failures begins with the first
-    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
-    for each in results:
-        if each.took_ms is not None:
-            recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
-        recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
-
-
-class CountedMetadata(MetadataWatch):
-    """Counts commits and decisions."""
-
-    def __init__(self, recorder: Counts) -> None:
-        self._recorder = recorder
-
-    @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Count and time a commit, by its outcome."""
-        outcome = UNKNOWN
-        try:
-            with self._recorder.timed(COMMIT_MS):
-                yield
-            outcome = COMMITTED
-        except Exception as error:
-            outcome = _outcome_of(error)
-            raise
-        finally:
-            self._recorder.count(COMMITS, outcome=outcome)
-
-    def replayed(
-        self, before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
-    ) -> None:
-        """Count what was decided."""
-        count_decisions(self._recorder, before, batches, after)
-
-
-def _outcome_of(error: Exception) -> str:
-    if isinstance(error, CommitConflictError):
-        return CONFLICT
-    return UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else FAILED
-
-
-_Standing = tuple[frozenset[BrokerId], BrokerId | None]
-"""A partition's ISR and its leader."""
-
-
-def count_decisions(
-    recorder: Counts,
-    before: MetadataImage,
-    batches: Iterable[MetadataBatch],
-    after: MetadataImage,
-) -> None:
-    """Count what batches decided of partitions, which lead from one image to another."""
-    raised: set[PartitionKey] = set()
-    standings: dict[PartitionKey, _Standing] = {}
-    for batch in batches:
-        for record in batch.records:
-            if isinstance(record, HighWatermarkRecord):
-                raised.add(record.key)
-            elif isinstance(record, PartitionRecord):
-                standings[record.key] = (record.registration.isr, record.registration.leader)
-            elif isinstance(record, PartitionChangeRecord):
-                _count_change(recorder, before, standings, record)
-    for key in raised:
-        _count_committed(recorder, key, before.partition(key), after)
-
-
-def _count_committed(
-    recorder: Counts, key: PartitionKey, then: PartitionRegistration | None, after: MetadataImage
-) -> None:
-    now = after.partition(key)
-    if now is None:
-        return
-    more = now.high_watermark - (0 if then is None else then.high_watermark)
-    if more > 0:
-        recorder.count(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
-
-
-def _count_change(
-    recorder: Counts,
-    before: MetadataImage,
-    standings: dict[PartitionKey, _Standing],
-    record: PartitionChangeRecord,
-) -> None:
-    change = record.change
-    if change.isr is KEEP and change.leader is KEEP:
-        return
-    standing = standings.get(record.key)
-    if standing is None:
-        known = before.partition(record.key)
-        if known is None:
-            return
-        standing = (known.isr, known.leader)
-    isr = standing[0] if change.isr is KEEP else change.isr
-    leader = standing[1] if change.leader is KEEP else change.leader
-    standings[record.key] = (isr, leader)
-    if standing[0] - isr:
-        recorder.count(ISR_SHRINKS)
-    if isr - standing[0]:
-        recorder.count(ISR_EXPANDS)
-    if leader is not None and leader != standing[1]:
-        recorder.count(ELECTIONS)
-        if change.unclean_generation is not KEEP:
-            recorder.count(UNCLEAN_ELECTIONS)

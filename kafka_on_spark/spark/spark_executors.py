@@ -1,11 +1,12 @@
-"""Where tasks run: on a Spark session's executors, or in threads of this process."""
+"""Runs tasks on the executors of a Spark session."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.node.tasks import Task
 from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.versions import check_versions
@@ -17,6 +18,7 @@ from kafka_on_spark.store.requests import (
     operating,
     requests_sent,
 )
+from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,48 +32,39 @@ Order = TypeVar("Order")
 Result = TypeVar("Result")
 
 
-class ThreadTaskRunner:
-    """A TaskRunner without Spark."""
+class SparkExecutors:
+    """The executors of a classic Spark session. `options`: credentials of all roots.
 
-    def __init__(self, threads: Executor) -> None:
-        self._threads = threads
-
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        """Return one result an order, in order."""
-        return list(self._threads.map(task, orders))
-
-
-class SparkTaskRunner:
-    """A TaskRunner on a classic Spark session's executors.
+    Attributes:
+        application_id: Spark's name for the application.
 
     Raises:
         InvalidRequestError: The session is a Spark Connect one.
     """
 
-    def __init__(self, spark: "SparkSession") -> None:
+    def __init__(self, spark: "SparkSession", options: StorageOptions) -> None:
         check_session(spark)
-        self.session = spark
         self._context = spark.sparkContext
+        self.application_id: str = self._context.applicationId
+        self._options = options
 
     @property
-    def is_local(self) -> bool:
+    def are_local(self) -> bool:
         """Whether the executors are in the driver's own process."""
         return is_local(self._context.master)
 
-    def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+    def run_on_each(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
         """Return the results of every order on each of several executors, as a rule on all.
 
         One task a core, so that each executor gets one, up to ON_EACH_MAX.
         """
-        if not orders:
-            return []
         slices = min(self._context.defaultParallelism, ON_EACH_MAX)
-
-        operation = current_operation()
+        operation, options = current_operation(), self._options
 
         def run_all(_: Iterable[int]) -> Iterable[Result | _Share]:
             with _shared(operation) as share:
-                results = [task(each) for each in orders]
+                worker = Worker(options)
+                results = [task(each, worker) for each in orders]
             return [*results, share()]
 
         tasks = self._context.parallelize(range(slices), slices)
@@ -79,7 +72,7 @@ class SparkTaskRunner:
             found = tasks.mapPartitions(ExecutorTask(run_all)).collect()
         return _counted(found)
 
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+    def run(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order.
 
         Orders wait for disks and stores more than for the processor, and a Spark task costs as much
@@ -88,11 +81,12 @@ class SparkTaskRunner:
         if not orders:
             return []
         slices = task_count(len(orders), self._context.defaultParallelism)
-        operation = current_operation()
+        operation, options = current_operation(), self._options
 
         def run_slice(part: Iterable[Order]) -> Iterable[Result | _Share]:
             with _shared(operation) as share, DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
-                results = list(threads.map(task, part))
+                worker = Worker(options)
+                results = list(threads.map(lambda order: task(order, worker), part))
             return [*results, share()]
 
         tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))

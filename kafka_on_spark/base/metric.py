@@ -1,11 +1,45 @@
-"""One figure of a cluster or a process, and what each figure says. Pure.
+"""The figures of a cluster and of a process: their names, what each says, and one with its value.
 
 Plain values, so that whoever exports them (as text, or into a picture) spells them as it likes.
 """
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
+
+
+class FigureName(NamedTuple):
+    """The type and the name of a figure: those of Kafka's MBean, where Kafka has it."""
+
+    type: str
+    name: str
+
+
+COMMITS: Final = FigureName("Metadata", "commits")
+COMMIT_MS: Final = FigureName("Metadata", "commit-ms")
+ISR_SHRINKS: Final = FigureName("ReplicaManager", "IsrShrinks")
+ISR_EXPANDS: Final = FigureName("ReplicaManager", "IsrExpands")
+ELECTIONS: Final = FigureName("ControllerStats", "LeaderElections")
+UNCLEAN_ELECTIONS: Final = FigureName("ControllerStats", "UncleanLeaderElections")
+MESSAGES_IN: Final = FigureName("BrokerTopicMetrics", "MessagesIn")
+BYTES_IN: Final = FigureName("BrokerTopicMetrics", "BytesIn")
+BYTES_OUT: Final = FigureName("BrokerTopicMetrics", "BytesOut")
+MESSAGES_OUT: Final = FigureName("BrokerTopicMetrics", "MessagesOut")
+FAILED_APPENDS: Final = FigureName("BrokerTopicMetrics", "FailedProduceRequests")
+REPLICATION_BYTES_IN: Final = FigureName("BrokerTopicMetrics", "ReplicationBytesIn")
+REPLICATION_MESSAGES_IN: Final = FigureName("BrokerTopicMetrics", "ReplicationMessagesIn")
+REQUEST_MS: Final = FigureName("RequestMetrics", "TotalTimeMs")
+PROBE_MS: Final = FigureName("Probe", "ms")
+PROBE_FAILURES: Final = FigureName("Probe", "failures")
+FLUSH_MS: Final = FigureName("LogFlushStats", "LogFlushRateAndTimeMs")
+PASS_MS: Final = FigureName("Serving", "pass-ms")
+ROUND_MS: Final = FigureName("Serving", "round-ms")
+
+COMMITTED: Final = "committed"
+CONFLICT: Final = "conflict"
+UNKNOWN: Final = "unknown"
+FAILED: Final = "failed"
+"""Outcomes of a commit. One that failed was not begun, or is certainly not written."""
 
 GAUGES: Final[Mapping[tuple[str, str], str]] = {
     ("Log", "Size"): "Bytes of the segments in a replica's log.",

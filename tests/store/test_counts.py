@@ -4,15 +4,17 @@ from contextlib import suppress
 
 import pytest
 
-from kafka_on_spark.base.counting import (
+from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.metric import (
     COMMIT_MS,
     COMMITS,
     PROBE_MS,
     FigureName,
 )
-from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
-from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probing import count_probes
+from kafka_on_spark.metadata.decision_counts import count_decisions
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -25,14 +27,11 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.observe.counts import (
+from kafka_on_spark.store.counts import (
     BEGUN,
     OTHERS,
     SERIES_MAX,
-    CountedMetadata,
     Counts,
-    count_decisions,
-    count_probes,
 )
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
@@ -70,7 +69,7 @@ def topic(name):
 def test_each_commit_is_counted_by_its_outcome_and_timed(clock, counts, fault, outcomes):
     log = MemoryMetadataLog()
     log.faults.extend([] if fault is None else [fault])
-    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+    service = MetadataService(log, clock, random=lambda: 0.0, counts=counts)
 
     try:
         service.submit(topic("orders"), timeout_ms=1000)
@@ -99,7 +98,7 @@ def test_what_stood_in_the_log_before_this_process_is_not_counted(clock, counts)
     grows = ControllerResult([changed(isr="1 2 3", topic_id="id of t")], None)
     other.submit(lambda image: shrinks, timeout_ms=1000)
 
-    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+    service = MetadataService(log, clock, random=lambda: 0.0, counts=counts)
     service.catch_up()
     assert found(counts) == {}
 
@@ -184,7 +183,7 @@ def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     with counts.timed(PROBE_MS, broker=4):
         clock.advance(1)
 
-    counts.forget_gone(image_of(partition("1 2 3")))
+    counts.keep_only([TOPIC], [1, 2, 3])
 
     assert found(counts) == {("BytesIn", TOPIC): 2, ("BytesIn", OTHERS): 2, ("failures", "1"): 0}
 

@@ -1,0 +1,65 @@
+"""The node of a process whose tasks a test does in its own way."""
+
+from types import SimpleNamespace
+
+from kafka_on_spark.metadata.result import IdSource
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.storage_options import StorageOptions
+
+
+class GivenTasks:
+    """Does tasks by the functions of orders that are `given` for them; all others in this process,
+    one after the other, by `worker`."""
+
+    executors = "given"
+
+    def __init__(self, worker, given):
+        self.worker = worker
+        self.given = given
+
+    def run(self, task, orders, *, few=0):
+        if task in self.given:
+            return self.given[task](orders)
+        return [task(order, self.worker) for order in orders]
+
+    run_here = run_or_lose = run
+
+
+class GivenNode(Node):
+    """A node whose commits take `timeout_ms` at most, whatever its cluster says."""
+
+    timeout_ms = 1000
+
+
+def node_of(
+    metadata,
+    clock,
+    *,
+    given=None,
+    parts=None,
+    random_below=lambda below: 0,
+    new_uuid=lambda: "another",
+    timeout_ms=1000,
+    **worker,
+):
+    """Return a node. `given`: what does its tasks; `worker`: what tasks find in this process."""
+    worker = SimpleNamespace(**{"clock": clock, **worker})
+    node = GivenNode(
+        metadata,
+        GivenTasks(worker, given or {}),
+        options=StorageOptions(),
+        controller_id="here-1",
+        counts=Counts(lambda: 0.0),
+        maintenance=SimpleNamespace(
+            add=lambda works: None, promise=lambda key, work: None, close=lambda: None
+        ),
+        ids=IdSource(new_uuid=new_uuid, random_below=random_below),
+        random=lambda: 0.0,
+        host="here",
+        caller="process 1",
+        clock=clock,
+        parts=parts,
+    )
+    node.timeout_ms = timeout_ms
+    return node
