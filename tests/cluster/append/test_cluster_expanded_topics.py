@@ -92,7 +92,7 @@ def test_a_zombie_can_not_add_to_the_old_split(orders):
     newer.append("orders", GIVEN, producer_id="p", sequence=0)
 
     with pytest.raises(ProducerFencedError):
-        older._appends.append_staged([(plan, rows)])
+        older._node.part(AppendService).append_staged([(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
     assert numbers_of(newer) == set(range(7))
@@ -108,7 +108,7 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
     newer.run_controller()
 
     with pytest.raises(ProducerFencedError):
-        older._appends.append_staged([(plan, rows)])
+        older._node.part(AppendService).append_staged([(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
 
