@@ -24,12 +24,24 @@ from kafka_on_spark.store import arrow_compute as pc
 INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
 """Records to append: `timestamp` null means now, `partition` null means by key."""
 
+NULL_KIND: Final = "void"
+HEADERS_KIND: Final = "array<struct<key:string,value:binary>>"
+_KINDS: Final = {
+    pa.null().id: NULL_KIND,
+    pa.string().id: "string",
+    pa.large_string().id: "string",
+    pa.binary().id: "binary",
+    pa.large_binary().id: "binary",
+    pa.int32().id: "int",
+    pa.int64().id: "int",
+}
+
 # In the order in which Kafka's sink checks them.
 _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "topic": ("string",),
     "key": ("string", "binary"),
     "value": ("string", "binary"),
-    "headers": ("array<struct<key:string,value:binary>>",),
+    "headers": (HEADERS_KIND,),
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
@@ -41,8 +53,6 @@ _ADVICE: Final = {
 IGNORED: Final = ("offset", "timestampType", "leaderEpoch")
 """Columns of rows that the source or a consumer returns, which a sink ignores: they can be written
 back."""
-
-NULL_KIND: Final = "void"
 
 # What the fields of a list's records may be, for error texts.
 _IN_LISTS: Final = {
@@ -241,25 +251,17 @@ def check_table(table: pa.Table | pa.RecordBatch) -> None:
 
 
 def _kind(data_type: pa.DataType) -> str:
-    checks = {
-        "string": pa.types.is_string(data_type) or pa.types.is_large_string(data_type),
-        "binary": pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type),
-        "int": pa.types.is_int32(data_type) or pa.types.is_int64(data_type),
-        "timestamp": pa.types.is_timestamp(data_type) and data_type.tz is not None,
-        NULL_KIND: pa.types.is_null(data_type),
-        "array<struct<key:string,value:binary>>": _is_headers(data_type),
-    }
-    return next((kind for kind, fits in checks.items() if fits), str(data_type))
-
-
-def _is_headers(data_type: pa.DataType) -> bool:
-    if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
-        return False
-    each = data_type.value_type
-    if not pa.types.is_struct(each) or [field.name for field in each] != ["key", "value"]:
-        return False
-    key, value = (_kind(field.type) for field in each)
-    return key in ("string", NULL_KIND) and value in ("binary", NULL_KIND)
+    if data_type.id in _KINDS:
+        return _KINDS[data_type.id]
+    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+        return "timestamp"
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        each = data_type.value_type
+        if pa.types.is_struct(each) and [field.name for field in each] == ["key", "value"]:
+            name, value = _kind(each[0].type), _kind(each[1].type)
+            if name in ("string", NULL_KIND) and value in ("binary", NULL_KIND):
+                return HEADERS_KIND
+    return str(data_type)
 
 
 def input_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.produce.records import IGNORED, check_columns, input_batches
+from kafka_on_spark.produce.records import HEADERS_KIND, IGNORED, check_columns, input_batches
 from kafka_on_spark.produce.stage_plan import (
     StagedSegment,
     StageOrder,
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-_HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 _CASTS: Final = {
     "key": "binary",
     "value": "binary",
-    "headers": _HEADERS_TYPE,
+    "headers": HEADERS_KIND,
     "timestamp": "timestamp",
     "partition": "int",
 }
