@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.spark.hadoop import PROFILE_PROVIDER, hadoop_options
-from kafka_on_spark.store import credentials, s3_files, storage_options
+from kafka_on_spark.store import s3_files, storage_options
 from kafka_on_spark.store.roots import RootFiles, filesystem, normalize
 from kafka_on_spark.store.storage_options import StorageOptions, client_options
 
@@ -34,16 +34,16 @@ region = eu-west-1
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, tmp_path):
-    for name in ("AWS_SESSION_TOKEN", "AWS_PROFILE", credentials.NAMES_VARIABLE):
+    for name in ("AWS_SESSION_TOKEN", "AWS_PROFILE", storage_options.NAMES_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text(PROFILES)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("STORE_AWS_ACCESS_KEY_ID", "id-of-store")
     monkeypatch.setenv("STORE_AWS_SECRET_ACCESS_KEY", SECRET)
-    credentials._read_profile.cache_clear()
+    storage_options._read_profile.cache_clear()
     yield
-    credentials._read_profile.cache_clear()
+    storage_options._read_profile.cache_clear()
 
 
 ONE = {
@@ -213,9 +213,9 @@ def test_what_names_no_credentials_is_refused_and_not_repeated(given):
 
 @pytest.mark.parametrize("names", [f"s3://bucket={SECRET}", SECRET, "profile:one"])
 def test_variable_that_names_nothing_is_refused_and_not_repeated(monkeypatch, names):
-    monkeypatch.setenv(credentials.NAMES_VARIABLE, names)
+    monkeypatch.setenv(storage_options.NAMES_VARIABLE, names)
 
-    with pytest.raises(InvalidRequestError, match=credentials.NAMES_VARIABLE) as refusal:
+    with pytest.raises(InvalidRequestError, match=storage_options.NAMES_VARIABLE) as refusal:
         StorageOptions().for_url(URL)
 
     assert SECRET not in str(refusal.value)

@@ -12,8 +12,8 @@ from kafka_on_spark.cli.application import app
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.observe.replicas import compare_replicas
-from kafka_on_spark.store.credentials import NAMES_VARIABLE
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.storage_options import NAMES_VARIABLE
 from tests.store.s3.faulty_s3 import Kind
 from tests.store.s3.object_stores import SECRET, refuse_all, two_stores
 

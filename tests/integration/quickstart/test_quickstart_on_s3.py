@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from kafka_on_spark.store.credentials import NAMES_VARIABLE
 from kafka_on_spark.store.roots import StorageOptions, filesystem
+from kafka_on_spark.store.storage_options import NAMES_VARIABLE
 from tests.integration.quickstart.quickstart_runs import QuickstartProcess
 from tests.store.s3.faulty_s3 import CANARY, Kind, faulty_s3
 
