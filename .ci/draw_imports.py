@@ -5,7 +5,7 @@
 The second argument may be the package of another checkout. A row is a folder, in the order of the
 import linter's layers, what its `__init__` says that it is, and how many files it has. An arc to
 the right leads to a folder that it imports, the thicker the more of its files do. One to the left,
-in red, leads back up: the linter lists these as exceptions.
+in red, leads back up, which the linter forbids.
 """
 
 import ast

@@ -674,9 +674,9 @@ class Cluster:
         of the group.
 
         A consumer of topics or a pattern with a `group` is a member of it from its first poll on:
-        the members share out the partitions. It is told of those that come and go by `on_assigned`,
-        `on_revoked`, in which it can commit, and `on_lost`, when others have them already (without
-        it, `on_revoked` is called); and leaves if it is not asked for records for
+        the members share out the partitions. `on_assigned` and `on_revoked` are called when
+        partitions come and go: commit in `on_revoked`. `on_lost` is called if others have them
+        already (without it, `on_revoked`). The member leaves if it is not asked for records for
         `max_poll_interval_ms`. With `group_instance_id` it is a static member, which keeps its
         partitions while it restarts. A consumer of `partitions` reads these, whoever else does.
 

@@ -295,8 +295,8 @@ class Consumer:
             return max(partition_of(image, key).high_watermark - offset, 0)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Go on at an offset of a partition. One that is out of range is told by the next `poll`,
-        or replaced as auto_offset_reset says.
+        """Go on at an offset of a partition. The next `poll` raises if it is out of range, or
+        replaces it as auto_offset_reset says.
 
         Raises:
             InvalidRequestError: The partition is not assigned, or no record can have the offset.

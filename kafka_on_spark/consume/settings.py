@@ -24,29 +24,22 @@ _LEAST: Final = {"max_poll_interval_ms": 1, "max_poll_records": 1, "auto_commit_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """How a consumer reads; checked as it is made.
+    """How a consumer reads, by Kafka's names; checked as it is made. `Cluster.consumer` says more.
 
     Attributes:
-        group: Whose offsets it begins at and commits; None: it has none. Source: group.id.
+        group: Whose offsets it begins at and commits; None: it has none.
         auto_offset_reset: Where it begins in a partition of which the group has no offset, or one
-            that is out of range: EARLIEST, LATEST or NONE, which fails. Source: auto.offset.reset.
-        max_poll_records: Rows that one poll returns at most. Source: max.poll.records.
+            that is out of range: EARLIEST, LATEST or NONE, which fails.
         enable_auto_commit: Whether it commits what was processed; and, as a member that takes a
-            partition of which the group has no offset, where it begins: who comes later begins
-            there, and skips nothing. Source: enable.auto.commit.
-        auto_commit_interval_ms: How often, at most. Source: auto.commit.interval.ms.
-        client_rack: Replicas of this rack are read first; None: the leader is. Source: client.rack.
-        group_instance_id: Name of a static member, which keeps its partitions while it restarts;
-            None: it is none. Source: group.instance.id.
-        group_remote_assignor: The assignor that it asks for; None: the cluster's first. Source:
-            group.remote.assignor.
-        max_poll_interval_ms: A member that asks for nothing for so long leaves its group. Source:
-            max.poll.interval.ms.
+            partition of which the group has no offset, where it begins: a member that comes later
+            begins there, and skips nothing.
+        client_rack: Replicas of this rack are read first; None: the leader is.
+        group_instance_id: Name of a static member, which keeps its partitions while it restarts.
+        group_remote_assignor: The assignor that it asks for; None: the cluster's first.
 
     Raises:
         InvalidConfigError: A value is not allowed.
         InvalidRequestError: One is of a wrong type.
-        InvalidGroupIdError: The group's name is not allowed.
     """
 
     group: str | None = None
