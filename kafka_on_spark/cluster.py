@@ -56,7 +56,8 @@ from kafka_on_spark.produce.accumulator import (
     MAX_BLOCK_MS,
     producer_settings,
 )
-from kafka_on_spark.store.accounts import (
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.requests import (
     APPEND,
     COMMAND,
     CONSUME,
@@ -68,9 +69,8 @@ from kafka_on_spark.store.accounts import (
     READ,
     REPLICATE,
     UPKEEP,
+    operating,
 )
-from kafka_on_spark.store.clock import SystemClock
-from kafka_on_spark.store.requests import operating
 from kafka_on_spark.store.root_identity import check_is_obeyed, read_identity
 from kafka_on_spark.store.root_urls import BETWEEN, MetadataRoots, cluster_url, one_root
 from kafka_on_spark.store.roots import StorageOptions, normalize

@@ -52,11 +52,10 @@ from kafka_on_spark.log.reading import end_of, header_pairs, row_schema
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.node import Node, heartbeats
-from kafka_on_spark.store.accounts import CONSUME
 from kafka_on_spark.store.clock import WakingClock
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.daemon_threads import FORKED, is_forked
-from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.requests import CONSUME, operating
 from kafka_on_spark.store.roots import is_local
 
 FETCH: Final = "Fetch"

@@ -58,8 +58,7 @@ from kafka_on_spark.metadata.result import (
     MetadataDecider,
     submit_if_due,
 )
-from kafka_on_spark.store.accounts import CLEAN, COMPACT, RETAIN, UPKEEP
-from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.requests import CLEAN, COMPACT, RETAIN, UPKEEP, operating
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,9 @@ from kafka_on_spark.base.visible import visible
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.accounts import PROBE
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import begin
-from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.requests import PROBE, operating
 from kafka_on_spark.store.root_identity import probe_root
 
 

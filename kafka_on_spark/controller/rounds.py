@@ -22,8 +22,7 @@ from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.result import MetadataDecider
 from kafka_on_spark.node.node import Node, heartbeats
-from kafka_on_spark.store.accounts import COMPACT, RETAIN, UPKEEP
-from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.requests import COMPACT, RETAIN, UPKEEP, operating
 
 
 def silent_groups(node: Node) -> SilentGroups:

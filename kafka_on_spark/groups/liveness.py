@@ -28,9 +28,8 @@ from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.result import ControllerResult
-from kafka_on_spark.store.accounts import CONSUME
 from kafka_on_spark.store.daemon_threads import no_thread_error
-from kafka_on_spark.store.requests import operating
+from kafka_on_spark.store.requests import CONSUME, operating
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ store counts as one request. The counts are a module global, as the process's pa
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Literal
+from functools import wraps
+from typing import Any, Final, Literal, TypeVar
 
 RequestKind = Literal["PUT", "COPY", "POST", "LIST", "GET", "HEAD", "DELETE"]
 """A request, by S3's words. `POST` begins and ends an upload in parts; a request that deletes many
@@ -61,3 +62,35 @@ def requests_sent() -> Requests:
     """Return what this process has sent since it began."""
     with _lock:
         return _sent.copy()
+
+
+T = TypeVar("T")
+
+APPEND: Final = "append"
+READ: Final = "read"
+CONSUME: Final = "consume"
+REPLICATE: Final = "replicate"
+CONTROL: Final = "control"
+PROBE: Final = "probe"
+RETAIN: Final = "retain"
+COMPACT: Final = "compact"
+UPKEEP: Final = "upkeep"
+CLEAN: Final = "clean"
+CHECKPOINT: Final = "checkpoint"
+COMMAND: Final = "command"
+DESCRIBE: Final = "describe"
+QUORUM: Final = "quorum"
+FSCK: Final = "fsck"
+OPEN: Final = "open"
+"""Operations. Each kind of upkeep of a replica is one under its own name besides."""
+
+
+def charged(work: Callable[..., T], operation: str) -> Callable[..., T]:
+    """Return a function that is an operation."""
+
+    @wraps(work)
+    def run(*given: Any, **named: Any) -> T:
+        with operating(operation):
+            return work(*given, **named)
+
+    return run
