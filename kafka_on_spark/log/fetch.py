@@ -2,14 +2,15 @@
 
 It runs in a task and may run twice at the same time: every step is a conditional commit. A fetch
 never raises for what a root or a table does, so that one partition's failure stops no other: the
-step that meets an error knows whose replica it is, and says so by `LeaderRefused` or
-`FollowerRefused`, which the report tells. Source: Kafka's AbstractFetcherThread.
+step that meets an error knows whose replica it is, and says so by LeaderRefusedError or
+FollowerRefusedError, which the report tells. The appender reports its own reading of a leader the
+same way. Source: Kafka's AbstractFetcherThread.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from math import inf
@@ -60,221 +61,12 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 
-
-class FetchAction(Enum):
-    """What to do with a partition whose fetch was refused; other partitions are not affected."""
-
-    RETRY = "retry after a back-off"
-    RESET = "find where the leader's log begins and ends, and go on from there"
-    WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
-
-
-def after_refusal(
-    error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
-) -> FetchAction:
-    """Return what to do after a fetch planned under `asked_epoch` was refused.
-
-    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
-    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
-    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
-    """
-    if error_code == OffsetOutOfRangeError.code:
-        return FetchAction.RESET
-    if error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch:
-        return FetchAction.WAIT_FOR_METADATA
-    return FetchAction.RETRY
-
-
-@dataclass(frozen=True, slots=True)
-class Diverged:
-    """A follower's log that is not its leader's; it is not known which of the two is right."""
-
-    follower: ReplicaState
-
-
-def partition_report(
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    leader: ReplicaReport,
-    leader_state: ReplicaState | None,
-    followers: Sequence[ReplicaReport],
-    *,
-    now_ms: int,
-) -> PartitionReport:
-    """Return one report of a partition from what was seen of its replicas."""
-    since_ms = None
-    borders: list[tuple[Offset, ChainDigest]] = []
-    epoch_start = leader.log_end_offset
-    if leader_state is not None:
-        above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
-        since_ms = above[0].appended_at_ms if above else None
-        borders = _borders(leader_state, partition.high_watermark)
-        leaderships = epoch_history(leader_state).entries
-        epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
-    return PartitionReport(
-        key=key,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        known_end=partition.log_end_offset,
-        leader=leader,
-        epoch_start_offset=epoch_start,
-        uncommitted_since_ms=since_ms,
-        followers=tuple(followers),
-        now_ms=now_ms,
-        borders=tuple(borders),
-    )
-
-
-def _borders(leader: ReplicaState, high_watermark: Offset) -> list[tuple[Offset, ChainDigest]]:
-    """Return offset and chain digest of the borders of a leader's log from `high_watermark` on."""
-    above = leader.batches_between(high_watermark, leader.log_end_offset)
-    found = [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
-    digest = leader.chain_at(high_watermark)
-    return found if digest is None else [(high_watermark, digest), *found]
-
-
-def state_report(
-    address: ReplicaAddress,
-    state: ReplicaState,
-    *,
-    is_matched: bool,
-    is_diverged: bool = False,
-    missing: Sequence[LogPart],
-) -> ReplicaReport:
-    """Return the report of a replica whose table was read."""
-    error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
-    return ReplicaReport(
-        broker_id=address.broker_id,
-        replica_uuid=address.replica_uuid,
-        directory_id=address.directory_id,
-        fence=state.leader_epoch,
-        log_end_offset=state.log_end_offset,
-        last_epoch=state.batches[-1].leader_epoch if state.batches else None,
-        chain_digest=state.chain_digest,
-        is_matched=is_matched,
-        is_diverged=is_diverged,
-        missing_since_ms=missing[0].appended_at_ms if missing else None,
-        missing_bytes=sum(batch.size_bytes for batch in missing),
-        compacted_below=state.compaction.finished_below,
-        error_code=NO_ERROR if error is None else error.code,
-        error=None if error is None else str(error),
-    )
-
-
-BORDERS_MAX: Final = 1024
-"""The newest borders of a leader's log that a report has at most."""
-
-
-def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
-    """Return the report of a replica that could not be read or written.
-
-    A lost, mistaken or corrupt replica is bad. A root that does not answer is away, not bad.
-    """
-    code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-    if isinstance(error, CommitOutcomeUnknownError):
-        code = KafkaStorageError.code
-    file = error.context.get("segment")
-    return ReplicaReport(
-        broker_id=address.broker_id,
-        replica_uuid=address.replica_uuid,
-        directory_id=address.directory_id,
-        error_code=code,
-        error=str(error),
-        is_bad=is_evidence(error),
-        bad_file=None if file is None else str(file),
-    )
-
-
-def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
-    """Return the error of an append that met `error` in its leader's log; it may be retried, since
-    another replica may lead before the append's time is up."""
-    if isinstance(error, CorruptLogError):
-        return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
-    return error
-
-
-def leader_failed(
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    leader: ReplicaAddress,
-    error: KafkaOnSparkError,
-    now_ms: int,
-) -> PartitionReport:
-    """Return the report of a partition whose leader could not be read, with the reason."""
-    failed = failed_report(leader, error)
-    return partition_report(key, partition, failed, None, (), now_ms=now_ms)
-
-
-def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
-    """Return one report a partition: each follower's, and the leader's with the highest log end.
-
-    A leader that some fetch could not read counts as unread, so nothing is decided.
-    """
-    by_key: dict[PartitionKey, list[PartitionReport]] = {}
-    for report in reports:
-        by_key.setdefault(report.key, []).append(report)
-    return [_merged(each) for each in by_key.values()]
-
-
-def _merged(reports: list[PartitionReport]) -> PartitionReport:
-    furthest = max(
-        reports,
-        key=lambda report: (report.leader.error_code != NO_ERROR, report.leader.log_end_offset),
-    )
-    since = [each.uncommitted_since_ms for each in reports if each.uncommitted_since_ms is not None]
-    return PartitionReport(
-        key=furthest.key,
-        leader_epoch=furthest.leader_epoch,
-        partition_epoch=furthest.partition_epoch,
-        known_end=furthest.known_end,
-        leader=furthest.leader,
-        epoch_start_offset=furthest.epoch_start_offset,
-        uncommitted_since_ms=min(since, default=None),
-        followers=tuple(follower for report in reports for follower in report.followers),
-        now_ms=furthest.now_ms,
-        borders=furthest.borders,
-    )
-
-
-def report_of(
-    partition: PartitionRegistration,
-    leader: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError],
-    follower: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError | Diverged | None] | None,
-    *,
-    now_ms: int,
-) -> PartitionReport:
-    """Return the report of a partition from what a fetch saw of its leader, and its follower after
-    it, or why that failed."""
-    address, seen = leader
-    if isinstance(seen, KafkaOnSparkError):
-        report, state = failed_report(address, seen), None
-    else:
-        report, state = state_report(address, seen, is_matched=True, missing=()), seen
-    followers = () if follower is None else _follower_reports(state, *follower)
-    return partition_report(address.key, partition, report, state, followers, now_ms=now_ms)
-
-
-def _follower_reports(
-    leader: ReplicaState | None,
-    address: ReplicaAddress,
-    seen: ReplicaState | KafkaOnSparkError | Diverged | None,
-) -> tuple[ReplicaReport, ...]:
-    if seen is None:
-        return ()
-    if isinstance(seen, KafkaOnSparkError):
-        return (failed_report(address, seen),)
-    if isinstance(seen, Diverged):
-        log = seen.follower
-        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
-    assert leader is not None, "a follower's log is compared with its leader's"
-    is_matched = ends_alike(seen, leader)
-    missing = missing_batches(seen, leader) if is_matched else ()
-    return (state_report(address, seen, is_matched=is_matched, missing=missing),)
-
-
 log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 8
+
+BORDERS_MAX: Final = 1024
+"""The newest borders of a leader's log that a report has at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +113,30 @@ PartitionFetches = tuple[FetchOrder, ...]
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 """Runs fetches, and returns a result for each, in order."""
+
+
+class FetchAction(Enum):
+    """What to do with a partition whose fetch was refused; other partitions are not affected."""
+
+    RETRY = "retry after a back-off"
+    RESET = "find where the leader's log begins and ends, and go on from there"
+    WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
+
+
+def after_refusal(
+    error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
+) -> FetchAction:
+    """Return what to do after a fetch planned under `asked_epoch` was refused.
+
+    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
+    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
+    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
+    """
+    if error_code == OffsetOutOfRangeError.code:
+        return FetchAction.RESET
+    if error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch:
+        return FetchAction.WAIT_FOR_METADATA
+    return FetchAction.RETRY
 
 
 class _RefusedError(Exception):
@@ -372,18 +188,50 @@ def fetch(
     if order.is_uncached:
         opened = open_uncached or replicas.open_uncached
     fetcher = _Fetcher(order, opened, segments, clock)
-    leader, follower = fetcher.run(leader_state)
+    fetcher.run(leader_state)
     return FetchResult(
-        report=report_of(
-            order.partition,
-            (order.leader, leader),
-            None if order.follower is None else (order.follower, follower),
-            now_ms=clock.now_ms(),
-        ),
+        report=fetcher.report(),
         copied_bytes=fetcher.copied_bytes,
         copied_records=fetcher.copied_records,
         truncated_records=fetcher.truncated_records,
     )
+
+
+def inspect_partition(
+    orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+) -> list[FetchResult]:
+    """Run the fetches of a partition's replicas, one after the other.
+
+    Each replica is opened uncached once: opening a table takes most of an inspection's time, and of
+    three replicas the leader's would be opened twice. Each `load` brings the log up to date, so no
+    follower is compared with an older leader.
+    """
+    open_uncached = cache(replicas.open_uncached)
+    return [
+        fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
+    ]
+
+
+def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
+    """Bring one follower up to its leader. A task."""
+    result = fetch(order, worker.replicas, worker.segments, worker.clock)
+    _maintain(order, result, worker)
+    return result
+
+
+def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
+    """Fetch for, or inspect, all replicas of one partition. A task."""
+    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
+    for order, result in zip(orders, results, strict=True):
+        _maintain(order, result, worker)
+    return results
+
+
+def _maintain(order: FetchOrder, result: FetchResult, worker: Worker) -> None:
+    """Write a follower's checkpoint, if it got records and one is due."""
+    if order.follower is not None and result.copied_records:
+        worker.replicas.open(order.follower).maintain()
+        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
 
 
 class _Fetcher:
@@ -404,36 +252,59 @@ class _Fetcher:
         self._leader_log = opened(order.leader)
         self._follower_log = None if order.follower is None else opened(order.follower)
         self._begins_empty = False
+        self._leader_error: KafkaOnSparkError | None = None
+        self._followed: ReplicaState | KafkaOnSparkError | None = None  # None: not to be reported
+        self._is_diverged = False
         self.copied_bytes = self.copied_records = self.truncated_records = 0
 
-    def run(
-        self, known: ReplicaState | None
-    ) -> tuple[
-        ReplicaState | KafkaOnSparkError, ReplicaState | KafkaOnSparkError | Diverged | None
-    ]:
-        """Fetch; return the leader's log as the fetch saw it, and the follower's after it: None,
-        if there is none to report."""
+    def run(self, known: ReplicaState | None) -> None:
+        """Fetch; what was seen of both replicas is in the report then."""
         # The follower is read before its leader: what it has, the leader must have.
-        follower: ReplicaState | KafkaOnSparkError | None = None
+        follower: ReplicaState | None = None
         try:
             follower = None if self._follower_log is None else self._load_follower()
         except FollowerRefusedError as refused:
-            follower = refused.error
+            self._followed = refused.error
         try:
             self._leader = self._check_leadership(known)
+            if follower is not None:
+                self._see_leader_beside(follower)
+                self._followed = self._catch_up(follower)
         except LeaderRefusedError as refused:
-            return refused.error, None if isinstance(follower, ReplicaState) else follower
-        if not isinstance(follower, ReplicaState):
-            return self._leader, follower
-        try:
-            self._see_leader_beside(follower)
-            return self._leader, self._catch_up(follower)
-        except LeaderRefusedError as refused:
-            return refused.error, None
+            self._leader_error = refused.error
         except FollowerRefusedError as refused:
-            return self._leader, refused.error
+            self._followed = refused.error
         except DivergedError as diverged:
-            return self._leader, Diverged(diverged.follower)
+            self._followed, self._is_diverged = diverged.follower, True
+
+    def report(self) -> PartitionReport:
+        """Return what was seen of the leader, and of the follower after it, or why that failed."""
+        order, error = self._order, self._leader_error
+        state = self._leader if error is None else None
+        if error is not None:
+            leader = failed_report(order.leader, error)
+        else:
+            leader = state_report(order.leader, self._leader, is_matched=True)
+        return partition_report(
+            order.key,
+            order.partition,
+            leader,
+            state,
+            self._follower_reports(),
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _follower_reports(self) -> tuple[ReplicaReport, ...]:
+        address, seen = self._order.follower, self._followed
+        if address is None or seen is None:
+            return ()
+        if isinstance(seen, KafkaOnSparkError):
+            return (failed_report(address, seen),)
+        if self._is_diverged:
+            return (state_report(address, seen, is_matched=False, is_diverged=True),)
+        is_matched = ends_alike(seen, self._leader)
+        missing = missing_batches(seen, self._leader) if is_matched else ()
+        return (state_report(address, seen, is_matched=is_matched, missing=missing),)
 
     @_refused_by(FollowerRefusedError)
     def _load_follower(self) -> ReplicaState:
@@ -733,38 +604,129 @@ def loss_of(
     return None
 
 
-def inspect_partition(
-    orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
-) -> list[FetchResult]:
-    """Run the fetches of a partition's replicas, one after the other.
+def partition_report(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaReport,
+    leader_state: ReplicaState | None,
+    followers: Sequence[ReplicaReport],
+    *,
+    now_ms: int,
+) -> PartitionReport:
+    """Return one report of a partition from what was seen of its replicas."""
+    since_ms = None
+    borders: list[tuple[Offset, ChainDigest]] = []
+    epoch_start = leader.log_end_offset
+    if leader_state is not None:
+        mark = partition.high_watermark
+        above = leader_state.batches_between(mark, leader_state.log_end_offset)
+        since_ms = above[0].appended_at_ms if above else None
+        digest = leader_state.chain_at(mark)
+        borders = [] if digest is None else [(mark, digest)]
+        borders += [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
+        leaderships = epoch_history(leader_state).entries
+        epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
+    return PartitionReport(
+        key=key,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        known_end=partition.log_end_offset,
+        leader=leader,
+        epoch_start_offset=epoch_start,
+        uncommitted_since_ms=since_ms,
+        followers=tuple(followers),
+        now_ms=now_ms,
+        borders=tuple(borders),
+    )
 
-    Each replica is opened uncached once: opening a table takes most of an inspection's time, and of
-    three replicas the leader's would be opened twice. Each `load` brings the log up to date, so no
-    follower is compared with an older leader.
+
+def state_report(
+    address: ReplicaAddress,
+    state: ReplicaState,
+    *,
+    is_matched: bool,
+    is_diverged: bool = False,
+    missing: Sequence[LogPart] = (),
+) -> ReplicaReport:
+    """Return the report of a replica whose table was read."""
+    error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        fence=state.leader_epoch,
+        log_end_offset=state.log_end_offset,
+        last_epoch=state.batches[-1].leader_epoch if state.batches else None,
+        chain_digest=state.chain_digest,
+        is_matched=is_matched,
+        is_diverged=is_diverged,
+        missing_since_ms=missing[0].appended_at_ms if missing else None,
+        missing_bytes=sum(batch.size_bytes for batch in missing),
+        compacted_below=state.compaction.finished_below,
+        error_code=NO_ERROR if error is None else error.code,
+        error=None if error is None else str(error),
+    )
+
+
+def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
+    """Return the report of a replica that could not be read or written.
+
+    A lost, mistaken or corrupt replica is bad. A root that does not answer is away, not bad.
     """
-    open_uncached = cache(replicas.open_uncached)
-    return [
-        fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
-    ]
+    code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+    if isinstance(error, CommitOutcomeUnknownError):
+        code = KafkaStorageError.code
+    file = error.context.get("segment")
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        error_code=code,
+        error=str(error),
+        is_bad=is_evidence(error),
+        bad_file=None if file is None else str(file),
+    )
 
 
-def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
-    """Bring one follower up to its leader. A task."""
-    result = fetch(order, worker.replicas, worker.segments, worker.clock)
-    _maintain(order, result, worker)
-    return result
+def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return the error of an append that met `error` in its leader's log; it may be retried, since
+    another replica may lead before the append's time is up."""
+    if isinstance(error, CorruptLogError):
+        return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
+    return error
 
 
-def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
-    """Fetch for, or inspect, all replicas of one partition. A task."""
-    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
-    for order, result in zip(orders, results, strict=True):
-        _maintain(order, result, worker)
-    return results
+def leader_failed(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaAddress,
+    error: KafkaOnSparkError,
+    now_ms: int,
+) -> PartitionReport:
+    """Return the report of a partition whose leader could not be read, with the reason."""
+    failed = failed_report(leader, error)
+    return partition_report(key, partition, failed, None, (), now_ms=now_ms)
 
 
-def _maintain(order: FetchOrder, result: FetchResult, worker: Worker) -> None:
-    """Write a follower's checkpoint, if it got records and one is due."""
-    if order.follower is not None and result.copied_records:
-        worker.replicas.open(order.follower).maintain()
-        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
+def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
+    """Return one report a partition: each follower's, and the leader's with the highest log end.
+
+    A leader that some fetch could not read counts as unread, so nothing is decided.
+    """
+    by_key: dict[PartitionKey, list[PartitionReport]] = {}
+    for report in reports:
+        by_key.setdefault(report.key, []).append(report)
+    return [_merged(each) for each in by_key.values()]
+
+
+def _merged(reports: list[PartitionReport]) -> PartitionReport:
+    furthest = max(
+        reports,
+        key=lambda report: (report.leader.error_code != NO_ERROR, report.leader.log_end_offset),
+    )
+    since = [each.uncommitted_since_ms for each in reports if each.uncommitted_since_ms is not None]
+    return replace(
+        furthest,
+        uncommitted_since_ms=min(since, default=None),
+        followers=tuple(follower for report in reports for follower in report.followers),
+    )

@@ -530,7 +530,7 @@ class Appender:
         assert leader is not None
         assert appended is not None
         state = appended.state
-        seen = state_report(leader, state, is_matched=True, missing=())
+        seen = state_report(leader, state, is_matched=True)
         own = partition_report(part.key, partition, seen, state, (), now_ms=self._clock.now_ms())
         if acks != "all":
             return own

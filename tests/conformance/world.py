@@ -123,7 +123,7 @@ class World:
 
     def report(self):
         """Return what a round reports of the partition."""
-        mine = state_report(address(self.local), self.leader, is_matched=True, missing=())
+        mine = state_report(address(self.local), self.leader, is_matched=True)
         return partition_report(
             KEY,
             self.partition,
