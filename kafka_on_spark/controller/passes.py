@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.sweep_progress import Scope, scope_of
+from kafka_on_spark.controller.sweep import Scope, scope_of
 from kafka_on_spark.controller.upkeep_report import UpkeepRow, upkeep_totals
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage

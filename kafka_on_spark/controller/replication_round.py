@@ -38,8 +38,8 @@ from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import REFUSAL_CODES, probe_orders, refused_writes
 from kafka_on_spark.controller.probing import probe
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import Scope, SweepRound, scope_of, sweep
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,

@@ -16,8 +16,8 @@ from kafka_on_spark.controller.probing import probe
 from kafka_on_spark.controller.removing_replicas import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationReport, ReplicationRound
 from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from kafka_on_spark.controller.upkeep_report import UpkeepReport
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.result import MetadataDecider

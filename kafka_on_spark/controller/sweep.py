@@ -4,17 +4,32 @@ Partitions are in a ring, by topic id and number, and rounds go along it: each i
 part of all as the time since the last round is of `replica.sweep.interval.ms`. Nothing here visits
 all partitions: a slice is cut out of the ring by its place. A slice fixed by the clock would be the
 same one at each run of a cron job.
+
+A process remembers how far its rounds have come. One that runs one round and ends leaves a hint for
+the next process, in `sweep.json` on a metadata root (`upkeep.json` for upkeep). Any process
+replaces the last hint, and its content is never trusted: bytes that can't be a hint count as none.
 """
 
+import json
+import logging
+import math
+import threading
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Any, Final
 
-from kafka_on_spark.base.ids import PartitionKey, TopicId
+from kafka_on_spark.base.config import Settings
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import PartitionKey, TopicId, listed
+from kafka_on_spark.base.process import Clock
+from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.node.node import Node, hint_roots
+
+log = logging.getLogger(__name__)
 
 FIRST: Final = PartitionKey(TopicId(""), 0)
 """Before every partition there is or will be."""
@@ -186,3 +201,331 @@ def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> fl
     """Return how long an inspection takes, after `count` of them took `took_ms`."""
     measured = took_ms / count
     return measured if known is None else 0.7 * known + 0.3 * measured
+
+
+NAME: Final = "sweep.json"
+
+UPKEEP_NAME: Final = "upkeep.json"
+
+_VERSION: Final = 2
+
+_ID_LENGTH_MAX: Final = 64
+
+_NUMBER_MAX: Final = 2**53
+
+
+class FileSweepHints:
+    """Keeps the progress of sweeps in a file of one of the cluster's metadata roots."""
+
+    def __init__(self, roots: HintRoots, name: str = NAME) -> None:
+        self._file = HintFile(roots, name)
+
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        found = (decode(each, cluster_id) for each in self._file.contents())
+        return next((each for each in found if each is not None), None)
+
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        self._file.write(encode(cluster_id, position))
+
+
+def encode(cluster_id: str, position: SweepPosition) -> bytes:
+    """Return a sweep's progress as a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
+    fields = {
+        "version": _VERSION,
+        "cluster_id": cluster_id,
+        "at_ms": position.at_ms,
+        "begins_at": position.begins_at,
+        "owed": position.owed,
+        "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
+        "look_ms": position.inspection_ms,
+        "again": position.again,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
+    """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
+    try:
+        fields = json.loads(content)
+        if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
+            return None
+        return _position(fields)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _position(fields: dict[str, Any]) -> SweepPosition:
+    again, inspection_ms = fields["again"], fields["look_ms"]
+    if not isinstance(again, list) or len(again) > AGAIN_MAX:
+        raise ValueError("not a list of a hint")
+    return SweepPosition(
+        at_ms=_checked_int(fields["at_ms"]),
+        begins_at=_checked_key(fields["begins_at"]),
+        owed=_checked_float(fields["owed"]),
+        ring=_checked_int(fields["partitions"]),
+        again=tuple(map(_checked_key, again)),
+        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
+    )
+
+
+def _checked_key(value: Any) -> PartitionKey:
+    topic_id, number = value
+    if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
+        raise ValueError("not a topic's id")
+    return PartitionKey(TopicId(topic_id), _checked_int(number))
+
+
+def _checked_int(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError("not a whole number of a hint")
+    return value
+
+
+def _checked_float(value: Any) -> float:
+    if type(value) not in (int, float) or not (math.isfinite(value) and 0 <= value <= _NUMBER_MAX):
+        raise ValueError("not a number of a hint")
+    return float(value)
+
+
+SCOPES_MAX: Final = 16
+"""Selections of topics whose progress a process remembers."""
+
+FIRST_INSPECTIONS: Final = 16
+"""Partitions that are inspected first, to learn how long an inspection takes."""
+
+_HINTS_AN_INTERVAL: Final = 64
+
+Scope = frozenset[TopicId] | None
+"""The topics of a round; None: all."""
+
+
+def scope_of(image: MetadataImage, topics: str | Iterable[str] | None) -> Scope:
+    """Return the scope of a round over `topics`, one topic, or all.
+
+    Raises:
+        InvalidRequestError: `topics` is no name and no list of them.
+        UnknownTopicOrPartitionError: A topic does not exist.
+    """
+    if topics is None:
+        return None
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
+    return frozenset(image.topic(name).topic_id for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPace:
+    """How fast rounds go along the ring, and what they may spend.
+
+    Attributes:
+        interval: The setting that says in what time they visit all.
+        share: The setting that says which part of a core they may take.
+        ms_min: What each round may spend, however little time its share is.
+        begins_idle: Without a hint nothing is owed yet; else all is.
+    """
+
+    interval: str
+    share: str
+    ms_min: float = SLICE_MS_MIN
+    begins_idle: bool = False
+
+
+INSPECTIONS: Final = SweepPace(interval="replica.sweep.interval.ms", share="replica.sweep.share")
+
+
+class SweepProgress:
+    """How far the sweeps of a process have come: of all topics, and of selections of topics.
+
+    Threads may share it. Only the progress over all topics is written as a hint, and every
+    selection begins with it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        hints: FileSweepHints,
+        *,
+        random_below: Callable[[int], int],
+        pace: SweepPace = INSPECTIONS,
+    ) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._hints = hints
+        self._random_below = random_below
+        self._lock = threading.Lock()
+        self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
+        self._written_at_ms: int | None = None
+
+    def begin(
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        settings: Settings,
+        *,
+        as_of_ms: int,
+        is_all: bool = False,
+    ) -> "SweepRound":
+        """Return a round's slice of the topics of `scope`, or of all topics.
+
+        `as_of_ms`: `image` has all that was committed by then. The process may have stood still
+        since. `is_all`: the slice is everything, however long that takes.
+        """
+        with self._lock:
+            known = self._progress.get(scope) or self._progress.get(None)
+        known = self._hint(image) if known is None else known
+        now_ms = as_of_ms
+        if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
+            now_ms = known.at_ms  # another round has ended first
+        return SweepRound(
+            Ring.of(image, scope),
+            known,
+            settings,
+            now_ms=now_ms,
+            random_below=self._random_below,
+            is_all=is_all,
+            pace=self._pace,
+        )
+
+    def _hint(self, image: MetadataImage) -> SweepPosition | None:
+        try:
+            found = self._hints.read(image.cluster_id or "")
+        except KafkaOnSparkError as error:
+            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
+            return None
+        if found is None and self._pace.begins_idle:
+            now_ms, ring = self._clock.monotonic_ms(), Ring.of(image)
+            return SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=0.0, ring=ring)
+        return None if found is None else replace(found, at_ms=found.at_ms - self._wall_ms())
+
+    def _wall_ms(self) -> int:
+        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
+        return self._clock.now_ms() - self._clock.monotonic_ms()
+
+    def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
+        """Have the next round go on where `sweep_round` has ended."""
+        with self._lock:
+            self._progress[scope] = sweep_round.position
+            self._progress.move_to_end(scope)
+            if len(self._progress) > SCOPES_MAX:
+                self._progress.popitem(last=False)
+            if scope is not None or not self._is_hint_due(sweep_round):
+                return
+            self._written_at_ms = sweep_round.position.at_ms
+        position = sweep_round.position
+        try:
+            written = replace(position, at_ms=position.at_ms + self._wall_ms())
+            self._hints.write(image.cluster_id or "", written)
+        except KafkaOnSparkError as error:
+            log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
+
+    def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
+        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again;
+        and not if it has no room for what failed: then an older one says less."""
+        if len(sweep_round.position.again) > AGAIN_MAX:
+            return False
+        if self._written_at_ms is None:
+            return True
+        elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
+        return sweep_round.is_all or elapsed_ms >= sweep_round.interval_ms / _HINTS_AN_INTERVAL
+
+
+class SweepRound:
+    """One round's slice, in parts, so that the round learns how much fits into its time.
+
+    Attributes:
+        interval_ms: In what time rounds inspect everything.
+        is_all: Everything is inspected, however long it takes.
+        position: Where the next part begins, and what was inspected.
+        budget_ms: How long this round may still inspect.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        known: SweepPosition | None,
+        settings: Settings,
+        *,
+        now_ms: int,
+        random_below: Callable[[int], int],
+        is_all: bool,
+        pace: SweepPace,
+    ) -> None:
+        self.interval_ms = settings.integer(pace.interval)
+        self.is_all = is_all
+        self.position = begin_round(
+            ring,
+            known,
+            now_ms=now_ms,
+            interval_ms=self.interval_ms,
+            random_below=random_below,
+        )
+        self._ring = ring
+        elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
+        self.budget_ms = max(float(pace.ms_min), settings.number(pace.share) * elapsed_ms)
+        self._again = () if is_all else self.position.again[:AGAIN_MAX]
+        self._is_first = True
+        if is_all:
+            self.position = replace(self.position, owed=ring.count)
+
+    def is_ahead_of(self, as_of_ms: int) -> bool:
+        """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
+        return self.position.at_ms > as_of_ms
+
+    def next_keys(self) -> list[PartitionKey]:
+        """Return the partitions to inspect next; none: the round's slice is complete."""
+        keys = [*self._again, *next_slice(self._ring, self.position, self._count_max())]
+        self._is_first = False
+        return keys
+
+    def _count_max(self) -> int:
+        inspection_ms = self.position.inspection_ms
+        if self.is_all or inspection_ms == 0:
+            return self._ring.count
+        if self.budget_ms <= 0:
+            return 0
+        if inspection_ms is None:
+            return FIRST_INSPECTIONS
+        return max(int(self.budget_ms / inspection_ms), int(self._is_first))
+
+    def record_inspected(
+        self,
+        keys: Sequence[PartitionKey],
+        *,
+        failed: Collection[PartitionKey],
+        took_ms: float,
+        count: int,
+    ) -> None:
+        """Record that `keys` were inspected; the inspections of those in `failed` failed.
+
+        `count`: how many of them took the time; a fetch had read all of the others already.
+        """
+        self.position = after_slice(
+            self._ring, self.position, keys, repeated=len(self._again), failed=failed
+        )
+        self._again = ()
+        self.budget_ms -= took_ms
+        if count and not self.is_all:  # a full sweep copies, too
+            inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
+            self.position = replace(self.position, inspection_ms=inspection_ms)
+
+    def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
+        """Return how many partitions may not have been inspected within the interval.
+
+        `leaderless`: partitions that can't be inspected.
+        """
+        failed = {*self.position.again, *leaderless}
+        return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)
+
+
+def sweep(node: Node) -> SweepProgress:
+    """Return which partitions a process's rounds have inspected."""
+    return SweepProgress(node.clock, node.part(sweep_hints), random_below=node.ids.random_below)
+
+
+def sweep_hints(node: Node) -> FileSweepHints:
+    """Return where rounds leave their sweep's progress for other processes."""
+    return FileSweepHints(node.part(hint_roots))
+
+
+def upkeep_hints(node: Node) -> FileSweepHints:
+    """Return where rounds leave how far upkeep is."""
+    return FileSweepHints(node.part(hint_roots), UPKEEP_NAME)

@@ -18,7 +18,7 @@ from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicP
 from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.compaction_passes import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.offset_lookup import FoundOffset, look_up_offset

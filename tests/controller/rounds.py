@@ -12,8 +12,8 @@ from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.probing import probe_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
-from kafka_on_spark.controller.sweep_progress import SweepProgress, sweep
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import SweepProgress, sweep
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.metadata.image import snapshot_records

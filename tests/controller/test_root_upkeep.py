@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.root_upkeep import (
-    INTERVAL_MS,
+from kafka_on_spark.controller.upkeep import (
     METADATA,
+    ROOTS_INTERVAL_MS,
     RootUpkeep,
     VisitResult,
     visit_task,
@@ -14,7 +14,7 @@ from tests.builders import image_of, partition
 from tests.fakes import FakeClock
 from tests.nodes import node_of
 
-BEGAN_MS = 1000 * INTERVAL_MS
+BEGAN_MS = 1000 * ROOTS_INTERVAL_MS
 ALL = [1, 2, 3]
 EVERY = 10**9
 
@@ -62,7 +62,7 @@ def begun(**options):
 def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
     roots = begun()
 
-    assert roots.share(after_ms=INTERVAL_MS - 1) == []
+    assert roots.share(after_ms=ROOTS_INTERVAL_MS - 1) == []
     assert roots.share(after_ms=1) == ALL
     assert roots.share() == []
 
@@ -70,7 +70,7 @@ def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
 def test_a_share_ends_when_its_time_is_over_and_the_next_goes_on_with_the_rest():
     roots = begun()
     roots.took_ms = 10
-    done = [roots.share(after_ms=INTERVAL_MS, work_ms_max=5)]
+    done = [roots.share(after_ms=ROOTS_INTERVAL_MS, work_ms_max=5)]
     done += [roots.share(work_ms_max=15), roots.share(work_ms_max=5)]
 
     assert done == [[1], [2, 3], []]
@@ -85,7 +85,7 @@ def test_what_a_cleaning_has_left_is_gone_on_with():
         return VisitResult(left_at="t-1/0-a" if len(orders) == 1 else "")
 
     roots.visited = visited
-    roots.share(after_ms=INTERVAL_MS)
+    roots.share(after_ms=ROOTS_INTERVAL_MS)
 
     assert roots.share() == [orders[0].broker_id]
     assert orders[-1].begins_at == "t-1/0-a"
@@ -101,7 +101,7 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
         return VisitResult()
 
     roots.visited = visited
-    [row] = roots.work(after_ms=INTERVAL_MS)
+    [row] = roots.work(after_ms=ROOTS_INTERVAL_MS)
 
     assert (row.broker_id, row.error, roots.done) == (1, "the executor is gone", ALL)
     assert roots.share() == []
@@ -134,7 +134,7 @@ def test_all_are_cleaned_at_once_when_asked_for():
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
     assert roots.done == [*ALL, METADATA]
     assert {order.work_ms_max for order in orders} == {None}
-    assert roots.share(after_ms=INTERVAL_MS - 1) == []
+    assert roots.share(after_ms=ROOTS_INTERVAL_MS - 1) == []
 
 
 def test_a_broker_that_is_fenced_is_left_alone():

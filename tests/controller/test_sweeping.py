@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.controller import sweep as decisions
-from kafka_on_spark.controller import sweep_progress
-from kafka_on_spark.controller.sweep_progress import (
-    SCOPES_MAX,
-    SweepProgress,
-)
+from kafka_on_spark.controller.sweep import SCOPES_MAX, SweepProgress
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.examples import many
 from tests.fakes import FakeClock, MemorySweepHints
@@ -234,6 +230,6 @@ def inspected_by_cron_jobs(*, is_hint_lost):
     "mutant, is_hint_lost", [(by_the_clock, False), (from_the_first, False), (nothing_owed, True)]
 )
 def test_where_a_slice_begins_matters(mutant, is_hint_lost):
-    with patch.object(sweep_progress, "begin_round", mutant):
+    with patch.object(decisions, "begin_round", mutant):
         assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
     assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) == 100

@@ -2,10 +2,9 @@
 
 from types import SimpleNamespace
 
-from kafka_on_spark.controller.root_upkeep import RootUpkeep
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import upkeep_hints
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import upkeep_hints
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep, RootUpkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepPorts, UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord

@@ -8,7 +8,7 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.passes import LookTimes
 from kafka_on_spark.controller.retention import LookOrder, plan_look, run_look
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer

@@ -23,8 +23,8 @@ from kafka_on_spark.controller.inspections import (
 )
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
-from kafka_on_spark.controller.sweep_progress import sweep_hints
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import sweep_hints
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.produce.appender import (

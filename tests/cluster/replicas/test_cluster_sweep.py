@@ -7,8 +7,8 @@ import time
 import pytest
 
 from kafka_on_spark.controller.fetch_plan import fetch_pace
-from kafka_on_spark.controller.sweep_progress import sweep
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import sweep
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
 

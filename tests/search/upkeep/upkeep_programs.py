@@ -15,7 +15,7 @@ from kafka_on_spark.controller.compaction_passes import (
     run_compaction_look,
 )
 from kafka_on_spark.controller.retention import Retention, look_task, run_look
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.replica_operations import log_start_task, run_log_start

@@ -8,7 +8,7 @@ go may go for ever. tests/log/test_cleaning_rules.py has all small cases.
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller import upkeep_round
+from kafka_on_spark.controller import upkeep
 from kafka_on_spark.log import cleaner as cleaning
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
@@ -67,7 +67,7 @@ CLEANING_MUTANTS = [
     ),
     Mutant(
         "where too many orphans are, the leader epoch is raised, and they go",
-        ((upkeep_round, "raise_epochs_over_orphans", _nothing_is_raised),),
+        ((upkeep, "raise_epochs_over_orphans", _nothing_is_raised),),
         seed=2,
         invariant=orphans.GONE,
     ),

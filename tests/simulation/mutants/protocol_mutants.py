@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, Repli
 from kafka_on_spark.base.ids import KEEP, Offset
 from kafka_on_spark.controller import inspections, isr, lease, removing_replicas, replication_round
 from kafka_on_spark.controller.removing_replicas import _Uuids
-from kafka_on_spark.controller.sweep_progress import SweepRound
+from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, producer_state, replica_operations
 from kafka_on_spark.metadata import high_watermark

@@ -13,8 +13,8 @@ from kafka_on_spark.controller.removing_replicas import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.controller.second_inspection import SecondInspections
-from kafka_on_spark.controller.sweep_progress import sweep, sweep_hints, upkeep_hints
-from kafka_on_spark.controller.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
+from kafka_on_spark.controller.upkeep import ReplicaUpkeep
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder

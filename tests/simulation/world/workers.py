@@ -16,7 +16,7 @@ from kafka_on_spark.controller import compaction_passes, probing, removing_repli
 from kafka_on_spark.controller.creating_replicas import create_replica_task
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.controller.root_upkeep import VisitResult, visit_task
+from kafka_on_spark.controller.upkeep import VisitResult, visit_task
 from kafka_on_spark.log import fetch as log_fetch
 from kafka_on_spark.log import replica_upkeep
 from kafka_on_spark.log.addresses import ReplicaAddress

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRootError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset
-from kafka_on_spark.controller.root_upkeep import VisitOrder, VisitResult, visit_task
+from kafka_on_spark.controller.upkeep import VisitOrder, VisitResult, visit_task
 from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata import temporaries
