@@ -18,10 +18,10 @@ from kafka_on_spark.controller.compaction import (
     is_compacted,
 )
 from kafka_on_spark.controller.passes import (
-    LOCAL_LOOKS_MAX,
-    Look,
-    LookTimes,
+    LOCAL_INSPECTIONS_MAX,
+    Inspected,
     Passes,
+    PassTimes,
     RootNow,
     Submit,
 )
@@ -42,7 +42,7 @@ _NO_LAG: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionLookOrder:
+class CompactionOrder:
     """A partition by the image of the plan, its replicas that were created, the leader's first, and
     the time of the process that decides: by its wall clock, and that of what it commits."""
 
@@ -54,12 +54,12 @@ class CompactionLookOrder:
     commit_ms: int
 
 
-def plan_compaction_look(
+def plan_compaction_inspection(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
-    times: LookTimes,
-) -> CompactionLookOrder:
+    times: PassTimes,
+) -> CompactionOrder:
     leader = partition.leader
     assert leader is not None
     others = [
@@ -67,7 +67,7 @@ def plan_compaction_look(
         for each in partition.replicas
         if each != leader and partition.is_created(each) and image.is_eligible(each)
     ]
-    return CompactionLookOrder(
+    return CompactionOrder(
         key=key,
         partition=partition,
         addresses=tuple(address_of(image, key, partition, each) for each in (leader, *others)),
@@ -77,10 +77,10 @@ def plan_compaction_look(
     )
 
 
-def run_compaction_look(
-    order: CompactionLookOrder, replicas: ReplicaStore, root_now_ms: RootNow
-) -> Look[CompactionReport]:
-    """Look at a partition's tables; return a report for the decision, or why there is none."""
+def inspect_for_compaction(
+    order: CompactionOrder, replicas: ReplicaStore, root_now_ms: RootNow
+) -> Inspected[CompactionReport]:
+    """Inspect a partition's tables; return a report for the decision, or why there is none."""
     partition = order.partition
     try:
         leader = replicas.open(order.addresses[0]).load()
@@ -89,7 +89,7 @@ def run_compaction_look(
         root_ms = root_now_ms(order.addresses[0])
         now_ms = too_old_by_ms(order.now_ms, root_ms, order.commit_ms)
     except KafkaOnSparkError as error:
-        return Look.failed(error)
+        return Inspected.failed(error)
     seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
     for address in order.addresses[1:]:
         try:
@@ -105,7 +105,7 @@ def run_compaction_look(
         now_ms=now_ms,
         latest_ms=max(order.now_ms, root_ms, order.commit_ms),
     )
-    return Look(report=report)
+    return Inspected(report=report)
 
 
 def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
@@ -126,7 +126,7 @@ def leader_dirt(
     )
 
 
-class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
+class CompactionPasses(Passes[CompactionOrder, CompactionReport]):
     kind = "compaction"
     interval = "log.cleaner.backoff.ms"
 
@@ -141,20 +141,22 @@ class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
             and partition.compaction.tombstones_below < partition.high_watermark
         )
 
-    _plan = staticmethod(plan_compaction_look)
+    _plan = staticmethod(plan_compaction_inspection)
 
-    def _run_looks(self, orders: Sequence[CompactionLookOrder]) -> list[Look[CompactionReport]]:
-        return self._node.tasks.run(compaction_look_task, orders, few=LOCAL_LOOKS_MAX)
+    def _run_inspections(
+        self, orders: Sequence[CompactionOrder]
+    ) -> list[Inspected[CompactionReport]]:
+        return self._node.tasks.run(compaction_task, orders, few=LOCAL_INSPECTIONS_MAX)
 
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[CompactionLookOrder, Look[CompactionReport]]],
+        inspected: Sequence[tuple[CompactionOrder, Inspected[CompactionReport]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
         """Commit what the reports lead to, on the image of the commit."""
-        reports = [look.report for _, look in looked if look.report is not None]
+        reports = [answer.report for _, answer in inspected if answer.report is not None]
 
         def decide(newest: MetadataImage) -> ControllerResult[dict[PartitionKey, str]]:
             records = [each for report in reports if (each := compact(newest, report)) is not None]
@@ -162,10 +164,12 @@ class CompactionPasses(Passes[CompactionLookOrder, CompactionReport]):
 
         found = decide(self._metadata.image)
         causes = found.response if is_dry_run or not found.records else submit(decide)
-        return [_row(order, look, causes.get(order.key)) for order, look in looked]
+        return [_row(order, answer, causes.get(order.key)) for order, answer in inspected]
 
 
-def _row(order: CompactionLookOrder, look: Look[CompactionReport], cause: str | None) -> UpkeepRow:
+def _row(
+    order: CompactionOrder, answer: Inspected[CompactionReport], cause: str | None
+) -> UpkeepRow:
     return UpkeepRow(
         topic=order.addresses[0].topic,
         partition=order.key.partition,
@@ -173,11 +177,11 @@ def _row(order: CompactionLookOrder, look: Look[CompactionReport], cause: str | 
         kind=CompactionPasses.kind,
         count=int(cause is not None),
         what="" if cause is None else f"decision: {cause}",
-        size_bytes=0 if cause is None or look.report is None else look.report.dirt.dirty_bytes,
-        error=look.error or "",
+        size_bytes=0 if cause is None or answer.report is None else answer.report.dirt.dirty_bytes,
+        error=answer.error or "",
     )
 
 
-def compaction_look_task(order: CompactionLookOrder, worker: Worker) -> Look[CompactionReport]:
+def compaction_task(order: CompactionOrder, worker: Worker) -> Inspected[CompactionReport]:
     """Return what of one partition may be compacted, and how far its replicas are. A task."""
-    return run_compaction_look(order, worker.replicas, worker.root_now_ms)
+    return inspect_for_compaction(order, worker.replicas, worker.root_now_ms)

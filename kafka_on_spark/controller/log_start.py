@@ -62,7 +62,7 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderLook:
+class RetentionReport:
     """What a task saw in a leader's log that retention is decided on, with the epochs, the log
     start and the limits of the image by which it was ordered. `now_ms`: the time by which batches
     are too old, the earliest of three clocks."""
@@ -81,7 +81,7 @@ class LeaderLook:
 
 
 def retain(
-    image: MetadataImage, looks: Sequence[LeaderLook]
+    image: MetadataImage, reports: Sequence[RetentionReport]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     """Decide what retention deletes in all partitions, in one commit. Answer: the new log starts.
 
@@ -90,17 +90,17 @@ def retain(
     """
     records: list[Record] = []
     starts = {}
-    for look in looks:
-        partition = image.partition(look.key)
-        if partition is None or not is_of_now(image, look, partition):
+    for report in reports:
+        partition = image.partition(report.key)
+        if partition is None or not is_of_now(image, report, partition):
             continue
-        offset = look.found.log_start_offset
+        offset = report.found.log_start_offset
         if is_raised_within(partition, offset):
             raised = raise_log_start(
-                image, look.key, offset, cause_of(look, partition.log_start_offset)
+                image, report.key, offset, cause_of(report, partition.log_start_offset)
             )
             records.extend(raised.records)
-            starts[look.key] = offset
+            starts[report.key] = offset
     return ControllerResult(records, starts)
 
 
@@ -108,23 +108,25 @@ def is_raised_within(partition: PartitionRegistration, offset: Offset) -> bool:
     return partition.log_start_offset < offset <= partition.high_watermark
 
 
-def is_of_now(image: MetadataImage, look: LeaderLook, partition: PartitionRegistration) -> bool:
-    """Return whether a look is of the leadership, the registration and the settings of `image`."""
+def is_of_now(
+    image: MetadataImage, report: RetentionReport, partition: PartitionRegistration
+) -> bool:
+    """Return whether a report is of leadership, registration and settings of `image`."""
     return (
-        partition.leader_epoch == look.leader_epoch
-        and partition.partition_epoch == look.partition_epoch
-        and limits_of(image.settings(look.key.topic_id)) == look.limits
+        partition.leader_epoch == report.leader_epoch
+        and partition.partition_epoch == report.partition_epoch
+        and limits_of(image.settings(report.key.topic_id)) == report.limits
     )
 
 
-def cause_of(look: LeaderLook, start_offset: Offset) -> str:
+def cause_of(report: RetentionReport, start_offset: Offset) -> str:
     """Return why the records from `start_offset` on are deleted, in words with figures."""
-    found, limits = look.found, look.limits
+    found, limits = report.found, report.limits
     reasons = []
     if found.newest_ms is not None and found.expired_to > start_offset:
         reasons.append(
             f"those below {found.expired_to} are older than retention.ms={limits.retention_ms}, the"
-            f" newest of them {look.now_ms - found.newest_ms} ms"
+            f" newest of them {report.now_ms - found.newest_ms} ms"
         )
     if found.log_start_offset > max(found.expired_to, start_offset):
         reasons.append(

@@ -33,8 +33,8 @@ RootNow = Callable[[ReplicaAddress], int]
 Raises KafkaStorageError if the root does not answer."""
 
 
-class LookTimes(NamedTuple):
-    """When looks are planned, by the clock of the process and by that of what it commits, and
+class PassTimes(NamedTuple):
+    """When inspections are planned, by the clock of the process and by that of what it commits, and
     whether they change nothing."""
 
     now_ms: int
@@ -43,25 +43,25 @@ class LookTimes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look(Generic[ReportT]):
+class Inspected(Generic[ReportT]):
     """What was seen; None: it could not be, for `error`."""
 
     report: ReportT | None = None
     error: str | None = None
 
     @classmethod
-    def failed(cls, error: KafkaOnSparkError) -> "Look[ReportT]":
+    def failed(cls, error: KafkaOnSparkError) -> "Inspected[ReportT]":
         return cls(error=error.message)
 
 
-LOOKS_AT_ONCE: Final = 32
+INSPECTIONS_AT_ONCE: Final = 32
 """Partitions that are inspected together, and at least in a pass."""
 
-LOCAL_LOOKS_MAX: Final = 8
+LOCAL_INSPECTIONS_MAX: Final = 8
 """So few logs are read in this process faster than a Spark job begins."""
 
-LOOK_MS_MAX: Final = 1000
-"""For how long a pass goes on with further looks."""
+PASS_MS_MAX: Final = 1000
+"""For how long a pass goes on with further inspections."""
 
 REST_PART: Final = 2
 """Of the interval between two inspections: once all that was due was inspected, passes ask
@@ -74,12 +74,12 @@ Submit = Callable[[Decide], dict[PartitionKey, Any]]
 """Commits a decision; returns what was decided, by partition."""
 
 
-class LookOrder(Protocol):
+class PassOrder(Protocol):
     @property
     def key(self) -> PartitionKey: ...
 
 
-OrderT = TypeVar("OrderT", bound=LookOrder)
+OrderT = TypeVar("OrderT", bound=PassOrder)
 
 
 class Passes(ABC, Generic[OrderT, ReportT]):
@@ -99,7 +99,7 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         self._metadata = node.metadata
         self._clock = node.tasks.worker.clock
         self._last: dict[PartitionKey, tuple[int, Any]] = {}
-        self._all_looked_at_ms: float = -math.inf
+        self._all_inspected_at_ms: float = -math.inf
         self._seen_configs: object = None
 
     @abstractmethod
@@ -116,25 +116,25 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         image: MetadataImage,
         key: PartitionKey,
         partition: PartitionRegistration,
-        times: LookTimes,
+        times: PassTimes,
     ) -> OrderT: ...
 
     @abstractmethod
-    def _run_looks(self, orders: Sequence[OrderT]) -> list[Look[ReportT]]:
+    def _run_inspections(self, orders: Sequence[OrderT]) -> list[Inspected[ReportT]]:
         """Inspect partitions."""
 
     @abstractmethod
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[OrderT, Look[ReportT]]],
+        inspected: Sequence[tuple[OrderT, Inspected[ReportT]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
-        """Decide what looks lead to, and commit it but in a dry run; return a row for each look."""
+        """Decide by inspections, and commit it but in a dry run; return a row for each."""
 
-    def _seen_of(self, order: OrderT, look: Look[ReportT]) -> Any:
-        """Return what `_is_due` is to know of a look."""
+    def _seen_of(self, order: OrderT, answer: Inspected[ReportT]) -> Any:
+        """Return what `_is_due` is to know of an inspection."""
 
     def _is_due(
         self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: Any
@@ -150,11 +150,11 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         is_dry_run: bool = False,
         submit: Submit | None = None,
     ) -> tuple[UpkeepRow, ...]:
-        """Look at partitions that are due, of `topics` or of all, and decide what follows. Return a
-        row for each on which something was decided (in a dry run: is due), or that could not be
-        looked at.
+        """Inspect partitions that are due, of `topics` or of all, and decide what follows. Return
+        a row for each on which something was decided (in a dry run: is due), or that could not be
+        inspected.
 
-        `is_all`: look at each, however long that takes, and also if it was looked at just now.
+        `is_all`: inspect each, however long that takes, and also if it was inspected just now.
         `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
 
         Raises: as `MetadataDecider.submit`.
@@ -162,24 +162,26 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()
         rest_ms = image.settings().integer(self.interval) // REST_PART
-        is_resting = began_ms - self._all_looked_at_ms < rest_ms
+        is_resting = began_ms - self._all_inspected_at_ms < rest_ms
         if is_resting and image.configs is self._seen_configs and not is_all:
             return ()
-        times = LookTimes(self._clock.now_ms(), self._node.clock.now_ms(), is_dry_run)
+        times = PassTimes(self._clock.now_ms(), self._node.clock.now_ms(), is_dry_run)
         orders = [
             self._plan(image, key, partition, times)
             for key, partition in self._due(image, topics, is_all)
         ]
-        looks: list[Look[ReportT]] = []
-        while len(looks) < len(orders):
-            is_over = self._clock.monotonic_ms() - began_ms >= LOOK_MS_MAX
-            if looks and is_over and not is_all:
+        answers: list[Inspected[ReportT]] = []
+        while len(answers) < len(orders):
+            is_over = self._clock.monotonic_ms() - began_ms >= PASS_MS_MAX
+            if answers and is_over and not is_all:
                 break
-            looks += self._look(image, orders[len(looks) : len(looks) + LOOKS_AT_ONCE], is_dry_run)
-        if topics is None and len(looks) == len(orders) and not is_dry_run:
-            self._all_looked_at_ms, self._seen_configs = began_ms, image.configs
-        looked = list(zip(orders, looks, strict=False))
-        rows = self._decide(image, looked, submit or self._submit, is_dry_run)
+            answers += self._inspect(
+                image, orders[len(answers) : len(answers) + INSPECTIONS_AT_ONCE], is_dry_run
+            )
+        if topics is None and len(answers) == len(orders) and not is_dry_run:
+            self._all_inspected_at_ms, self._seen_configs = began_ms, image.configs
+        inspected = list(zip(orders, answers, strict=False))
+        rows = self._decide(image, inspected, submit or self._submit, is_dry_run)
         return tuple(row for row in rows if row.count or row.error)
 
     def run_share(self, topics: str | Iterable[str] | None = None) -> None:
@@ -223,7 +225,8 @@ class Passes(ABC, Generic[OrderT, ReportT]):
             if self._may_be_due(partition)
         ]
         last = self._last
-        if topics is None:  # some topics were deleted; a look of another thread's may be forgotten
+        # Some topics were deleted; an inspection of another thread's may be forgotten.
+        if topics is None:
             last = self._last = {key: last[key] for key, _ in found if key in last}
         if found and not last:
             start = self._node.ids.random_below(len(found))
@@ -232,8 +235,8 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         def is_due(key: PartitionKey, partition: PartitionRegistration) -> bool:
             if is_all or key not in last:
                 return True
-            looked_at_ms, seen = last[key]
-            waited_ms = now_ms - looked_at_ms
+            inspected_at_ms, seen = last[key]
+            waited_ms = now_ms - inspected_at_ms
             settings = image.settings(key.topic_id)
             return waited_ms >= interval_ms and self._is_due(settings, partition, waited_ms, seen)
 
@@ -241,17 +244,17 @@ class Passes(ABC, Generic[OrderT, ReportT]):
         due = [each for each in found if is_due(*each)]
         return sorted(due, key=lambda each: last.get(each[0], never)[0])
 
-    def _look(
+    def _inspect(
         self, image: MetadataImage, orders: Sequence[OrderT], is_dry_run: bool
-    ) -> list[Look[ReportT]]:
-        looks = self._run_looks(orders)
-        for order, look in zip(orders, looks, strict=True):
-            if look.error is not None:
-                log.info("no %s of %s: %s", self.kind, image.name_of(order.key), look.error)
+    ) -> list[Inspected[ReportT]]:
+        answers = self._run_inspections(orders)
+        for order, answer in zip(orders, answers, strict=True):
+            if answer.error is not None:
+                log.info("no %s of %s: %s", self.kind, image.name_of(order.key), answer.error)
             if not is_dry_run:
-                self._last[order.key] = self._clock.monotonic_ms(), self._seen_of(order, look)
-                self._totals.count(self.kind, 0, 0, failed=look.error is not None)
-        return looks
+                self._last[order.key] = self._clock.monotonic_ms(), self._seen_of(order, answer)
+                self._totals.count(self.kind, 0, 0, failed=answer.error is not None)
+        return answers
 
     def _submit(self, decide: Decide) -> dict[PartitionKey, Any]:
         return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)

@@ -14,12 +14,12 @@ from typing import Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller.log_start import LeaderLook, cause_of, retain
+from kafka_on_spark.controller.log_start import RetentionReport, cause_of, retain
 from kafka_on_spark.controller.passes import (
-    LOCAL_LOOKS_MAX,
-    Look,
-    LookTimes,
+    LOCAL_INSPECTIONS_MAX,
+    Inspected,
     Passes,
+    PassTimes,
     RootNow,
     Submit,
 )
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookOrder:
+class RetentionOrder:
     """A partition, its leader's replica, its limits, and the time of the process that decides.
 
     `now_ms` is by its own clock, `commit_ms` by that of what it commits. `is_dry_run`: a log start
@@ -62,13 +62,13 @@ class LookOrder:
     registered: RegisteredProducers | None = None
 
 
-def plan_look(
-    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, times: LookTimes
-) -> LookOrder:
+def plan_retention(
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, times: PassTimes
+) -> RetentionOrder:
     limits = limits_of(image.settings(key.topic_id))
     assert partition.leader is not None
     assert limits is not None
-    return LookOrder(
+    return RetentionOrder(
         key=key,
         partition=partition,
         address=address_of(image, key, partition, partition.leader),
@@ -80,8 +80,10 @@ def plan_look(
     )
 
 
-def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> Look[LeaderLook]:
-    """Look at one leader's log; return what may be deleted of it, or why that can't be said.
+def inspect_leader(
+    order: RetentionOrder, replicas: ReplicaStore, root_now_ms: RootNow
+) -> Inspected[RetentionReport]:
+    """Inspect one leader's log; return what may be deleted of it, or why that can't be said.
 
     Only a table that is fenced at the leadership of the order, and that proves to have all that is
     committed, says anything. It also applies the log start that was decided before.
@@ -111,8 +113,8 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
             now_ms = too_old_by_ms(now_ms, root_now_ms(order.address), order.commit_ms)
             found = found_at(now_ms)
     except KafkaOnSparkError as error:
-        return Look.failed(error)
-    look = LeaderLook(
+        return Inspected.failed(error)
+    report = RetentionReport(
         key=order.key,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
@@ -121,16 +123,16 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
         now_ms=now_ms,
         found=found,
     )
-    return Look(report=look)
+    return Inspected(report=report)
 
 
-LOOK_AGAIN_MS_MAX: Final = 60 * 60 * 1000
-"""A wall clock that was wrong at the last look is put right within this."""
+INSPECT_AGAIN_MS_MAX: Final = 60 * 60 * 1000
+"""A wall clock that was wrong at the last inspection is put right within this."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is remembered of a look: the limits and the high watermark then, and in how long a batch
+    """What is remembered of an inspection: limits and high watermark then, and in how long a batch
     is too old, or may be; None: there is none."""
 
     limits: RetentionLimits
@@ -138,7 +140,7 @@ class _Seen:
     expires_in_ms: int | None
 
 
-class Retention(Passes[LookOrder, LeaderLook]):
+class Retention(Passes[RetentionOrder, RetentionReport]):
     """Retention as one process does it."""
 
     kind = "retention"
@@ -154,22 +156,26 @@ class Retention(Passes[LookOrder, LeaderLook]):
             and partition.high_watermark > partition.log_start_offset
         )
 
-    _plan = staticmethod(plan_look)
+    _plan = staticmethod(plan_retention)
 
-    def _run_looks(self, orders: Sequence[LookOrder]) -> list[Look[LeaderLook]]:
-        return self._node.tasks.run(look_task, orders, few=LOCAL_LOOKS_MAX)
+    def _run_inspections(
+        self, orders: Sequence[RetentionOrder]
+    ) -> list[Inspected[RetentionReport]]:
+        return self._node.tasks.run(retention_task, orders, few=LOCAL_INSPECTIONS_MAX)
 
-    def _seen_of(self, order: LookOrder, look: Look[LeaderLook]) -> _Seen:
-        """Return what to remember of a look.
+    def _seen_of(self, order: RetentionOrder, answer: Inspected[RetentionReport]) -> _Seen:
+        """Return what to remember of an inspection.
 
         One that failed, or that deletes, is due again after an interval: until its decision is
         committed, nothing else would make an idle partition due.
         """
         expires_in_ms: int | None = 0
-        found = look.report
+        found = answer.report
         if found is not None and not found.deletes:
             at_ms = found.found.expires_at_ms
-            expires_in_ms = None if at_ms is None else min(at_ms - found.now_ms, LOOK_AGAIN_MS_MAX)
+            expires_in_ms = (
+                None if at_ms is None else min(at_ms - found.now_ms, INSPECT_AGAIN_MS_MAX)
+            )
         return _Seen(order.limits, order.partition.high_watermark, expires_in_ms)
 
     def _is_due(
@@ -187,33 +193,39 @@ class Retention(Passes[LookOrder, LeaderLook]):
     def _decide(
         self,
         image: MetadataImage,
-        looked: Sequence[tuple[LookOrder, Look[LeaderLook]]],
+        inspected: Sequence[tuple[RetentionOrder, Inspected[RetentionReport]]],
         submit: Submit,
         is_dry_run: bool,
     ) -> Iterable[UpkeepRow]:
         """Commit the new log starts of all partitions, and have their replicas apply them."""
         deleting = [
-            look.report for _, look in looked if look.report is not None and look.report.deletes
+            answer.report
+            for _, answer in inspected
+            if answer.report is not None and answer.report.deletes
         ]
-        starts = {look.key: look.found.log_start_offset for look in deleting}
+        starts = {report.key: report.found.log_start_offset for report in deleting}
         if starts and not is_dry_run:
             starts = submit(lambda newest: retain(newest, deleting))
-            for look in deleting:
-                if look.key in starts:
-                    count = starts[look.key] - look.log_start_offset
-                    self._totals.count(self.kind, count, look.found.removed_bytes)
+            for report in deleting:
+                if report.key in starts:
+                    count = starts[report.key] - report.log_start_offset
+                    self._totals.count(self.kind, count, report.found.removed_bytes)
                     log.info(
-                        "%s: %s", image.name_of(look.key), cause_of(look, look.log_start_offset)
+                        "%s: %s",
+                        image.name_of(report.key),
+                        cause_of(report, report.log_start_offset),
                     )
             applied = plan_log_starts(self._metadata.image, starts)
             for error in self._node.tasks.run(log_start_task, applied):
                 if error is not None:
                     log.info("a log start will be applied later: %s", error)
-        return [_row(order, result, starts.get(order.key)) for order, result in looked]
+        return [_row(order, result, starts.get(order.key)) for order, result in inspected]
 
 
-def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> UpkeepRow:
-    look = result.report
+def _row(
+    order: RetentionOrder, result: Inspected[RetentionReport], start: Offset | None
+) -> UpkeepRow:
+    report = result.report
     row = UpkeepRow(
         topic=order.address.topic,
         partition=order.key.partition,
@@ -221,16 +233,16 @@ def _row(order: LookOrder, result: Look[LeaderLook], start: Offset | None) -> Up
         kind=Retention.kind,
         error=result.error or "",
     )
-    if look is None or start is None:
+    if report is None or start is None:
         return row
     return replace(
         row,
-        count=start - look.log_start_offset,
+        count=start - report.log_start_offset,
         what="records too old, or too many",
-        size_bytes=look.found.removed_bytes,
+        size_bytes=report.found.removed_bytes,
     )
 
 
-def look_task(order: LookOrder, worker: Worker) -> Look[LeaderLook]:
+def retention_task(order: RetentionOrder, worker: Worker) -> Inspected[RetentionReport]:
     """Return what retention may delete of one leader's log. A task."""
-    return run_look(order, worker.replicas, worker.root_now_ms)
+    return inspect_leader(order, worker.replicas, worker.root_now_ms)

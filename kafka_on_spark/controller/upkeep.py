@@ -66,10 +66,10 @@ PIECE_BYTES: Final = 2**20
 PIECE_MS: Final = 50.0
 """What each replica may take at least."""
 
-TURN_MS: Final = 1000.0
+TASK_MS: Final = 1000.0
 """For how long a task works at a time, but for the piece that it is at."""
 
-PART_MS: Final = 4 * TURN_MS
+PART_MS: Final = 4 * TASK_MS
 """How long the tasks of a part may take in all, one after the other at worst. Between two parts a
 controller renews its lease."""
 
@@ -175,14 +175,14 @@ def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[st
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
     """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
 
-    None has more than `TURN_MS`: one that is left after it comes again, while the round has time.
+    None has more than `TASK_MS`: one that is left after it comes again, while the round has time.
     """
     if not orders:
         return []
     each_ms = max(PIECE_MS, budget_ms / len(orders))
     bytes_max = int(each_ms * BYTES_A_MS)
-    turn_ms = min(each_ms, TURN_MS)
-    return [replace(order, work_ms_max=turn_ms, bytes_max=bytes_max) for order in orders]
+    task_ms = min(each_ms, TASK_MS)
+    return [replace(order, work_ms_max=task_ms, bytes_max=bytes_max) for order in orders]
 
 
 class UpkeepThrottle:
@@ -657,8 +657,8 @@ class ReplicaUpkeep:
             if report.visited:
                 after_part()
                 now_ms = self._clock.monotonic_ms()
-            turn_ms = VISIT_TIMES_MAX * (waiting[0].work_ms_max or PART_MS)
-            count = max(1, int(PART_MS / turn_ms))
+            task_ms = VISIT_TIMES_MAX * (waiting[0].work_ms_max or PART_MS)
+            count = max(1, int(PART_MS / task_ms))
             part, waiting = waiting[:count], waiting[count:]
             mark = self._mark()
             results = self._run(image, part, now_ms)

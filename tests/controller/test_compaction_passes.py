@@ -11,11 +11,11 @@ from kafka_on_spark.controller import passes
 from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.controller.compaction_passes import (
     CompactionPasses,
-    compaction_look_task,
-    plan_compaction_look,
-    run_compaction_look,
+    compaction_task,
+    inspect_for_compaction,
+    plan_compaction_inspection,
 )
-from kafka_on_spark.controller.passes import Look, LookTimes
+from kafka_on_spark.controller.passes import Inspected, PassTimes
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from tests.builders import KEY, NOW_MS, TOPIC, TOPIC_ID, address, image_of, merged, partition
@@ -45,12 +45,12 @@ class Looking(Rounds):
         image = self.metadata.image
         partition = image.partition(self.keys[0])
         now_ms = self.clock.now_ms()
-        return plan_compaction_look(
-            image, self.keys[0], partition, LookTimes(now_ms, now_ms, False)
+        return plan_compaction_inspection(
+            image, self.keys[0], partition, PassTimes(now_ms, now_ms, False)
         )
 
     def look(self, order=None):
-        return run_compaction_look(order or self.order(), self.replicas, self.root_now)
+        return inspect_for_compaction(order or self.order(), self.replicas, self.root_now)
 
     def root_now(self, address):
         if self.root_lag_ms is None:
@@ -111,7 +111,7 @@ def test_a_fenced_broker_and_a_replica_that_was_not_made_are_not_asked():
     registered = partition("2 1 3 4", unmade="4", hw=5)
     image = image_of(registered, ids="1 2 3 4", fenced="3")
 
-    order = plan_compaction_look(image, KEY, registered, LookTimes(NOW_MS, NOW_MS, False))
+    order = plan_compaction_inspection(image, KEY, registered, PassTimes(NOW_MS, NOW_MS, False))
 
     assert [each.broker_id for each in order.addresses] == [2, 1]
 
@@ -203,7 +203,7 @@ class World:
             node_of(
                 self.metadata,
                 self.clock,
-                given={compaction_look_task: self.look},
+                given={compaction_task: self.look},
                 random_below=lambda count: self.first % count,
             )
         )
@@ -216,7 +216,7 @@ class World:
         number = order.key.partition
         self.looked_at.append(number)
         if number in self.errors:
-            return Look(error=self.errors[number])
+            return Inspected(error=self.errors[number])
         now = order.partition.compaction
         end = Offset(self.dirty_to.get(number, 0))
         finished = CompactionProgress(
@@ -244,7 +244,7 @@ class World:
             now_ms=order.now_ms,
             latest_ms=order.now_ms,
         )
-        return Look(report=report)
+        return Inspected(report=report)
 
     def seen(self, **given):
         """Make a pass; return the partitions that were looked at."""
@@ -318,9 +318,9 @@ def test_maintain_looks_at_all_whenever_they_were_looked_at():
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
-    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = passes.LOOK_MS_MAX
+    world.look_ms = passes.PASS_MS_MAX
 
     assert world.seen() == [0, 1]
     assert world.seen() == [2, 3]
@@ -332,9 +332,9 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
 
 def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
     """Those that were looked at are due again before the others have been looked at once."""
-    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(20))
-    world.look_ms = passes.LOOK_MS_MAX
+    world.look_ms = passes.PASS_MS_MAX
     seen = Counter()
     for _ in range(40):
         seen.update(world.seen())
@@ -344,9 +344,9 @@ def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(mo
 
 
 def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
-    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(4))
-    world.look_ms = passes.LOOK_MS_MAX
+    world.look_ms = passes.PASS_MS_MAX
     seen = []
     for world.first in (3, 1):
         world.process()
@@ -356,9 +356,9 @@ def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatc
 
 
 def test_maintain_is_not_bounded_by_time(monkeypatch):
-    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = passes.LOOK_MS_MAX
+    world.look_ms = passes.PASS_MS_MAX
 
     assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
 

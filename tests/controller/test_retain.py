@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.log_start import LeaderLook, retain
+from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.log.retention import Retained, RetentionLimits
 from tests.builders import KEY, NOW_MS, TOPIC_ID, image_of, partition
 
@@ -31,7 +31,7 @@ def look(offset=5, *, key=KEY, expired_to=4, **fields):
         kept_bytes=600,
         expires_at_ms=None,
     )
-    seen = LeaderLook(
+    seen = RetentionReport(
         key=key,
         leader_epoch=5,
         partition_epoch=9,

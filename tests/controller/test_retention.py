@@ -7,14 +7,14 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.controller import passes
-from kafka_on_spark.controller.log_start import LeaderLook
-from kafka_on_spark.controller.passes import Look
+from kafka_on_spark.controller.log_start import RetentionReport
+from kafka_on_spark.controller.passes import Inspected
 from kafka_on_spark.controller.retention import (
-    LOOK_AGAIN_MS_MAX,
-    LookOrder,
+    INSPECT_AGAIN_MS_MAX,
     Retention,
-    look_task,
-    run_look,
+    RetentionOrder,
+    inspect_leader,
+    retention_task,
 )
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replica_operations import log_start_task
@@ -52,7 +52,7 @@ def order(replicas, **fields):
         hw_chain=state.chain_at(3),
         **fields,
     )
-    return LookOrder(
+    return RetentionOrder(
         key=KEY,
         partition=registered,
         address=address(),
@@ -63,7 +63,7 @@ def order(replicas, **fields):
 
 
 def look(replicas, asked, root_ms=LATER_MS):
-    return run_look(asked, replicas, lambda address: root_ms)
+    return inspect_leader(asked, replicas, lambda address: root_ms)
 
 
 def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now(replicas):
@@ -77,7 +77,7 @@ def test_a_root_that_tells_no_time_deletes_nothing(replicas):
     def refuse(address):
         raise KafkaStorageError("takes no writes")
 
-    assert run_look(order(replicas), replicas, refuse).error == "takes no writes"
+    assert inspect_leader(order(replicas), replicas, refuse).error == "takes no writes"
 
 
 # fmt: off
@@ -174,7 +174,7 @@ class World:
             node_of(
                 self.metadata,
                 self.clock,
-                given={look_task: self.look, log_start_task: self.tell},
+                given={retention_task: self.look, log_start_task: self.tell},
             )
         )
 
@@ -185,7 +185,7 @@ class World:
             self.looked_at.append(number)
             self.clock.advance(self.look_ms)
             if number in self.errors:
-                results.append(Look(error=self.errors[number]))
+                results.append(Inspected(error=self.errors[number]))
                 continue
             expires_at_ms = None
             if self.expires_in_ms is not None:
@@ -199,8 +199,8 @@ class World:
                 expires_at_ms=expires_at_ms,
             )
             results.append(
-                Look(
-                    report=LeaderLook(
+                Inspected(
+                    report=RetentionReport(
                         key=order.key,
                         leader_epoch=order.partition.leader_epoch,
                         partition_epoch=order.partition.partition_epoch,
@@ -265,7 +265,7 @@ SIZE = {"retention.bytes": "500", "retention.ms": "-1"}
 DUE = [  # settings, expires in (ms), the partition of then, what a pass later finds, due after (ms), None: never
     pytest.param(CONFIGS, HOUR_MS // 2, {},                 HOUR_MS // 2,      id="when-a-batch-expires"),
     pytest.param(CONFIGS, 7,            {},                 INTERVAL_MS,       id="not-before-the-interval-is-over"),
-    pytest.param(CONFIGS, 10**12,       {},                 LOOK_AGAIN_MS_MAX, id="a-wrong-clock-is-put-right-some-day"),
+    pytest.param(CONFIGS, 10**12,       {},                 INSPECT_AGAIN_MS_MAX, id="a-wrong-clock-is-put-right-some-day"),
     pytest.param(CONFIGS, HOUR_MS // 2, {"hw": 9},          HOUR_MS // 2,      id="growth-does-not-age-it"),
     pytest.param(CONFIGS, None,         {"hw": 9},          INTERVAL_MS,       id="it-was-empty-and-has-grown"),
     pytest.param(SIZE,    None,         {},                 None,              id="nothing-was-added"),
@@ -285,7 +285,7 @@ def test_when_a_partition_is_looked_at_again(configs, expires_in_ms, change, due
     world.run()
     world.change(**change)
 
-    ends = [INTERVAL_MS, HOUR_MS // 2, LOOK_AGAIN_MS_MAX]
+    ends = [INTERVAL_MS, HOUR_MS // 2, INSPECT_AGAIN_MS_MAX]
     seen = []
     for at_ms in sorted({*ends, *(each - 1 for each in ends)}):
         world.clock.advance(at_ms - world.clock.monotonic_ms())

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.upkeep import PART_MS, TURN_MS, raise_epochs_over_orphans
+from kafka_on_spark.controller.upkeep import PART_MS, TASK_MS, raise_epochs_over_orphans
 from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, WorkDone
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
@@ -155,10 +155,10 @@ def test_a_long_visit_is_cut_into_parts_until_the_round_has_had_its_time():
     worked.done = []
     report = worked.upkeep.run_share(after_part=lambda: parts.append(len(worked.done)))
 
-    assert {order.work_ms_max for order in worked.done} == {TURN_MS}
+    assert {order.work_ms_max for order in worked.done} == {TASK_MS}
     assert len(worked.done) == 47  # a third of a second each: 15 s, but for the part that it is at
     most = max(after - before for before, after in pairwise([0, *parts, 47]))
-    assert most * VISIT_TIMES_MAX * TURN_MS <= PART_MS
+    assert most * VISIT_TIMES_MAX * TASK_MS <= PART_MS
     assert [row.count for row in report.rows] == [16, 16, 15]
 
 

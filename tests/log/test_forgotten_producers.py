@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.passes import LookTimes
-from kafka_on_spark.controller.retention import LookOrder, plan_look, run_look
+from kafka_on_spark.controller.passes import PassTimes
+from kafka_on_spark.controller.retention import RetentionOrder, inspect_leader, plan_retention
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
@@ -84,7 +84,7 @@ def drop_by_fetch(cluster, registered):
 
 
 def drop_by_look(cluster, registered):
-    order = LookOrder(
+    order = RetentionOrder(
         key=cluster.keys[0],
         partition=drop(cluster),
         address=address(1, key=cluster.keys[0]),
@@ -93,7 +93,7 @@ def drop_by_look(cluster, registered):
         commit_ms=cluster.clock.now_ms(),
         registered=registered,
     )
-    assert run_look(order, cluster.replicas, None).report is not None
+    assert inspect_leader(order, cluster.replicas, None).report is not None
 
 
 def compact(cluster, registered):
@@ -153,7 +153,7 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
         *plan_upkeep(image, [key]),
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
-        plan_look(image, key, partition, LookTimes(0, 0, False)),
+        plan_retention(image, key, partition, PassTimes(0, 0, False)),
     ]
 
     assert len(orders) == 9

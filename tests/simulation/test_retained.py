@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import NO_CHAIN
-from kafka_on_spark.controller.log_start import LeaderLook, retain
+from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.retention import retained as kept_of
 from kafka_on_spark.metadata.records import ConfigRecord
@@ -38,7 +38,7 @@ def look_at(stage):
         high_watermark=partition.high_watermark,
         now_ms=NOW_MS,
     )
-    return LeaderLook(
+    return RetentionReport(
         key=KEY,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,

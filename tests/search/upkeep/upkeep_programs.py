@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 from kafka_on_spark.controller.compaction_passes import (
     CompactionPasses,
-    compaction_look_task,
-    run_compaction_look,
+    compaction_task,
+    inspect_for_compaction,
 )
-from kafka_on_spark.controller.retention import Retention, look_task, run_look
+from kafka_on_spark.controller.retention import Retention, inspect_leader, retention_task
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -75,8 +75,8 @@ class Retaining:
                 process.metadata,
                 process.clock,
                 given={
-                    look_task: lambda orders: [
-                        run_look(each, process.replicas, _time_of(process)) for each in orders
+                    retention_task: lambda orders: [
+                        inspect_leader(each, process.replicas, _time_of(process)) for each in orders
                     ],
                     log_start_task: lambda orders: process.map(
                         lambda order: run_log_start(order, process.replicas), orders
@@ -100,8 +100,8 @@ class Deciding:
                 process.metadata,
                 process.clock,
                 given={
-                    compaction_look_task: lambda orders: [
-                        run_compaction_look(each, process.replicas, _time_of(process))
+                    compaction_task: lambda orders: [
+                        inspect_for_compaction(each, process.replicas, _time_of(process))
                         for each in orders
                     ]
                 },

@@ -12,10 +12,10 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.controller.compaction import CompactionReport
 from kafka_on_spark.controller.compaction_passes import (
-    CompactionLookOrder,
-    run_compaction_look,
+    CompactionOrder,
+    inspect_for_compaction,
 )
-from kafka_on_spark.controller.passes import Look
+from kafka_on_spark.controller.passes import Inspected
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from tests.merged_files import borders_of, content_digest
@@ -133,11 +133,11 @@ class SimulatedCompactor:
         return [row for part in parts for row in rows_of(part)]
 
 
-def compaction_look_task(order: CompactionLookOrder, worker: "Worker") -> Look[CompactionReport]:
+def compaction_task(order: CompactionOrder, worker: "Worker") -> Inspected[CompactionReport]:
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 
-    look = run_compaction_look(order, worker.replicas, worker.root_now_ms)
+    look = inspect_for_compaction(order, worker.replicas, worker.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["look for compaction"] += look.report is not None

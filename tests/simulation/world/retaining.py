@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.log_start import LeaderLook
-from kafka_on_spark.controller.passes import Look
-from kafka_on_spark.controller.retention import LookOrder, run_look
+from kafka_on_spark.controller.log_start import RetentionReport
+from kafka_on_spark.controller.passes import Inspected
+from kafka_on_spark.controller.retention import RetentionOrder, inspect_leader
 
 if TYPE_CHECKING:
     from tests.simulation.world.workers import Worker
 
 
-def look_task(order: LookOrder, worker: "Worker") -> Look[LeaderLook]:
+def retention_task(order: RetentionOrder, worker: "Worker") -> Inspected[RetentionReport]:
     """Say what retention may delete of one leader's log."""
     world = worker.world
 
-    result = run_look(order, worker.replicas, worker.root_now_ms)
+    result = inspect_leader(order, worker.replicas, worker.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["leader looked at"] += result.report is not None

@@ -29,9 +29,9 @@ from kafka_on_spark.log.fetch import (
 )
 from kafka_on_spark.node.tasks import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
-from tests.simulation.world.compacting import SimulatedCompactor, compaction_look_task
+from tests.simulation.world.compacting import SimulatedCompactor, compaction_task
 from tests.simulation.world.replica_log import SimulatedReplicaStore
-from tests.simulation.world.retaining import look_task
+from tests.simulation.world.retaining import retention_task
 from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore
 from tests.simulation.world.tidying import SimulatedReplicaFolders, upkeep_task
@@ -116,8 +116,8 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     probing.probe_task: probe_task,
     removing_replicas.list_task: list_task,
     removing_replicas.remove_task: remove_task,
-    retention.look_task: look_task,
-    compaction_passes.compaction_look_task: compaction_look_task,
+    retention.retention_task: retention_task,
+    compaction_passes.compaction_task: compaction_task,
 }
 """What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
 All others are those of production."""

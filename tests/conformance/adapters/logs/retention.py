@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.log_start import LeaderLook, raise_log_start, retain
+from kafka_on_spark.controller.log_start import RetentionReport, raise_log_start, retain
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.retention import limits_of, retained
 from tests.builders import KEY
@@ -113,7 +113,7 @@ def look_at(world, now_ms):
         high_watermark=partition.high_watermark,
         now_ms=now_ms,
     )
-    return LeaderLook(
+    return RetentionReport(
         key=KEY,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
