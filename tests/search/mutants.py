@@ -94,8 +94,11 @@ def _one_question(follower: Any, ask_leader: Any) -> Offset:
     return min(answer.end_offset, follower.log_end_offset)
 
 
+_ALTER_ISR = isr.alter_isr
+
+
 def _joins_by_old_mark(image: Any, report: Any, *, high_watermark: Any = None) -> Any:
-    return isr.alter_isr(image, report)
+    return _ALTER_ISR(image, report)
 
 
 def _own_end(follower: Any, leader: Any) -> Any:
