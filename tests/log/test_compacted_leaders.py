@@ -92,7 +92,8 @@ def test_a_runner_that_fails_leaves_followers_to_the_next_round():
     def fail(orders):
         raise KafkaStorageError("the executors did not do it")
 
-    worked.upkeep._run_upkeep = fail
+    worked.run_orders = fail
+    worked.upkeep = worked.new_upkeep()
 
     assert not worked.upkeep.compact_followers({worked.keys[0]: [3]})
 
