@@ -1,6 +1,7 @@
 """A process that dies at one of its commits to the metadata log, and does nothing afterwards."""
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.node.node import hint_roots
 
 
 class KilledError(BaseException):
@@ -41,5 +42,6 @@ class MortalLog:
 def make_mortal(cluster: Cluster, at: int, *, is_after: bool) -> MortalLog:
     """Have a cluster's process die at its `at`-th commit from now on."""
     log = MortalLog(cluster._metadata._log, at, is_after=is_after)
+    cluster._node.part(hint_roots)  # of the log as it is
     cluster._metadata._log = log
     return log
