@@ -294,8 +294,8 @@ def plan_ranges(
     *,
     client_rack: str | None,
 ) -> list[ReadOrder]:
-    """Return one order a partition that has records between `start` and `end`. Which replica serves
-    is decided when it is read (log/reading.py).
+    """Return one order a partition that has records between `start` and `end`. It has the replicas
+    in the order in which they are tried when it is read (log/reading.py).
 
     Raises:
         OffsetOutOfRangeError: Records of the range are gone below the log start."""

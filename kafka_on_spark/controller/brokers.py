@@ -1,4 +1,4 @@
-"""What a broker's registration, failure, return, draining and removal lead to.
+"""What a broker's registration, failure (failover), return, draining and removal lead to.
 
 One event, one commit: the failover of 10,000 partitions is one batch of records. Draining is
 controlled shutdown (KIP-841's draining state), in steps that are each one commit: leaderships move
@@ -123,6 +123,7 @@ def fence_broker(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide a broker's failure: it leads nothing and is in no ISR. Answer: the partitions it led.
 
+    A new leader begins when an append or a fetch fences its table, which needs no controller.
     The last member of an ISR stays in it, without a leader: no other replica has its records. So a
     broker that answers, and only refuses writes (`refused`), is not fenced while it is that
     anywhere: its records can be read, and retention may give it room.

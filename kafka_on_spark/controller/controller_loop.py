@@ -72,7 +72,7 @@ class ControllerReport:
     Attributes:
         fenced: Brokers that were fenced.
         unfenced: Brokers that came back.
-        leaders_moved: Partitions that got another leader.
+        leaders_moved: Partitions that another broker leads now, or none after a failure.
         passes: How many passes were made.
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
         denied: Brokers whose roots refuse this process, so that it can't judge them.

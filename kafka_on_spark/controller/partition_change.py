@@ -1,7 +1,7 @@
-"""The change to one partition's registration that a decision leads to, and its record.
+"""The change to one partition that a decision leads to, the clean election, and its record.
 
 Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost; the rules for what
-that does to ISR, ELR and leader stand here. So does the clean election. Its caller says which
+that does to ISR, ELR and leader stand here. The caller of the clean election says which
 brokers are eligible: registered, unfenced and not shutting down. The chosen leader proves its log
 when it fences its table.
 """

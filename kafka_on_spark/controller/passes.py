@@ -1,8 +1,8 @@
-"""Passes over partitions for decisions on them: a bounded number of inspections, and one commit.
+"""Passes of retention and compaction over partitions: a bounded number of inspections, one commit.
 
-Retention and compaction are two kinds. What a process remembers of its inspections is its own and
-costs inspections if it is lost; nothing rests on it. Threads may share a kind, without waiting for
-each other.
+The passes of the controller are in `controller_loop`. What a process remembers of its inspections
+is its own and costs inspections if it is lost; nothing rests on it. Threads may share a kind,
+without waiting for each other.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Probes of brokers' roots, and when a broker counts as silent.
+"""The rule of probes: which brokers are probed, and when one counts as silent.
 
 It is silent once its probes failed often enough, over all of its session: the same rule for the
 controller's loop and for an append that waits. A process that was frozen has seen nothing

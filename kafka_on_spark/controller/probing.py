@@ -1,4 +1,4 @@
-"""Probes brokers' roots: by tasks, and where an append writes."""
+"""Does what `probes` says: probes brokers' roots by tasks, and where an append writes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

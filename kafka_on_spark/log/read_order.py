@@ -195,10 +195,11 @@ def _offsets(
 def readers_choice(
     image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
 ) -> list[BrokerId]:
-    """Return the replicas to read from: the client's rack first, the leader before others.
+    """Return the replicas to read from: in-sync ones before others; of these first the ones in the
+    client's rack, then the leader, then in the order of the replicas.
 
-    In-sync ones come first. Others may serve too, since each must prove that it has everything
-    committed. Source: RackAwareReplicaSelector (KIP-392).
+    Others may serve too, since each must prove that it has everything committed. Source:
+    RackAwareReplicaSelector (KIP-392).
     """
 
     def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:

@@ -288,7 +288,7 @@ def append(
         state = with_borders_over(state, puts, read_borders)
         stands = find_put(state, puts)
         if stands is not None:
-            return Appended(state, stands, is_duplicate=True)
+            return Appended(state, stands, is_duplicate=False)  # a commit of this append
         try:
             decided = operations.append(
                 state,

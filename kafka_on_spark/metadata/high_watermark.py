@@ -1,6 +1,6 @@
-"""How far a partition is committed.
+"""The high watermark: how far a partition is committed.
 
-The high watermark is the smallest log end in the ISR. It stands beside leader and ISR in the
+It is the smallest log end in the ISR. It stands beside leader and ISR in the
 metadata log and is the true one, so a replica that has the record below it has every committed one.
 While fewer replicas are in sync than min.insync.replicas asks for, it stands still (I9) and
 acks=all is refused. The number of a partition's replicas bounds that minimum.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
@@ -35,10 +35,6 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.counts import Counts
-
-if TYPE_CHECKING:
-    pass
-
 
 ASK_AGAIN_MS: Final = 1000
 """A process whose clock is wrong asks the root again at most so often: `send` asks for the time of

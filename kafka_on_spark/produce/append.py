@@ -319,7 +319,7 @@ class AppendService:
     def append_staged(
         self, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
     ) -> list[AppendResult]:
-        """Append what was staged for topics; return what each got.
+        """Append what was staged for topics; return what each topic got, or raise its first error.
 
         The plans have acks, producer and writer in common.
 
@@ -339,8 +339,8 @@ class AppendService:
         *,
         reached_elsewhere: frozenset[BrokerId] = frozenset(),
     ) -> tuple[list[AppendPart], dict[TopicId, str]]:
-        """Append what was staged for topics; one metadata commit moves high watermarks. Return each
-        partition answered, and by topic what retention will delete of it.
+        """Append what was staged for topics; return each partition with its answer or its error,
+        and by topic what retention will delete of it. One metadata commit moves high watermarks.
 
         `take` gets each partition as soon as it has its answer. The plans may be of several appends
         of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they

@@ -509,18 +509,18 @@ class Appender:
                 now_ms=self._clock.now_ms(),
                 read_borders=partial(self._segments.borders, part.leader),
             )
-            return self._report(image, part, acks, is_first_try=is_first_try)
+            return self._have_fetched(image, part, acks, is_first_try=is_first_try)
         except LeaderFailure as failure:
             part.leader_failure = failure.report
             return failure.error
         except KafkaOnSparkError as error:
             return error
 
-    def _report(
+    def _have_fetched(
         self, image: MetadataImage, part: AppendPart, acks: str, *, is_first_try: bool
     ) -> PartitionReport:
-        """Return the report of the leader that has appended a part, for acks=all with those of the
-        rest of the ISR, which fetch it.
+        """Have the rest of the ISR fetch what the leader has appended, for acks=all; return one
+        report of all of them.
 
         What was staged for a follower is there already, and is not read and flushed again at the
         first try. A later one checks each file that was staged.
@@ -953,8 +953,8 @@ def is_acknowledged(
     leader: ReplicaLog,
     read_borders: ReadBorders = no_borders,
 ) -> bool:
-    """Return the same. If the high watermark has moved past what was seen, read the leader's log
-    again; the batch may be merged there."""
+    """Return whether a batch is committed, as `is_committed`. If the high watermark has moved past
+    what was seen, read the leader's log again; the batch may be merged there."""
     if is_committed(partition, seen, batch):
         return True
     if batch is None or partition.high_watermark <= seen.log_end_offset:

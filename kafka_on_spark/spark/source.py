@@ -2,7 +2,8 @@
 
 Thin over `consume/`: options, offsets, plans. Readers are created in planner workers
 and pickled to executors, so they hold values only and open what they need. The reader of files is
-imported where files are read, since a query waits for the process that plans it.
+imported where files are read, since a query waits for the process that plans it. A task writes in
+one case: it compacts a leader that can't be read before.
 """
 
 import logging
@@ -173,7 +174,7 @@ class Reading:
                 self.storage,
                 has_headers=self.options.has_headers,
                 note=findings.note,
-                on_deleted=self.pass_deleted,
+                on_deleted=self.fail_or_pass_deleted,
                 # A reader of the past changes nothing.
                 finish_compaction=None if self.options.as_of else self.finish_compaction,
             )
@@ -208,7 +209,9 @@ class Reading:
                 if work.error:
                     log.warning("%s of %s failed: %s", kind, order.name, work.error)
 
-    def pass_deleted(self, order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
+    def fail_or_pass_deleted(
+        self, order: ReadOrder, first: Offset, log_start_offset: Offset
+    ) -> None:
         """Fail a task whose records were deleted since it was planned, or say what it misses.
 
         Raises:
