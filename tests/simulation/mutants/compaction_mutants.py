@@ -182,7 +182,7 @@ COMPACTION_MUTANTS = [
             (inspections, "lacks_replaced_records", _nothing),
             (replica_operations, "lacks_replaced_records", _nothing),
         ),
-        seed=101,
+        seed=765,
         invariant=L3,
     ),
     Mutant(
