@@ -153,8 +153,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "producer.id.expiration.ms": Setting(str(7 * _DAY_MS), integer(1, INT_MAX)),
     # The call (Kafka's producer).
     "delivery.timeout.ms": Setting("120000", integer(0, INT_MAX)),
-    # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so
-    # that no replica leaves the ISR because of it.
     # Ours: how long after a replica was found bad the same process inspects it again: longer than a
     # network mount keeps attributes.
     "replica.verdict.delay.ms": Setting("5000", integer(0, INT_MAX)),
@@ -203,8 +201,8 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
             raise InvalidConfigError(_refusal(str(name), topic_only))
         if topic_only and not setting.is_topic_setting:
             raise InvalidConfigError(
-                f"setting {name!r} belongs to the cluster, not to a topic: set it when the"
-                " cluster is made, or in conf/cluster.toml"
+                f"setting {name!r} belongs to the cluster, not to a topic: alter the"
+                " cluster's settings, or set it when the cluster is made"
             )
         if value is None:
             raise InvalidConfigError(
@@ -286,7 +284,7 @@ def read_cluster_toml() -> dict[str, str]:
     Raises:
         InvalidConfigError: A name is unknown or a value is not allowed.
     """
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     for folder in (package.parent / "conf", package / "conf"):
         file = folder / "cluster.toml"
         if file.is_file():

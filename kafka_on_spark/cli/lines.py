@@ -1,4 +1,4 @@
-"""Records as lines, both ways: what `produce` reads and `consume` prints. Pure.
+"""Records as lines, both ways: what `produce` reads and `consume` prints.
 
 Keys and values are the bytes they are. Source: Kafka's LineMessageReader and
 DefaultMessageFormatter, whose properties these are. As JSON, a record is one line:

@@ -1,4 +1,4 @@
-"""Compacts one replica, a group of segments a commit, as far as the register has decided.
+"""Which records of a key stay; compacts one replica, a group a commit, as far as is decided.
 
 `compaction` decides. Each replica compacts by itself, and keeps the same records as every other
 that has finished the same decision (I27). It does so only under the leadership of the order's
