@@ -14,7 +14,8 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.log import fetch, operations, read_order
+from kafka_on_spark.consume import reads
+from kafka_on_spark.log import fetch, operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.read_order import plan_reads
@@ -202,7 +203,7 @@ BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
     (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
-     [(read_order, "plan_reads", plan_to_the_log_end)]),
+     [(reads, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch, "is_evidence", yes)]),
 ]
 # fmt: on
