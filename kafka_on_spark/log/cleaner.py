@@ -27,9 +27,9 @@ from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
-    UpkeepPorts,
     WorkDone,
 )
+from kafka_on_spark.log.worker import Worker
 
 FILES_AT_ONCE: Final = 64
 """Files that are deleted before the table is read again."""
@@ -37,10 +37,10 @@ FILES_AT_ONCE: Final = 64
 WHAT: Final = "files deleted"
 
 
-def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Delete the files in a replica's folder that may go."""
-    listed = ports.folders.names(order.address)  # before the table is read
-    replica = ports.replicas.open(order.address)
+    listed = worker.folders.names(order.address)  # before the table is read
+    replica = worker.replicas.open(order.address)
     state = replica.load()
     number = replica.producers_number
     producers = producers_file_name(number) if number else None
@@ -49,15 +49,15 @@ def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
         return NOTHING_DONE
     if producers in listed:
         unnamed.add(producers)
-    return _Cleaning(order, ports, state, number, sorted(unnamed)).run(allowance)
+    return _Cleaning(order, worker, state, number, sorted(unnamed)).run(allowance)
 
 
-def clean_delta_log(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+def clean_delta_log(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Write a due checkpoint, and delete old commits and checkpoints of the table."""
     if order.is_dry_run:
         return NOTHING_DONE
-    ports.replicas.open(order.address).maintain()
-    return WorkDone(count=ports.folders.clean_log(order.address), what="old commits deleted")
+    worker.replicas.open(order.address).maintain()
+    return WorkDone(count=worker.folders.clean_log(order.address), what="old commits deleted")
 
 
 class _Cleaning:
@@ -66,17 +66,17 @@ class _Cleaning:
     def __init__(
         self,
         order: UpkeepOrder,
-        ports: UpkeepPorts,
+        worker: Worker,
         state: ReplicaState,
         producers_number: int,
         unnamed: Sequence[str],
     ) -> None:
         self._order = order
-        self._ports = ports
-        self._replica = ports.replicas.open(order.address)
-        self._removed_at_ms = ports.folders.removed_at_ms(order.address)
+        self._worker = worker
+        self._replica = worker.replicas.open(order.address)
+        self._removed_at_ms = worker.folders.removed_at_ms(order.address)
         self._times = CleaningTimes(
-            now_ms=ports.folders.now_ms(order.address),
+            now_ms=worker.folders.now_ms(order.address),
             delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
             append_ms=order.settings.integer("delivery.timeout.ms"),
         )
@@ -86,7 +86,7 @@ class _Cleaning:
         table = self._table(state)
         # Files that only wait are not asked for: a busy log has thousands.
         asked = [name for name in unnamed if not is_waiting(name, table, self._times)]
-        found = ports.folders.found(order.address, asked)
+        found = worker.folders.found(order.address, asked)
         for file in found:
             if (number := producers_file_number(file.name)) is not None:
                 self._written_at_ms[number] = file.written_at_ms
@@ -139,5 +139,5 @@ class _Cleaning:
             newest = self._table(self._replica.load())
             part = due[start : start + FILES_AT_ONCE]
             part = [file for file in part if judge(file, newest, self._times) is Fate.GOES]
-            self._ports.folders.delete(self._order.address, [file.name for file in part])
+            self._worker.folders.delete(self._order.address, [file.name for file in part])
             gone += part

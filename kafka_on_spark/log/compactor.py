@@ -45,9 +45,9 @@ from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
-    UpkeepPorts,
     WorkDone,
 )
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.roots import StorageOptions
@@ -245,12 +245,12 @@ ATTEMPTS_MAX: Final = 8
 """Tries of one commit: an appender that keeps winning has more right to the table."""
 
 
-def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Compact one replica, as far as the register has decided and the allowance goes."""
     decided = order.partition.compaction
     if not decided.compacted_below:
         return NOTHING_DONE
-    replica = ports.replicas.open(order.address)
+    replica = worker.replicas.open(order.address)
     state = replica.load()
     if not _may_compact(state, order):
         # An order of compaction alone comes from a reader, which waits for it. It comes back until
@@ -259,7 +259,7 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
         return replace(NOTHING_DONE, is_left=waits)
     if order.is_dry_run:
         return WorkDone(count=1, what="decisions of compaction to apply")
-    cleaner = _Cleaner(order, ports, allowance, replica, state)
+    cleaner = _Cleaner(order, worker, allowance, replica, state)
     is_left = True
     while is_left and not allowance.is_spent and cleaner.run(decided):
         is_left = not cleaner.state.compaction.has_finished(decided)
@@ -307,7 +307,7 @@ class _Cleaner:
     """
 
     order: UpkeepOrder
-    ports: UpkeepPorts
+    worker: Worker
     allowance: Allowance
     replica: ReplicaLog
     state: ReplicaState
@@ -353,7 +353,7 @@ class _Cleaner:
     def _last_offsets(self, progress: CompactionProgress) -> KeyMap:
         parts = self.state.batches_between(progress.finished_below, progress.round_below)
         self.allowance.charge(sum(part.size_bytes for part in parts))
-        return self.ports.compactor.last_offsets(
+        return self.worker.compactor.last_offsets(
             self.order.address,
             parts,
             start_offset=progress.finished_below,
@@ -373,14 +373,14 @@ class _Cleaner:
     def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
         """Return as many of a group, from the first on, as a reader takes in one file: how large
         they are once uncompressed, headers don't tell."""
-        return parts[: self.ports.compactor.fitting(self.order.address, parts)]
+        return parts[: self.worker.compactor.fitting(self.order.address, parts)]
 
     def _rewritten(
         self, parts: Sequence[LogPart], last: KeyMap, progress: CompactionProgress
     ) -> MergedSegment | None:
         """Write a group of segments without what goes; None: nothing goes."""
         self.allowance.charge(2 * sum(part.size_bytes for part in parts))
-        return self.ports.compactor.without_stale(
+        return self.worker.compactor.without_stale(
             self.order.address,
             parts,
             last,

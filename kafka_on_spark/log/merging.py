@@ -26,26 +26,26 @@ from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
-    UpkeepPorts,
     WorkDone,
     suspect_in,
 )
+from kafka_on_spark.log.worker import Worker
 
 ATTEMPTS_MAX: Final = 8
 """Tries of one merge's commit: an appender that keeps winning has more right to the table."""
 
 
-def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Merge what is due in one replica, as far as the allowance goes.
 
     A damaged file is reported, and ends the merge of its own neighbours only. Runs that can't be
     merged, or lost a race, are skipped: they may stay so, and must not hold up the rest.
     """
-    replica = ports.replicas.open(order.address)
+    replica = worker.replicas.open(order.address)
     state = replica.load()
     if not may_merge(order, state):
         return NOTHING_DONE
-    merger = _Merger(order, ports, replica, state)
+    merger = _Merger(order, worker, replica, state)
     if order.is_dry_run:
         due = merger.mergeable()
         return WorkDone(
@@ -118,7 +118,7 @@ class _Merger:
     """
 
     order: UpkeepOrder
-    ports: UpkeepPorts
+    worker: Worker
     replica: ReplicaLog
     state: ReplicaState
     count: int = 0
@@ -158,7 +158,7 @@ class _Merger:
     def _finds_large(self, run: Sequence[LogPart]) -> bool:
         """Return whether a run has files that are too large to be merged, which are left out from
         now on."""
-        found = self.ports.segments.too_large_to_merge(self.order.address, run)
+        found = self.worker.segments.too_large_to_merge(self.order.address, run)
         self.too_large |= found
         return bool(found)
 
@@ -173,7 +173,7 @@ class _Merger:
             return False
         address, epoch = self.order.address, self.order.partition.leader_epoch
         try:
-            merged = self.ports.segments.rewrite(
+            merged = self.worker.segments.rewrite(
                 address,
                 address,
                 run,

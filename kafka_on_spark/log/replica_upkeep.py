@@ -19,7 +19,6 @@ from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
-    UpkeepPorts,
     UpkeepResult,
     Work,
     WorkDone,
@@ -38,9 +37,9 @@ ATTEMPTS_MAX: Final = 8
 DROPPED: Final = "batches dropped below the log start"
 
 
-def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+def apply_log_start(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Drop the records below the log start that was decided in the metadata log (I16)."""
-    replica = ports.replicas.open(order.address)
+    replica = worker.replicas.open(order.address)
     start = order.partition.log_start_offset
     for _ in range(ATTEMPTS_MAX):
         state = replica.load()
@@ -75,14 +74,14 @@ go on where others fail: a damaged file may stay damaged for ever, and a full di
 
 
 def run_upkeep(
-    order: UpkeepOrder, ports: UpkeepPorts, works: Sequence[tuple[str, Work]] = WORKS
+    order: UpkeepOrder, worker: Worker, works: Sequence[tuple[str, Work]] = WORKS
 ) -> UpkeepResult:
     """Do the upkeep of one replica that is due, as far as the order allows.
 
     After a kind that raises, only those go on that rest on the table alone. A kind that returns its
     error has met something that the others don't depend on.
     """
-    allowance = Allowance(order, ports.clock)
+    allowance = Allowance(order, worker.clock)
     done: list[tuple[str, WorkDone]] = []
     has_failed = False
     for name, work in works:
@@ -91,9 +90,9 @@ def run_upkeep(
             continue
         allowance.begin_kind()
         try:
-            done.append((name, work(order, ports, allowance)))
+            done.append((name, work(order, worker, allowance)))
         except KafkaOnSparkError as error:
-            state = _readable(order, ports)
+            state = _readable(order, worker)
             suspect = None if state is None else suspect_in(state, error)
             done.append((name, NOTHING_DONE.failed(error, suspect)))
             if state is None or name in ON_THE_TABLE_ALONE:
@@ -107,41 +106,29 @@ def run_upkeep(
     )
 
 
-def _readable(order: UpkeepOrder, ports: UpkeepPorts) -> ReplicaState | None:
+def _readable(order: UpkeepOrder, worker: Worker) -> ReplicaState | None:
     """Return the log of a replica; None: it can't be read, and is inspected itself."""
     try:
-        return ports.replicas.open(order.address).load()
+        return worker.replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
 
 
 def upkeep_task(order: UpkeepOrder, worker: Worker) -> UpkeepResult:
     """Do the upkeep of one replica that is due. A task."""
-    ports = upkeep_ports(worker)
     try:
         # One call for all of it: each of its many steps would be handed to another thread.
-        return within(order.address.root, lambda: run_upkeep(order, ports, _COUNTED_WORKS))
+        return within(order.address.root, lambda: run_upkeep(order, worker, _COUNTED_WORKS))
     except KafkaOnSparkError as error:
         return UpkeepResult.failed(order, error)
-
-
-def upkeep_ports(worker: Worker) -> UpkeepPorts:
-    """Return what kinds of work ask for, of this process."""
-    return UpkeepPorts(
-        replicas=worker.replicas,
-        segments=worker.segments,
-        folders=worker.folders,
-        compactor=worker.compactor,
-        clock=worker.clock,
-    )
 
 
 def _counted(name: str, work: Work) -> Work:
     """Return a kind of work whose requests are counted under its name."""
 
-    def run(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    def run(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
         with operating(name):
-            return work(order, ports, allowance)
+            return work(order, worker, allowance)
 
     return run
 

@@ -8,7 +8,7 @@ spent. Orders may run twice, also at the same time.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
@@ -23,14 +23,9 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.producer_state import RegisteredProducers
-from kafka_on_spark.log.replica_folders import ReplicaFolders
-from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import PartitionRegistration
-
-if TYPE_CHECKING:
-    from kafka_on_spark.log.compactor import Compactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,17 +217,6 @@ class Allowance:
         self.moved_bytes += size_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepPorts:
-    """What kinds of work may ask for; the clock is that of the machine that works."""
-
-    replicas: ReplicaStore
-    segments: SegmentStore
-    folders: ReplicaFolders
-    compactor: "Compactor"
-    clock: Clock
-
-
-Work = Callable[[UpkeepOrder, UpkeepPorts, Allowance], WorkDone]
+Work = Callable[[UpkeepOrder, Worker, Allowance], WorkDone]
 """One kind of work. It does what is due, as far as the allowance goes; KafkaOnSparkErrors that it
 raises become its row. In a dry run it says what is due."""

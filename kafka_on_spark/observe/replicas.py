@@ -23,11 +23,10 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.offset_lookup import FoundOffset, look_up_offset
 from kafka_on_spark.log.reading import read_timestamps
-from kafka_on_spark.log.replica_upkeep import upkeep_ports
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import read_segment, segment_pieces
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import UpkeepOrder
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
@@ -213,10 +212,10 @@ def begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescri
     )
 
 
-def describe_log(order: UpkeepOrder, ports: UpkeepPorts) -> LogDescription:
+def describe_log(order: UpkeepOrder, worker: Worker) -> LogDescription:
     """Return one replica's log."""
     try:
-        state = ports.replicas.open(order.address).load()
+        state = worker.replicas.open(order.address).load()
     except KafkaOnSparkError as error:
         return begun_description(order, error.message)
     merged = [each for each in state.batches if isinstance(each, MergedSegment)]
@@ -231,7 +230,7 @@ def describe_log(order: UpkeepOrder, ports: UpkeepPorts) -> LogDescription:
         merged_bytes=sum(each.size_bytes for each in merged),
         record_count=sum(each.record_count for each in state.batches),
         earliest_append_ms=state.batches[0].appended_at_ms if state.batches else None,
-        compacted=_compacted_part(order, state, ports.clock.now_ms()),
+        compacted=_compacted_part(order, state, worker.clock.now_ms()),
     )
 
 
@@ -256,7 +255,7 @@ def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> Com
 def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
     """Return what one replica's log is like, and what of its upkeep is due. A task."""
     try:
-        return within(order.address.root, lambda: describe_log(order, upkeep_ports(worker)))
+        return within(order.address.root, lambda: describe_log(order, worker))
     except KafkaOnSparkError as error:
         return begun_description(order, error.message)
 

@@ -6,7 +6,7 @@ from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import upkeep_hints
 from kafka_on_spark.controller.upkeep import ReplicaUpkeep, RootUpkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
-from kafka_on_spark.log.upkeep_work import UpkeepPorts, UpkeepResult, WorkDone
+from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders, MemorySweepHints
@@ -65,8 +65,8 @@ class Worked(Rounds):
     def maintain(self):
         return self.upkeep.run_all()
 
-    def ports(self):
-        return UpkeepPorts(
+    def worker(self):
+        return SimpleNamespace(
             replicas=self.replicas,
             segments=self.segments,
             folders=MemoryReplicaFolders(self.roots),

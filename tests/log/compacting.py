@@ -1,13 +1,14 @@
 """Compaction of logs in memory: of a record an append, whose content follows from its offset."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
 from kafka_on_spark.log.compaction import KeyedRecord
 from kafka_on_spark.log.compactor import compact_replica
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import address
 from tests.controller.rounds import Rounds
@@ -126,14 +127,14 @@ class Compacting(Rounds):
 
     def compact(self, broker_id=1, *, order=None, **fields):
         order = order or self.order(broker_id, **fields)
-        ports = UpkeepPorts(
+        worker = SimpleNamespace(
             compactor=self.compactor,
             replicas=self.replicas,
             segments=self.segments,
             folders=MemoryReplicaFolders(self.roots),
             clock=self.clock,
         )
-        return compact_replica(order, ports, Allowance(order, self.clock))
+        return compact_replica(order, worker, Allowance(order, self.clock))
 
     def compact_at_last(self, **fields):
         """Give one order after the other; return how many it took."""

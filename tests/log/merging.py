@@ -1,13 +1,14 @@
 """A partition in memory whose replicas merge, are damaged, made anew, and fetch from each other."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import FetchOrder
 from kafka_on_spark.log.merging import merge_replica
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import MemoryReplicaFolders, folder
@@ -35,8 +36,8 @@ class Merging(Rounds):
         ]
         return replace(order, **fields)
 
-    def ports(self):
-        return UpkeepPorts(
+    def worker(self):
+        return SimpleNamespace(
             compactor=None,
             replicas=self.replicas,
             segments=self.segments,
@@ -46,7 +47,7 @@ class Merging(Rounds):
 
     def merge(self, broker_id=1, *, order=None, **fields):
         order = order or self.order(broker_id, **fields)
-        return merge_replica(order, self.ports(), Allowance(order, self.clock))
+        return merge_replica(order, self.worker(), Allowance(order, self.clock))
 
     def write(self, broker_id, name, content):
         """Have a file in a replica's folder."""

@@ -1,6 +1,7 @@
 """Cleaning of a replica's folder: what is listed first, and what the table says afterwards."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,7 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.cleaner import FILES_AT_ONCE, clean_replica
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address, segment
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import MemoryReplicaFolders, folder
@@ -43,14 +44,14 @@ class Cleaned(Rounds):
 
     def clean(self, **fields):
         order = replace(plan_upkeep(self.metadata.image, self.keys)[0], **fields)
-        ports = UpkeepPorts(
+        worker = SimpleNamespace(
             replicas=self.replicas,
             segments=self.segments,
             folders=self.folders,
             compactor=None,
             clock=self.clock,
         )
-        return clean_replica(order, ports, Allowance(order, self.clock))
+        return clean_replica(order, worker, Allowance(order, self.clock))
 
     def drop_below(self, offset, *, at_ms=0):
         before = {each.file_name for part in self.state().batches for each in part.segments}

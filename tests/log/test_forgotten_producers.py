@@ -1,6 +1,7 @@
 """Whatever writes a replica's producers file leaves out the ids that have expired."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from kafka_on_spark.log.producer_state import RegisteredProducers, fence_produce
 from kafka_on_spark.log.replica_operations import commit_decided, plan_log_starts, run_log_start
 from kafka_on_spark.log.replica_upkeep import apply_log_start
 from kafka_on_spark.log.retention import RetentionLimits
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH
 from tests.log.compacting import Compacting
@@ -62,10 +63,10 @@ def drop(cluster, broker_id=1):
 
 def drop_by_upkeep(cluster, registered):
     order = cluster.order(1, partition=drop(cluster), registered=registered)
-    ports = UpkeepPorts(
+    worker = SimpleNamespace(
         replicas=cluster.replicas, segments=None, folders=None, compactor=None, clock=cluster.clock
     )
-    assert apply_log_start(order, ports, Allowance(order, cluster.clock)).count == 10
+    assert apply_log_start(order, worker, Allowance(order, cluster.clock)).count == 10
 
 
 def drop_by_fetch(cluster, registered):

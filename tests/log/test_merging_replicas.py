@@ -249,7 +249,7 @@ def test_the_folder_of_a_replica_with_a_damaged_file_is_cleaned():
     left = segment_name(LeaderEpoch(EPOCH - 1), "left", "d")
     cluster.write(1, left, b"by an append of an older leadership")
 
-    result = run_upkeep(cluster.order(1), cluster.ports())
+    result = run_upkeep(cluster.order(1), cluster.worker())
 
     assert [kind for kind, work in result.done if work.error] == ["merge"]
     assert left not in cluster.files(1)

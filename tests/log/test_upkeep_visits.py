@@ -34,9 +34,9 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
             order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2
         ),
     )
-    ports = worked.ports()
+    worker = worked.worker()
 
-    result = run_upkeep(order, ports)
+    result = run_upkeep(order, worker)
 
     [(kind, work)] = result.done[:1]
     assert (kind, work.count) == ("log start", 2)
@@ -61,7 +61,7 @@ def test_a_log_start_that_lost_a_race_is_tried_again_or_left(conflicts, dropped,
     order = replace(worked.done[0], partition=replace(worked.done[0].partition, **state))
     worked.roots["memory://1"].faults.extend([Fault.CONFLICT] * conflicts)
 
-    done = apply_log_start(order, worked.ports(), None)
+    done = apply_log_start(order, worked.worker(), None)
 
     assert (done.count, done.is_left) == (dropped, is_left)
     assert worked.replicas.open(order.address).load().log_start_offset == dropped
@@ -71,9 +71,9 @@ def test_a_replica_whose_root_does_not_answer_is_a_row():
     worked = begun()
     worked.share()
     worked.roots["memory://1"].is_offline = True
-    ports = worked.ports()
+    worker = worked.worker()
 
-    result = run_upkeep(worked.done[0], ports)
+    result = run_upkeep(worked.done[0], worker)
 
     assert len(result.done) == 1
     assert result.done[0][1].error
@@ -99,7 +99,7 @@ def test_after_a_failure_goes_on_what_rests_on_the_table_alone(failing, done):
     worked.share()
 
     def work_of(name):
-        def work(order, ports, allowance):
+        def work(order, worker, allowance):
             if name == failing:
                 raise KafkaStorageError("no space left")
             return WorkDone(count=1)
@@ -107,7 +107,7 @@ def test_after_a_failure_goes_on_what_rests_on_the_table_alone(failing, done):
         return work
 
     assert [name for name, _ in WORKS] == KINDS
-    result = run_upkeep(worked.done[0], worked.ports(), [(name, work_of(name)) for name in KINDS])
+    result = run_upkeep(worked.done[0], worked.worker(), [(name, work_of(name)) for name in KINDS])
 
     assert [name for name, _ in result.done] == done
     assert [name for name, work in result.done if work.error] == [failing]
@@ -121,7 +121,7 @@ def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take()
     seen = []
 
     def work_of(name):
-        def work(order, ports, allowance):
+        def work(order, worker, allowance):
             seen.append((name, allowance.is_time_over, allowance.bytes_left))
             worked.clock.advance(500)
             allowance.charge(1100)
@@ -129,7 +129,7 @@ def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take()
 
         return work
 
-    result = run_upkeep(order, worked.ports(), [(name, work_of(name)) for name in KINDS])
+    result = run_upkeep(order, worked.worker(), [(name, work_of(name)) for name in KINDS])
 
     assert seen == [("log start", False, 1000), *((name, False, 200) for name in KINDS[1:])]
     assert [name for name, _ in result.done] == KINDS
@@ -143,10 +143,10 @@ def test_a_throttle_that_lets_nothing_through_gives_no_kind_of_work_anything():
     order = replace(worked.done[0], bytes_max=0)
     left = []
 
-    def work(order, ports, allowance):
+    def work(order, worker, allowance):
         left.append(allowance.bytes_left)
         return WorkDone()
 
-    run_upkeep(order, worked.ports(), [(name, work) for name in KINDS])
+    run_upkeep(order, worked.worker(), [(name, work) for name in KINDS])
 
     assert left == [0] * len(KINDS)

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.log.merging import merge_replica
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.observe.replicas import describe_log, describe_logs
 from tests.controller.rounds import Rounds
@@ -29,7 +29,7 @@ class Told(Rounds):
             self.append(0, "a", count)
             self.run()
         self.folders = MemoryReplicaFolders(self.roots)
-        self.ports = UpkeepPorts(
+        self.worker = SimpleNamespace(
             replicas=self.replicas,
             segments=self.segments,
             folders=self.folders,
@@ -39,7 +39,7 @@ class Told(Rounds):
 
     def logs(self, image: MetadataImage | None = None):
         return self.described(
-            lambda orders: [describe_log(each, self.ports) for each in orders], image
+            lambda orders: [describe_log(each, self.worker) for each in orders], image
         )
 
     def described(self, describe, image: MetadataImage | None = None):
@@ -69,7 +69,7 @@ def test_a_merged_log_is_told_by_its_files():
     told.described(lambda each: orders.extend(each) or [])
 
     order = replace(orders[0], is_dry_run=False)
-    merge_replica(order, told.ports, Allowance(order, told.clock))
+    merge_replica(order, told.worker, Allowance(order, told.clock))
 
     first, second, _ = told.logs()
     assert (first.merged_segments, first.plain_segments, first.record_count) == (1, NEWEST, 42)

@@ -7,6 +7,7 @@ are enough for a merge, and each file is a group of compaction, so a commit.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from unittest.mock import patch
 
 from kafka_on_spark.controller.compaction_passes import (
@@ -20,7 +21,6 @@ from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.replica_operations import log_start_task, run_log_start
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.log.upkeep_work import UpkeepPorts
 from tests.builders import KEY
 from tests.nodes import node_of
 from tests.search.replaying import Process
@@ -44,15 +44,15 @@ class Tidying:
         orders = plan_upkeep(process.metadata.image, [KEY])
         order = next((each for each in orders if each.address.broker_id == self.broker_id), None)
         if order is not None:
-            ports = UpkeepPorts(
+            worker = SimpleNamespace(
                 replicas=process.replicas,
                 segments=process.segments,
-                folders=None,  # type: ignore[arg-type]
+                folders=None,
                 compactor=SearchedCompactor(process.segments),
                 clock=process.clock,
             )
             with _few_files():
-                run_upkeep(order, ports, [each for each in WORKS if each[0] == self.work])
+                run_upkeep(order, worker, [each for each in WORKS if each[0] == self.work])
         return self
 
 

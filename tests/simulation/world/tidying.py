@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producer_state import producers_file_number
-from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep, upkeep_ports
+from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepResult
 from tests.simulation.world.disks import Root, folder
 from tests.simulation.world.world import FAILED, World
@@ -67,6 +67,6 @@ class SimulatedReplicaFolders:
 def upkeep_task(order: UpkeepOrder, worker: Any) -> UpkeepResult:
     """Do the upkeep of one replica."""
     kinds = {*_ALWAYS, *worker.world.works}
-    result = run_upkeep(order, upkeep_ports(worker), [each for each in WORKS if each[0] in kinds])
+    result = run_upkeep(order, worker, [each for each in WORKS if each[0] in kinds])
     worker.world.seen["orphans seen"] += result.orphan_bytes > 0
     return result

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from kafka_on_spark.log.segments import (
     new_segment,
     read_segment,
 )
-from kafka_on_spark.log.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address, image_of, partition, uuid_on
@@ -86,7 +87,7 @@ class Replica:
         store.create(self.address)
         self.log = store.open(self.address)
         self.clock = FakeClock()
-        self.ports = UpkeepPorts(
+        self.worker = SimpleNamespace(
             compactor=Compactor(OPTIONS),
             replicas=store,
             segments=MemorySegmentStore(roots),
@@ -127,7 +128,7 @@ class Replica:
         """Do what the register has decided."""
         [order] = plan_upkeep(image, [KEY])
         order = replace(order, address=self.address, leader=self.address)
-        compact_replica(order, self.ports, Allowance(order, self.clock))
+        compact_replica(order, self.worker, Allowance(order, self.clock))
 
     def records(self):
         """Return what its files hold, in order: offset, key and value."""
