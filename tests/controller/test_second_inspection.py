@@ -28,13 +28,14 @@ from kafka_on_spark.controller.second_inspection import (
     is_assigned,
     plan_second_inspection,
 )
+from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, address, image_of, partition, report, seen, segment, uuid_on
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaLog, folder
 from tests.nodes import node_of
 
-FIRST, THIRD = BrokerId(1), BrokerId(3)
+FIRST, SECOND, THIRD = BrokerId(1), BrokerId(2), BrokerId(3)
 
 
 @pytest.fixture
@@ -351,15 +352,32 @@ def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, m
     assert not any(seen.bad_file for seen in result.report.followers)
 
 
-def test_from_the_first_finding_on_a_replica_counts_no_more(rounds):
+def find_bad(rounds, broker_id):
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], broker_id, uuid_on(broker_id)))
+
+
+@pytest.mark.parametrize("found_bad, committed", [([], 2), ([THIRD], 1)])
+def test_from_the_first_finding_on_a_replica_counts_no_more(rounds, found_bad, committed):
     rounds.append(0, "b")
-    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(THIRD)))
-    seen = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
+    for each in found_bad:
+        find_bad(rounds, each)
+    fetched = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
 
-    reports = [each.report for each in seen]
-    conclude_reports(rounds.metadata, reports, timeout_ms=1)
+    conclude_reports(
+        rounds.metadata, merge_reports([each.report for each in fetched]), timeout_ms=1
+    )
 
-    assert registration(rounds).high_watermark < reports[0].leader.log_end_offset
+    assert registration(rounds).high_watermark == committed
+
+
+@pytest.mark.parametrize("found_bad, leader", [([], 2), ([SECOND], 3), ([SECOND, THIRD], None)])
+def test_from_the_first_finding_on_a_replica_is_not_elected(rounds, found_bad, leader):
+    for each in found_bad:
+        find_bad(rounds, each)
+
+    rounds.metadata.submit(lambda image: fence_broker(image, FIRST, "it is away"), timeout_ms=1)
+
+    assert registration(rounds).leader == leader
 
 
 SESSION_MS = 9000
