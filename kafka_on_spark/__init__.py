@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 # another Python without this package. A notebook then needs no launcher.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-from kafka_on_spark.base.version import __version__
+from kafka_on_spark.base import __version__
 
 if TYPE_CHECKING:
     from kafka_on_spark.base.errors import KafkaOnSparkError

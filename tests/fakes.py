@@ -20,9 +20,8 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
-    ensure,
 )
-from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset
+from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
 from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, is_segment_name

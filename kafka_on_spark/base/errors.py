@@ -13,15 +13,14 @@
       or make another
     * WakeupError: another thread has ended a consumer's wait
 
-A broken assumption of our own is an ``assert``, not one of these: no caller can handle it. `ensure`
-checks the invariants of a value, also without asserts: values come from stored bytes, too.
+A broken assumption of our own is an ``assert``, not one of these: no caller can handle it.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 """
 
 from functools import partial
 from typing import ClassVar, Final
 
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 
 
 class KafkaOnSparkError(Exception):
@@ -41,20 +40,6 @@ class KafkaOnSparkError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), self.message, **self.context), ()
-
-
-class ImpossibleValueError(AssertionError):
-    """A value breaks an invariant: a bug of ours, or damage, if the value came from a file."""
-
-
-def ensure(holds: bool, said: object) -> None:
-    """Check an invariant of a value; `said` describes the value.
-
-    Raises:
-        ImpossibleValueError: The invariant does not hold.
-    """
-    if not holds:
-        raise ImpossibleValueError(said)
 
 
 class ProtocolError(KafkaOnSparkError):

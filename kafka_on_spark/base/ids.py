@@ -1,4 +1,4 @@
-"""Types of the integers and ids of the system, and checks of values that people give.
+"""Types of the integers, ids and moments of the system, and checks of values that people give.
 
 Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an offset is
 expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from numbers import Real
+from operator import index
 from typing import Any, Final, NamedTuple, NewType
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
-
-_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 
 BrokerId = NewType("BrokerId", int)
 """A broker's ``node.id``; at least 0."""
@@ -115,6 +115,21 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
+class ImpossibleValueError(AssertionError):
+    """A value breaks an invariant: a bug of ours, or damage, if the value came from a file."""
+
+
+def ensure(holds: bool, said: object) -> None:
+    """Check an invariant of a value, also without asserts: values come from stored bytes, too.
+    `said` describes the value.
+
+    Raises:
+        ImpossibleValueError: The invariant does not hold.
+    """
+    if not holds:
+        raise ImpossibleValueError(said)
+
+
 INTERNAL_TOPICS: Final = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
@@ -145,6 +160,9 @@ def check_topic_name(name: object) -> None:
         raise InvalidTopicError(
             f"topic name {name!r} is not allowed: use only ASCII letters, digits, '.', '_' and '-'"
         )
+
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def whole_number(text: str) -> int:
@@ -226,3 +244,62 @@ def listed(
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise error(f"{name} can't be {given!r}: give a list of {of}")
     return list(given)
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+MILLIS_MAX: Final = 2**53
+"""Beyond it, no column of µs has such a time."""
+
+
+def micros_of(moment: datetime) -> int:
+    """Return µs since 1970 UTC; `moment` has a time zone.
+
+    Without `timestamp()`: that is a float, with too few digits for the microseconds of this
+    century, and the moment of a commit must include that commit.
+    """
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def given_micros(name: str, moment: datetime) -> int:
+    """Return µs since 1970 UTC of an argument.
+
+    Raises:
+        InvalidRequestError: It has no time zone.
+    """
+    if moment.tzinfo is None:
+        raise InvalidRequestError(
+            f"{name} can't be {moment}: it has no time zone; give one, as in datetime.now(UTC)"
+        )
+    return micros_of(moment)
+
+
+def record_micros(timestamp: object) -> int:
+    """Return µs since 1970 UTC of a record's timestamp: a datetime, or ms as in Kafka's clients.
+
+    Raises:
+        InvalidRequestError: It is something else, has no time zone, or is a number below 0 (Kafka's
+            -1 means that there is no timestamp; give None for that).
+    """
+    if isinstance(timestamp, datetime):
+        return given_micros("timestamp", timestamp)
+    try:
+        millis = -1 if isinstance(timestamp, bool) else index(timestamp)  # type: ignore[arg-type]
+    except TypeError:
+        millis = -1
+    if not 0 <= millis < MILLIS_MAX:
+        raise InvalidRequestError(
+            f"'timestamp' can't be {timestamp!r:.60}, a {type(timestamp).__name__}: give a datetime"
+            " with a time zone, or milliseconds since 1970"
+        )
+    return millis * 1000
+
+
+def time_of(time_ms: int) -> datetime:
+    """Return ms since 1970 as a time in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
+
+
+def in_seconds(time_ms: int) -> str:
+    """Return ms since 1970 for people, such as "2026-01-31 12:00:00 UTC"."""
+    return f"{time_of(time_ms):%Y-%m-%d %H:%M:%S} UTC"

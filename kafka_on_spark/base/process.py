@@ -1,7 +1,13 @@
-"""What a process gives to what works in it: time, and a pause of its collector."""
+"""What a process gives to what works in it: time, pauses of a loop and of its collector."""
 
 import gc
-from typing import Protocol
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import Final, Protocol
+
+DOUBLINGS_MAX: Final = 62
+"""A root may be away for days: the exponent is bounded."""
 
 
 class Clock(Protocol):
@@ -42,3 +48,19 @@ def gc_paused() -> _Paused:
     If two threads are in here, the first to leave resumes it, which costs the other one time only.
     """
     return _Paused()
+
+
+def pause_ms(pause_count: int, first_ms: float, max_ms: float = math.inf) -> float:
+    """Return the next pause after so many: twice as long as the last, up to `max_ms`, and never
+    less than `first_ms`. No decision rests on it.
+
+    Not tenacity's: its import takes longer than all of this folder's, in each of Spark's Python
+    processes, and its loop would hold a caller's, which waits for other things too.
+    """
+    longer: float = first_ms * 2 ** min(pause_count, DOUBLINGS_MAX)
+    return min(longer, max(first_ms, max_ms))
+
+
+def pauses_ms(first_ms: float, max_ms: float = math.inf) -> Iterator[float]:
+    """Yield one pause after the other, without end."""
+    return (pause_ms(each, first_ms, max_ms) for each in count())

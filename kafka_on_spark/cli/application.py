@@ -19,13 +19,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from kafka_on_spark.base import __version__
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     KafkaOnSparkError,
 )
-from kafka_on_spark.base.version import __version__
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.cli import process
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.output import say

@@ -17,7 +17,7 @@ import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.cli.lines import (
     FLAGS,
     NULL,

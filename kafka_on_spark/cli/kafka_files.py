@@ -14,8 +14,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import TopicPartition, whole_number
-from kafka_on_spark.base.stored_json import without_doubles
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible, without_doubles
 from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.moments import EPOCH
-from kafka_on_spark.base.stored_json import without_doubles
-from kafka_on_spark.base.visible import quoted, visible_json
+from kafka_on_spark.base.ids import EPOCH
+from kafka_on_spark.base.text import quoted, visible_json, without_doubles
 from kafka_on_spark.cli.options import micros, parsed_flag
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 
 from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.moments import micros_of
+from kafka_on_spark.base.ids import micros_of
 from kafka_on_spark.cli.output import Output
 
 

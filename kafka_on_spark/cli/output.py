@@ -11,8 +11,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from kafka_on_spark.base.moments import time_of
-from kafka_on_spark.base.visible import visible, visible_json
+from kafka_on_spark.base.ids import time_of
+from kafka_on_spark.base.text import visible, visible_json
 
 Row = Mapping[str, Any]
 Columns = str

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, Final, Self
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.visible import visible, visible_json, visible_lines
+from kafka_on_spark.base.text import visible, visible_json, visible_lines
 
 LEVEL_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_LEVEL"
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

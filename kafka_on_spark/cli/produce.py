@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import pyarrow as pa
 import typer
 
-from kafka_on_spark.base.back_off import pauses_ms
-from kafka_on_spark.base.config import check_acks
+from kafka_on_spark.base.config import INT_MAX, check_acks
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     CommitOutcomeUnknownError,
@@ -29,8 +28,7 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
 )
 from kafka_on_spark.base.ids import whole_number
-from kafka_on_spark.base.process import Clock
-from kafka_on_spark.base.setting_values import INT_MAX
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.cli.lines import (
     READER_PROPERTIES,
     Parse,

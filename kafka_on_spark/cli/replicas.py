@@ -21,7 +21,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.base.visible import quoted, visible_json
+from kafka_on_spark.base.text import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
 from kafka_on_spark.cli.options import (

@@ -18,7 +18,7 @@ import typer
 from typer.models import OptionInfo
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.cli.options import (
     AsOf,
     ClusterUrl,

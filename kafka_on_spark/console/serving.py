@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     ClusterNotFoundError,
@@ -19,6 +18,7 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.metric import PASS_MS, Metric
+from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport

@@ -19,15 +19,16 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
 )
 from kafka_on_spark.base.ids import (
+    EPOCH,
     Offset,
     PartitionKey,
     TopicPartition,
     check_mapping,
     check_number,
     check_whole_number,
+    given_micros,
 )
 from kafka_on_spark.base.metric import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
-from kafka_on_spark.base.moments import EPOCH, given_micros
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafka_on_spark.base.config import LONG_MAX
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
@@ -23,7 +24,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.base.setting_values import LONG_MAX
 from kafka_on_spark.consume.group_offsets import save_positions
 from kafka_on_spark.consume.member import Failure, Listeners, Member
 from kafka_on_spark.consume.positions import (

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from kafka_on_spark.base.config import check_acks, leaves_auto_controller, unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import whole_number
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.stream_offsets import CUT, Cut
 from kafka_on_spark.consume.subscription import Subscription, names_of, parse_subscription

@@ -13,7 +13,7 @@ from typing import Final
 
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey, check_text, listed
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.metadata.image import MetadataImage, keys_of
 
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")

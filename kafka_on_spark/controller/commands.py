@@ -24,7 +24,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, lost_replicas, reassignment, topics
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members

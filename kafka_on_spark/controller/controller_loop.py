@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
     continue_draining,

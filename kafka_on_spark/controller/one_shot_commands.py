@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
     CommitError,
     CommitOutcomeUnknownError,
     NotControllerError,
     RequestTimedOutError,
 )
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.commands import (
     Command,
     CommandOrder,

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
 )
 from kafka_on_spark.base.metric import PROBE_FAILURES, PROBE_MS
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.node.node import Node

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller.isr import conclude, without_suspects
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata import CommitLock

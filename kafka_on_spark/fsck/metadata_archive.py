@@ -7,11 +7,7 @@ count here. Never writes.
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from kafka_on_spark.base.errors import (
-    ClusterNotFoundError,
-    CorruptLogError,
-    ReplicaLostError,
-)
+from kafka_on_spark.base.errors import ClusterNotFoundError, CorruptLogError, ReplicaLostError
 from kafka_on_spark.base.ids import QuorumEpoch
 from kafka_on_spark.fsck.metadata_checks import MetadataRows
 from kafka_on_spark.fsck.voter_trace import VoterCommit

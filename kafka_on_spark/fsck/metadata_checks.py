@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId, TopicPartition
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.fsck.partition_timeline import (
     PartitionTimeline,

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import NamedTuple
 
-from kafka_on_spark.base.errors import ImpossibleValueError
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.base.ids import ImpossibleValueError, Offset, QuorumEpoch
 from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.metadata.quorum.raft_log import (
     EMPTY_LOG,

@@ -29,8 +29,8 @@ from kafka_on_spark.base.ids import (
     TopicId,
     TopicPartition,
     check_text,
+    micros_of,
 )
-from kafka_on_spark.base.moments import micros_of
 from kafka_on_spark.metadata.group import GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration

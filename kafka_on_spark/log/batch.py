@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Self
 
-from kafka_on_spark.base.errors import ensure
-from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, ensure
 
 HEADER: Final = frozenset(
     {"base_offset", "end_offset", "batch_base_offset", "batch_record_count", "partition_count"}

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-from kafka_on_spark.base.errors import ensure
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import Offset, ensure
 from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart
 from kafka_on_spark.metadata.partition import Compaction
 

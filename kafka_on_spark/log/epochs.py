@@ -17,9 +17,8 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
-    ensure,
 )
-from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, ensure
 from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -16,9 +16,8 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     ReplicaLostError,
     UnexpectedOffsetError,
-    ensure,
 )
-from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ensure
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, StagedBatch, with_offsets
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.epochs import check_leader_epoch

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ensure
-from kafka_on_spark.base.ids import ProducerEpoch, ReplicaUuid
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.ids import ProducerEpoch, ReplicaUuid, ensure
 from kafka_on_spark.log.evidence import RootInspection
 from kafka_on_spark.log.producer_state import (
     ProducersFile,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError, ensure
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId, ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile

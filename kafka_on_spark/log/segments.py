@@ -18,11 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.base.errors import (
-    CorruptLogError,
-    KafkaOnSparkError,
-    KafkaStorageError,
-)
+from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Border, LogPart, MergedSegment, Segment, segment_name

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as as_json
 from typing import Final, Self
 
-from kafka_on_spark.base.errors import CorruptLogError, ensure
+from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
@@ -30,6 +30,7 @@ from kafka_on_spark.base.ids import (
     ProducerEpoch,
     ReplicaUuid,
     TopicId,
+    ensure,
 )
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, uuid_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress

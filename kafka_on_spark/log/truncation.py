@@ -10,10 +10,7 @@ inside an epoch, and epochs alone would keep them apart for ever.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.base.errors import (
-    ReplicaLostError,
-    UnknownLeaderEpochError,
-)
+from kafka_on_spark.base.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX, LogPart, MergedSegment

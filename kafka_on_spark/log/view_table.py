@@ -21,8 +21,7 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.moments import given_micros
+from kafka_on_spark.base.ids import Offset, given_micros
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pause_ms, pauses_ms
 from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
@@ -17,7 +16,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.process import Clock, pause_ms, pauses_ms
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.result import MetadataDecider
 

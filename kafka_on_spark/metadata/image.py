@@ -17,7 +17,6 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     InvalidTopicError,
     UnknownTopicOrPartitionError,
-    ensure,
 )
 from kafka_on_spark.base.ids import (
     BrokerEpoch,
@@ -31,6 +30,7 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
     check_text,
     check_whole_number,
+    ensure,
     listed,
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration

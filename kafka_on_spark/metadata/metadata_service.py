@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     CommitConflictError,
@@ -20,7 +19,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import ControllerEpoch, Offset, ReplicaUuid
-from kafka_on_spark.base.process import Clock, gc_paused
+from kafka_on_spark.base.process import Clock, gc_paused, pauses_ms
 from kafka_on_spark.metadata.commit_wait import wait_for_root
 from kafka_on_spark.metadata.decision_counts import count_decisions, counted_commit
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records

@@ -15,7 +15,6 @@ from itertools import repeat
 from operator import attrgetter, le
 from typing import Any, Final, Self, TypeVar
 
-from kafka_on_spark.base.errors import ensure
 from kafka_on_spark.base.ids import (
     KEEP,
     LOST,
@@ -29,6 +28,7 @@ from kafka_on_spark.base.ids import (
     PartitionEpoch,
     PartitionKey,
     ReplicaUuid,
+    ensure,
 )
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.base.errors import CorruptLogError, ImpossibleValueError
-from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch
+from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.ids import DirectoryId, ImpossibleValueError, NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.metadata_files import FILE_SCHEMA
 from kafka_on_spark.metadata.metadata_root import MetadataIdentity
 from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog, log_of

@@ -17,8 +17,8 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     TopicId,
     TopicPartition,
+    time_of,
 )
-from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr, min_isr
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage

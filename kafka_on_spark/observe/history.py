@@ -15,8 +15,8 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     TopicId,
     TopicPartition,
+    time_of,
 )
-from kafka_on_spark.base.moments import time_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionRegistration

@@ -13,8 +13,7 @@ from kafka_on_spark.base.errors import (
     HistoryExpiredError,
     InvalidRequestError,
 )
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.moments import given_micros, in_seconds
+from kafka_on_spark.base.ids import Offset, given_micros, in_seconds
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, VotersRecord

@@ -17,9 +17,15 @@ from typing import Final
 
 from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import InvalidConfigError
-from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.base.moments import time_of
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    time_of,
+)
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.election import is_unclean_allowed
 from kafka_on_spark.controller.partition_change import Election, elect_leader, eligible_replicas
 from kafka_on_spark.metadata.high_watermark import MIN_ISR, min_isr_setting

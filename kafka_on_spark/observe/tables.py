@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry
 
 if TYPE_CHECKING:

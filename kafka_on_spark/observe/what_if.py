@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.brokers import fence_broker, registered_broker
 from kafka_on_spark.controller.election import elect_where_none
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr

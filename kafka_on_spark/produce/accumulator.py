@@ -38,8 +38,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import PartitionKey, TopicId, check_whole_number
-from kafka_on_spark.base.moments import EPOCH
+from kafka_on_spark.base.ids import EPOCH, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.metadata.image import MetadataImage
 

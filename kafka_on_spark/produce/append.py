@@ -14,7 +14,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.config import Settings, check_acks, leaves_auto_controller
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
@@ -25,14 +24,20 @@ from kafka_on_spark.base.errors import (
     NotEnoughReplicasError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
+from kafka_on_spark.base.ids import (
+    EPOCH,
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicId,
+    check_whole_number,
+)
 from kafka_on_spark.base.metric import (
     BYTES_IN,
     FAILED_APPENDS,
     REQUEST_MS,
 )
-from kafka_on_spark.base.moments import EPOCH
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.creating_replicas import create_replicas
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.probing import probe_where_it_appends

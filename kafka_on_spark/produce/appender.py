@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
     REFUSES_WRITES,
     CommitError,
@@ -40,7 +39,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import SecondInspections

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from kafka_on_spark.base.errors import ClusterClosedError
-from kafka_on_spark.base.ids import check_whole_number
-from kafka_on_spark.base.moments import record_micros
+from kafka_on_spark.base.ids import check_whole_number, record_micros
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.accumulator import (
     Callback,

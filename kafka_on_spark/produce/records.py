@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRecordError, InvalidRequestError
-from kafka_on_spark.base.moments import record_micros
+from kafka_on_spark.base.ids import record_micros
 from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.log.segments import HEADERS, RECORD_SCHEMA, TIMESTAMP
 from kafka_on_spark.produce.accumulator import Headers, SentRecord

@@ -23,7 +23,6 @@ from functools import partial
 from itertools import chain, count
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.back_off import pauses_ms
 from kafka_on_spark.base.errors import (
     BufferExhaustedError,
     InvalidRecordError,
@@ -39,6 +38,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
+from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.node.node import Node

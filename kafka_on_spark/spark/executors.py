@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from kafka_on_spark.base import __version__
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.base.version import __version__
 
 Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")

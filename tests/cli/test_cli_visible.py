@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from kafka_on_spark.base.visible import visible
+from kafka_on_spark.base.text import visible
 from tests.cli.conftest import ROOT, CommandLine
 from tests.cluster.disks import new_disks
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    UnknownTopicOrPartitionError,
-)
+from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.log_start import delete_records
 from tests.builders import TOPIC_ID, image_of, partition

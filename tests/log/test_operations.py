@@ -8,7 +8,6 @@ import pytest
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
-    ImpossibleValueError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     ProducerFencedError,
@@ -16,7 +15,7 @@ from kafka_on_spark.base.errors import (
     UnexpectedOffsetError,
     UnknownLeaderEpochError,
 )
-from kafka_on_spark.base.ids import ChainDigest, Offset
+from kafka_on_spark.base.ids import ChainDigest, ImpossibleValueError, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.epochs import end_offset_for, epoch_history
 from kafka_on_spark.log.producer_state import find_append

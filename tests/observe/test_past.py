@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.moments import EPOCH
+from kafka_on_spark.base.ids import EPOCH, Offset
 from kafka_on_spark.metadata.records import ConfigRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.observe.metadata_as_of import metadata_as_of

@@ -7,8 +7,15 @@ process, what was committed so far, and what the environment may still do.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.base.errors import ImpossibleValueError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.base.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import (
+    LOST,
+    BrokerId,
+    DirectoryId,
+    ImpossibleValueError,
+    LeaderEpoch,
+    Offset,
+)
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import MergedSegment, epoch_in_name
 from kafka_on_spark.log.cleaning import files_of

@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 from pyspark import cloudpickle
 
+from kafka_on_spark.base import __version__
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.version import __version__
 from kafka_on_spark.spark.executors import (
     ADVICE,
     ExecutorTask,

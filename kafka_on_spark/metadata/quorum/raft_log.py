@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kafka_on_spark.base.errors import ensure
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.base.ids import Offset, QuorumEpoch, ensure
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
 
 

@@ -6,8 +6,8 @@ committed: so two sets that may both decide always share a voter. Source: AddVot
 RemoveVoterHandler.
 """
 
-from kafka_on_spark.base.errors import InvalidRequestError, QuorumUnavailableError, ensure
-from kafka_on_spark.base.ids import NodeId
+from kafka_on_spark.base.errors import InvalidRequestError, QuorumUnavailableError
+from kafka_on_spark.base.ids import NodeId, ensure
 from kafka_on_spark.metadata.quorum.raft_log import RaftLog
 from kafka_on_spark.metadata.quorum.replication import LeaderView, majority_end
 from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet

@@ -8,13 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_on_spark.base.errors import (
-    DuplicateVoterError,
-    InvalidRequestError,
-    VoterNotFoundError,
-    ensure,
-)
-from kafka_on_spark.base.ids import DirectoryId, NodeId
+from kafka_on_spark.base.errors import DuplicateVoterError, InvalidRequestError, VoterNotFoundError
+from kafka_on_spark.base.ids import DirectoryId, NodeId, ensure
 
 
 class VoterKey(NamedTuple):

@@ -15,9 +15,8 @@ from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
-    ensure,
 )
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.base.ids import Offset, QuorumEpoch, ensure
 from kafka_on_spark.metadata.quorum.raft_log import EMPTY_LOG, RaftBatch, RaftLog, has_write
 from kafka_on_spark.metadata.quorum.voter_set import VoterKey
 

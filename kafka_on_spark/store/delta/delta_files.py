@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.moments import micros_of
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.ids import micros_of
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.history import (
     FileEntry,
     TableCheckpoint,

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,

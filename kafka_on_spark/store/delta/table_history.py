@@ -11,7 +11,7 @@ were cleaned: no reader gets to it.
 from collections.abc import Iterator
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
-from kafka_on_spark.base.stored_json import parse_json
+from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
     checkpoint_path,

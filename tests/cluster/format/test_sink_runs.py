@@ -2,10 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    ProducerFencedError,
-    UnknownProducerIdError,
-)
+from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.spark import sink
 from kafka_on_spark.spark.shared_runs import LOCAL_DIRS

@@ -13,11 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import (
-    ClusterClosedError,
-    ProducerClosedError,
-    RequestTimedOutError,
-)
+from kafka_on_spark.base.errors import ClusterClosedError, ProducerClosedError, RequestTimedOutError
 from kafka_on_spark.produce import sender
 from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.produce.idempotence import producer_runs

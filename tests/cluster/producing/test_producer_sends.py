@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.moments import EPOCH
+from kafka_on_spark.base.ids import EPOCH
 from tests.cluster.disks import values_of
 
 NAIVE = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)

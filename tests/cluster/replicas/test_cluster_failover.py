@@ -4,10 +4,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    KafkaStorageError,
-    NotEnoughReplicasError,
-)
+from kafka_on_spark.base.errors import KafkaStorageError, NotEnoughReplicasError
 from tests.cluster.disks import (
     PATIENCE_MS,
     isr_of,

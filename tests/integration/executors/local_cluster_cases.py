@@ -15,8 +15,8 @@ import pytest
 
 from jobs import append, controller, replicate
 from kafka_on_spark import Cluster
+from kafka_on_spark.base import __version__
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.version import __version__
 from kafka_on_spark.controller import replication_round
 from kafka_on_spark.spark import frames
 from kafka_on_spark.spark.session import build_session

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from kafka_on_spark.base.back_off import pauses_ms
+from kafka_on_spark.base.process import pauses_ms
 
 # fmt: off
 PAUSES = [  # first  limit     pauses
