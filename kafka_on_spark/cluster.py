@@ -46,7 +46,7 @@ from kafka_on_spark.controller.reassignment import list_reassignments, status_of
 from kafka_on_spark.controller.reassignment_plan import partitions_of, plan_reassignment
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import Node, check_created, open_node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.produce.accumulator import (

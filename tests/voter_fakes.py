@@ -19,22 +19,20 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.quorum.elections import (
-    QuorumSettings,
-    begin_leadership,
-    decide_vote,
-    stand,
-)
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.raft_log import (
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings, begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     OffsetAndEpoch,
     RaftBatch,
     RaftLog,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
     has_write,
 )
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ConfigRecord,

@@ -20,7 +20,7 @@ from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.quorum.voter_changing import voters_record
+from kafka_on_spark.metadata.quorum.voter_changes import voters_record
 from kafka_on_spark.metadata.records import (
     ControllerRecord,
     LeaderChangeRecord,

@@ -24,7 +24,7 @@ from kafka_on_spark.controller import expiry
 from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.quorum.voter_set import Voter, majority_of
+from kafka_on_spark.metadata.quorum.voter_table import Voter, majority_of
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp
 from kafka_on_spark.store.root_identity import ROOT_MODE
 from kafka_on_spark.store.root_urls import cluster_url

@@ -33,9 +33,15 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import first_stamp
-from kafka_on_spark.metadata.quorum.forcing import Standing, all_that_answer, force_voter, standing
-from kafka_on_spark.metadata.quorum.generations import Generation, check_may_force
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.metadata.quorum.forcing import (
+    Standing,
+    all_that_answer,
+    check_may_force,
+    force_voter,
+    standing,
+)
+from kafka_on_spark.metadata.quorum.raft import Generation
+from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult, MetadataDecider
 from kafka_on_spark.node.node import THREADS, Node, open_node

@@ -32,7 +32,7 @@ from kafka_on_spark.metadata.metadata_root import (
     mark_removed,
     read_identity,
 )
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
+from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import Node

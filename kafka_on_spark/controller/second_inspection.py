@@ -47,7 +47,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.quorum.generations import Generation, check_generation
+from kafka_on_spark.metadata.quorum.raft import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.store.root_urls import cluster_url

@@ -38,7 +38,7 @@ from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import THREADS
 from kafka_on_spark.node.tasks import Tasks
 from kafka_on_spark.spark.spark_executors import SparkExecutors

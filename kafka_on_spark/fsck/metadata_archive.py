@@ -19,10 +19,14 @@ from kafka_on_spark.metadata.metadata_root import (
     identity_of,
     table_gone,
 )
-from kafka_on_spark.metadata.quorum.elections import newest_voters
-from kafka_on_spark.metadata.quorum.replication import leaders_of_the_newest_epoch
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
-from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, VoterTable
+from kafka_on_spark.metadata.quorum.raft import leaders_of_the_newest_epoch
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    Voter,
+    VoterKey,
+    VoterTable,
+    newest_voters,
+)
 from kafka_on_spark.metadata.voter_format import (
     LEADER,
     QUORUM_EPOCH,

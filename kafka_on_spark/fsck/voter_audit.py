@@ -28,9 +28,8 @@ from kafka_on_spark.fsck.voter_trace import (
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.replication import counted_end
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.metadata.quorum.raft import counted_end
+from kafka_on_spark.metadata.quorum.voter_table import RaftBatch, RaftLog, Voter
 from kafka_on_spark.store.delta.history import (
     FileEntry,
     TableCheckpoint,

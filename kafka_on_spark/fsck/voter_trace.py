@@ -19,16 +19,19 @@ from typing import NamedTuple
 
 from kafka_on_spark.base.ids import ImpossibleValueError, Offset, QuorumEpoch
 from kafka_on_spark.fsck.findings import FindingList, Place
-from kafka_on_spark.metadata.quorum.raft_log import (
+from kafka_on_spark.metadata.quorum.voter_table import (
     EMPTY_LOG,
+    NO_EPOCH,
     BatchKind,
+    Mark,
     RaftBatch,
     RaftLog,
+    Voter,
+    VoterKey,
+    VoterSet,
     has_write,
     log_of,
 )
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, Mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

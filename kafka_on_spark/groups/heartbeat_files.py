@@ -17,7 +17,7 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import MemberId
 from kafka_on_spark.metadata.hint_file import HintRoots
-from kafka_on_spark.metadata.quorum.voter_set import majority_of
+from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.codec import COLUMNS, ColumnDecoder, Row, decode_stamp, encode, rows_of
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ControllerRecord,

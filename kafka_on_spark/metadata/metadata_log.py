@@ -37,11 +37,15 @@ from kafka_on_spark.metadata.metadata_root import (
     read_identity,
 )
 from kafka_on_spark.metadata.quorum.creation import begin_log, check_cluster_ids, has_decided
-from kafka_on_spark.metadata.quorum.elections import QuorumSettings
-from kafka_on_spark.metadata.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, VoterTable
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_forced_once, given_up
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA

@@ -18,9 +18,18 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import DirectoryId, ImpossibleValueError, NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.metadata_files import FILE_SCHEMA
 from kafka_on_spark.metadata.metadata_root import MetadataIdentity
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog, log_of
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import Mark, TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    Mark,
+    RaftBatch,
+    RaftLog,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    log_of,
+)
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
 from kafka_on_spark.store.delta.history import FileEntry, TableCommit
 from kafka_on_spark.store.error_translation import parsing

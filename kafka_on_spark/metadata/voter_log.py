@@ -51,19 +51,17 @@ from kafka_on_spark.metadata.metadata_root import (
     table_gone,
     went_back,
 )
-from kafka_on_spark.metadata.quorum.raft_log import (
-    OffsetAndEpoch,
-    RaftBatch,
-    copied_together,
-    has_write,
-    is_snapshot_of,
-)
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
+    OffsetAndEpoch,
+    RaftBatch,
     TableChange,
+    VoterKey,
     VoterTable,
+    copied_together,
     goes_on_from,
+    has_write,
+    is_snapshot_of,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.voter_format import (

@@ -40,8 +40,12 @@ from kafka_on_spark.metadata.metadata_files import (
     newest_snapshot_end,
     snapshot_ends,
 )
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_snapshot_of, runs_of
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    OffsetAndEpoch,
+    VoterTable,
+    is_snapshot_of,
+    runs_of,
+)
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.metadata.voter_format import (
     HISTORY_START,

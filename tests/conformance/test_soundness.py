@@ -121,16 +121,16 @@ ANSWERS = {
     "controller_integration":   ["controller.reassignment:advance_reassignments"],
     "preferred_imbalance":      [],  # no vector of it is here
     "quorum_init":              ["metadata.quorum.description:voter_state"],
-    "quorum_transition":        ["metadata.quorum.elections:stand", "metadata.quorum.elections:decide_vote",
-                                 "metadata.quorum.elections:begin_leadership", "metadata.quorum.replication:adopt"],
-    "vote_grant":               ["metadata.quorum.elections:decide_vote", "metadata.quorum.elections:decide_candidacy"],
-    "candidate_votes":          ["metadata.quorum.elections:has_majority", "metadata.quorum.elections:may_win"],
-    "leader_high_watermark":    ["metadata.quorum.replication:majority_end", "metadata.quorum.replication:LeaderView.counted_end",
-                                 "metadata.quorum.replication:adopt", "metadata.quorum.replication:fetch"],
-    "raft_client":              ["metadata.quorum.elections:decide_vote"],
-    "raft_log":                 ["metadata.quorum.raft_log:RaftLog.cut_to"],
-    "raft_end_offset":          ["metadata.quorum.raft_log:end_offset_for_epoch"],
-    "raft_validate_offset":     ["metadata.quorum.raft_log:validate_offset_and_epoch"],
+    "quorum_transition":        ["metadata.quorum.raft:stand", "metadata.quorum.raft:decide_vote",
+                                 "metadata.quorum.raft:begin_leadership", "metadata.quorum.raft:adopt"],
+    "vote_grant":               ["metadata.quorum.raft:decide_vote", "metadata.quorum.raft:decide_candidacy"],
+    "candidate_votes":          ["metadata.quorum.raft:has_majority", "metadata.quorum.raft:may_win"],
+    "leader_high_watermark":    ["metadata.quorum.raft:majority_end", "metadata.quorum.raft:LeaderView.counted_end",
+                                 "metadata.quorum.raft:adopt", "metadata.quorum.raft:fetch"],
+    "raft_client":              ["metadata.quorum.raft:decide_vote"],
+    "raft_log":                 ["metadata.quorum.voter_table:RaftLog.cut_to"],
+    "raft_end_offset":          ["metadata.quorum.voter_table:end_offset_for_epoch"],
+    "raft_validate_offset":     ["metadata.quorum.voter_table:validate_offset_and_epoch"],
 }
 # fmt: on
 

@@ -10,9 +10,8 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
-from kafka_on_spark.metadata.quorum.replication import adopt, append, fetch
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, TableChange
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.contract.voter_roots import (

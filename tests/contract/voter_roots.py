@@ -6,10 +6,8 @@ from typing import Any
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.metadata.metadata_log import create_voter
 from kafka_on_spark.metadata.metadata_root import identity_of
-from kafka_on_spark.metadata.quorum.elections import begin_leadership, decide_vote, stand
-from kafka_on_spark.metadata.quorum.replication import adopt, fetch
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.raft import adopt, begin_leadership, decide_vote, fetch, stand
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, Voter, VoterSet
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes

@@ -12,8 +12,13 @@ from kafka_on_spark.fsck.voter_trace import (
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    Voter,
+    VoterKey,
+    VoterSet,
+)
 
 KEYS = [VoterKey(node, f"d{node}") for node in (1, 2, 3)]
 VOTERS = VoterSet.of(Voter(key, f"/m{key.node_id}") for key in KEYS)

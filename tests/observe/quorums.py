@@ -6,7 +6,7 @@ from kafka_on_spark.metadata.quorum.description import (
     VoterDescription,
     VoterState,
 )
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
+from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 
 ROLES = (VoterState.FOLLOWER, VoterState.LEADER)
 

@@ -17,11 +17,16 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.quorum.elections import Candidacy, next_epoch
 from kafka_on_spark.metadata.quorum.elector import Elections, first_stamp
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.voter_set import VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, best_log
+from kafka_on_spark.metadata.quorum.raft import Candidacy, next_epoch
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    TableChange,
+    VoterSet,
+    VoterTable,
+    best_log,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp, VotersRecord
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.quorum.replication import LeaderView
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.raft import LeaderView
+from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey, VoterTable
 
 
 class VoterState(StrEnum):

@@ -20,7 +20,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import QuorumEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.quorum.elections import (
+from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
     Waiting,
     begin_leadership,
@@ -30,8 +30,7 @@ from kafka_on_spark.metadata.quorum.elections import (
     next_epoch,
     stand,
 )
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import VoterKey, VoterTable
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp, stamp_ms
 

@@ -1,6 +1,11 @@
-"""Has one voter go on alone where a majority is lost for ever: the first commit of a generation."""
+"""Has one voter go on alone where a majority is lost for ever: the first commit of a generation.
 
-from collections.abc import Callable, Sequence
+It breaks what a quorum promises: what the lost voters had committed alone is gone. So partitions
+are led anew only by proof (see the controller), and a process of the old generation finds fences
+that it does not know, or a voter's epoch that is another generation's.
+"""
+
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,17 +17,21 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     QuorumUnavailableError,
 )
+from kafka_on_spark.base.ids import NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.quorum.generations import (
-    Generation,
-    check_may_force,
-    force,
-    generation_of,
-)
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
-from kafka_on_spark.metadata.quorum.raft_log import find_write
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION, Generation, generation_of
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    best_log,
+    find_write,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
@@ -32,15 +41,87 @@ from kafka_on_spark.metadata.records import (
     VotersRecord,
 )
 
+FIRST_EPOCHS: Final = 1_000_000
+"""Of a generation's epochs, so many are for voters to begin with."""
+
 TRIES_MAX: Final = 8
 """Others may still commit on the voter's table."""
 
 FAILING_MS_MAX: Final = 600_000
 """Longer than any root is waited for: its own deadlines end each call. A voter that only takes its
-time is none that is lost."""
+time is not lost."""
 
 BeginGeneration = Callable[[MetadataImage, int, str], list[Record]]
 """Returns what a generation begins with, of an image, with its cause."""
+
+
+def first_epoch_after(epoch: QuorumEpoch, node_id: NodeId) -> QuorumEpoch:
+    """Return the epoch with which voter `node_id` begins a generation, once it has seen `epoch`.
+
+    Each voter has one of its own: where two are forced apart, their logs tell of it.
+    """
+    own = node_id if node_id < FIRST_EPOCHS else 0
+    return QuorumEpoch((generation_of(epoch) + 1) * EPOCHS_OF_A_GENERATION + own)
+
+
+def check_may_force(table: VoterTable, answering: Collection[VoterTable], newest: VoterSet) -> None:
+    """Check that a voter may go on alone. `answering`: all whose tables can be read from here, it
+    among them; `newest`: the newest set of voters that any of them names.
+
+    Raises:
+        InvalidRequestError: A majority answers, or one that answers has more of the log, or the
+            table's voter is none.
+    """
+    _own_voter(table)
+    _check_no_majority(newest, [each.key for each in answering])
+    best = best_log(answering)
+    if (best.log.end.epoch, best.log.end.offset) > (table.log.end.epoch, table.log.end.offset):
+        raise InvalidRequestError(
+            f"voter {best.key} answers, too, and has more of the metadata log than {table.key}:"
+            f" force from voter {best.key.node_id}"
+        )
+
+
+def force(
+    table: VoterTable,
+    answering: Iterable[VoterKey],
+    *,
+    record_count: int,
+    write_id: str,
+    root: str | None = None,
+) -> TableChange:
+    """Return the commit by which `table`'s voter goes on alone, in the next generation.
+
+    `root`: where it is now; None: where its log says. `answering`: the voters that answer from
+    here, it among them. That others may still reach a majority is for people to know.
+
+    Raises:
+        InvalidRequestError: A majority answers, or the table's voter is none.
+    """
+    voters, mine = _own_voter(table)
+    _check_no_majority(voters, answering)
+    alone = VoterSet((mine if root is None else Voter(mine.key, root),))
+    epoch = first_epoch_after(table.quorum_epoch, table.key.node_id)
+    end = table.log.end_offset
+    batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
+    return TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))
+
+
+def _own_voter(table: VoterTable) -> tuple[VoterSet, Voter]:
+    """Return the voters by a voter's own log, and itself."""
+    voters = table.log.voters
+    mine = None if voters is None else voters.voter_of(table.key.node_id)
+    if voters is None or mine is None or mine.key != table.key:
+        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
+    return voters, mine
+
+
+def _check_no_majority(voters: VoterSet, answering: Iterable[VoterKey]) -> None:
+    if voters.is_majority(answering):
+        raise InvalidRequestError(
+            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
+            " leader, or replace the voter that is lost"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +177,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
         KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
     """
     answering = {each.key: each for each in all_that_answer(tables)}
-    table = tables.load(voter.key)
-    answering[voter.key] = table
+    table = answering[voter.key] = tables.load(voter.key)
     log, end = tables.log_of(voter.key), table.log.end_offset
     snapshot = newest_snapshot(table.log, [(log, log.snapshots())], end)
     image = MetadataImage()
@@ -131,47 +211,38 @@ def force_voter(
         CommitOutcomeUnknownError: The generation may have begun: force again.
         QuorumUnavailableError: Others keep committing on the voter's table.
     """
+    directory_id = voter.key.directory_id
+    assert directory_id is not None, "a voter's is known"
     for _ in range(TRIES_MAX):
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)
-        records = _first_records(found, voter, begin)
-        decided = force(
-            found.table,
-            Generation(found.image.generation),
-            [each.key for each in found.answering],
-            record_count=len(records),
-            write_id=new_id(),
-            root=voter.root,
+        answering = [each.key for each in found.answering]
+        generation = Generation(found.image.generation + 1)
+        cause = (
+            f"forced from voter {voter.key}: {len(answering)} of"
+            f" {len(found.newest.voters)} voters answered"
         )
-        batch = MetadataBatch(
-            base_offset=found.table.log.end_offset, stamp=stamp, records=tuple(records)
+        records = (
+            LeaderChangeRecord(leader=voter.key.node_id, directory_id=directory_id, cause=cause),
+            VotersRecord(voters=(str(voter),), cause=cause),
+            *begin(found.image, generation, cause),
         )
+        change = force(
+            found.table, answering, record_count=len(records), write_id=new_id(), root=voter.root
+        )
+        [header] = change.appended
+        batch = MetadataBatch(base_offset=header.base_offset, stamp=stamp, records=records)
         try:
-            tables.append(found.table, decided.change, batch)
+            tables.append(found.table, change, batch)
         except CommitConflictError:
             continue
         except (CommitOutcomeUnknownError, ProtocolError):
-            [header] = decided.change.appended
             log = tables.load(voter.key).log
             if find_write(log, header.write_id, header.base_offset) is None:
                 raise
-        tables.use(decided.voters)
-        return decided.generation
+        assert header.voters is not None, header
+        tables.use(header.voters)
+        return generation
     raise QuorumUnavailableError(
         f"others keep committing on the table of voter {voter.key}: stop them, and force again"
-    )
-
-
-def _first_records(found: Standing, voter: Voter, begin: BeginGeneration) -> Sequence[Record]:
-    generation = found.image.generation + 1
-    cause = (
-        f"forced from voter {voter.key}: {len(found.answering)} of"
-        f" {len(found.newest.voters)} voters answered"
-    )
-    directory_id = voter.key.directory_id
-    assert directory_id is not None, "a voter's is known"
-    return (
-        LeaderChangeRecord(leader=voter.key.node_id, directory_id=directory_id, cause=cause),
-        VotersRecord(voters=(str(voter),), cause=cause),
-        *begin(found.image, generation, cause),
     )

@@ -37,27 +37,32 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.quorum.elections import (
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,
+    LeaderView,
+    Outcome,
     Waiting,
+    append,
     hears_leader,
     is_election_due,
     is_stranded,
-    retry_backoff_ms,
-)
-from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, find_write, has_write
-from kafka_on_spark.metadata.quorum.replication import (
-    LeaderView,
-    Outcome,
-    append,
     leader_among,
     newest_leader,
     outcome_of,
+    retry_backoff_ms,
     view_of,
 )
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import NO_EPOCH, TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    NO_EPOCH,
+    RaftBatch,
+    TableChange,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    find_write,
+    has_write,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow, hanging
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 

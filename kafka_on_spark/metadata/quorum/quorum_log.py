@@ -19,15 +19,24 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
-from kafka_on_spark.metadata.quorum.elections import AskSettings, QuorumSettings
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.generations import check_forced_once, check_not_given_up
 from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, RaftLog, is_snapshot_of
-from kafka_on_spark.metadata.quorum.replication import LeaderView
-from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE
+from kafka_on_spark.metadata.quorum.raft import (
+    AskSettings,
+    LeaderView,
+    QuorumSettings,
+    check_forced_once,
+    check_not_given_up,
+)
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    OffsetAndEpoch,
+    RaftLog,
+    VoterKey,
+    VoterSet,
+    is_snapshot_of,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import (
     OpenVoterLog,
     SideBySide,

@@ -1,17 +1,67 @@
-"""Changes of the set of voters, one voter at a time (KIP-853).
+"""Changes who votes, one voter at a time (KIP-853), and who leads.
 
 A `VotersRecord` names all voters, is in force when it is appended (and no longer if it is cut), and
 is counted by the new set. The next change waits until it, and a batch of the leader's epoch, are
-committed: so two sets that may both decide always share a voter. Source: AddVoterHandler,
-RemoveVoterHandler.
+committed: so two sets that may both decide always share a voter. A change is a decision like any
+other, on a log that is committed to its end. Source: AddVoterHandler, RemoveVoterHandler.
 """
 
-from kafka_on_spark.base.errors import InvalidRequestError, QuorumUnavailableError
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
+
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    FencedLeaderEpochError,
+    InvalidRequestError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    QuorumUnavailableError,
+    VoterNotFoundError,
+)
 from kafka_on_spark.base.ids import NodeId, ensure
-from kafka_on_spark.metadata.quorum.raft_log import RaftLog
-from kafka_on_spark.metadata.quorum.replication import LeaderView, majority_end
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.elector import Elections
+from kafka_on_spark.metadata.quorum.leadership import Leadership
+from kafka_on_spark.metadata.quorum.raft import (
+    Candidacy,
+    LeaderView,
+    check_not_given_up,
+    is_stranded,
+    majority_end,
+    next_epoch,
+    write_once,
+)
+from kafka_on_spark.metadata.quorum.voter_table import (
+    RaftLog,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    best_log,
+)
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+from kafka_on_spark.metadata.records import Stamp, VotersRecord
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OTHERS_WERE_QUICKER: Final = (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    QuorumUnavailableError,
+)
+"""Why a change is decided anew."""
+
+TRIES_MAX: Final = 16
+"""How often a change is decided anew, since others decided, or another voter came to lead."""
+
+UNAVAILABLE_MAX: Final = 3
+"""How often it is decided anew since voters don't answer, or are behind."""
 
 
 def add_voter(view: LeaderView, voter: Voter, table: VoterTable) -> VoterSet:
@@ -99,3 +149,216 @@ def _settled(view: LeaderView) -> VoterSet:
 def _checked(voters: VoterSet, changed: VoterSet) -> VoterSet:
     ensure(voters.has_overlapping_majority(changed), (voters, changed))
     return changed
+
+
+class VoterChanges:
+    """Changes of the voters that this process makes. Threads may share it."""
+
+    def __init__(self, tables: VoterTables, leadership: Leadership, elections: Elections) -> None:
+        self._tables = tables
+        self._leadership = leadership
+        self._elections = elections
+
+    def next_node_id(self) -> NodeId:
+        """Return the id that a new voter is to have.
+
+        Raises: as Leadership.confirm.
+        """
+        return next_node_id(self._leadership.confirm().log)
+
+    def root_of(self, key: VoterKey) -> str | None:
+        """Return the root that the log registers for a voter or a former one; None: it has none.
+
+        Raises: as Leadership.confirm.
+        """
+        return self._leadership.confirm().log.root_of(key)
+
+    def check_new(self, voter: Voter) -> VoterSet:
+        """Return the set that a voter would be in; nothing is changed.
+
+        Raises: as `with_new_voter`, and as Leadership.confirm.
+        """
+        return with_new_voter(self._leadership.confirm(), voter)
+
+    def check_removal(self, key: VoterKey) -> VoterSet:
+        """Return the set without a voter, be it the leader; nothing is changed.
+
+        Raises: as `VoterSet.without_voter`, and as Leadership.confirm.
+        """
+        return _voters(self._leadership.confirm()).without_voter(key)
+
+    def check_election(self, to: VoterKey | None) -> VoterKey:
+        """Return who would lead; nothing is changed.
+
+        Raises: as `elect`, but for what only the election shows.
+        """
+        return self._candidate(self._leadership.confirm(), to)
+
+    def bring_up(self, voter: Voter) -> None:
+        """Have a root that is no voter as yet follow the leader, for as long as that takes.
+
+        Raises: as `follow`, and as Leadership.confirm.
+        """
+        self._tables.know(voter)
+        self._decided(lambda led: self._follow(led.table, voter.key))
+
+    def add(self, voter: Voter, stamp: Stamp) -> VoterSet:
+        """Add a voter, once it has caught up and taken a commit; return the set that it is in.
+
+        Raises:
+            DuplicateVoterError: A voter of that id is there.
+            QuorumUnavailableError: It does not catch up, or no majority of the voters answers.
+            CommitOutcomeUnknownError: It may be added, or come to be.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+        """
+        self._tables.know(voter)
+
+        def added(led: LeaderView) -> VoterSet:
+            with_new_voter(led, voter)
+            self._follow(led.table, voter.key)
+            newest = self._leadership.confirm()  # what others decided while it was copied
+            with_new_voter(newest, voter)
+            table = self._written_to(newest.table, voter.key)
+            return self._put(newest, add_voter(newest, voter, table), stamp, f"{voter} added")
+
+        return self._decided(added)
+
+    def _follow(self, leader: VoterTable, key: VoterKey) -> None:
+        """Have a root follow the leader."""
+        try:
+            with _without_consequence(key):
+                follow(self._tables, leader, key)
+        except FencedLeaderEpochError:
+            root = self._tables.look(key)
+            check_not_given_up(leader.quorum_epoch, [root])
+            if not is_stranded(root, leader):
+                raise  # another leads by now
+            # It stood in vain before, be it a voter or a former one: the leader takes it back.
+            self._leadership.led = None
+            self._elections.elect_again(leader, root)
+            raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
+
+    def _written_to(self, leader: VoterTable, key: VoterKey) -> VoterTable:
+        with _without_consequence(key):
+            follower = self._tables.look(key)
+            return self._tables.commit(follower, write_once(follower, leader))
+
+    def remove(self, key: VoterKey, stamp: Stamp) -> VoterSet:
+        """Remove a voter; of the leader, another is elected first. Return the set that is left.
+
+        Raises:
+            VoterNotFoundError: It is no voter, or the only one.
+            QuorumUnavailableError: No majority of the voters answers, or no other can lead.
+            CommitOutcomeUnknownError: It may be removed, or come to be.
+        """
+
+        def removed(led: LeaderView) -> VoterSet:
+            voters = _voters(led)
+            voter = voters.voter_of(key.node_id)
+            voters.without_voter(key)
+            if led.key == key:
+                self._elect(led, self._best(led, but=key))
+                led = self._leadership.confirm()
+            if led.key == key:
+                raise CommitConflictError("it came to lead again")
+            view = self._held_without(led, key)
+            return self._put(led, remove_voter(view, key), stamp, f"{voter} removed")
+
+        return self._decided(removed)
+
+    def _held_without(self, led: LeaderView, key: VoterKey) -> LeaderView:
+        """Return who holds the leader's log of those that are left without a voter, all of them
+        asked."""
+        view = led
+        others = [each for each in _voters(led).keys if each not in (key, view.key)]
+        for table in self._tables.each(others, partial(follow, self._tables, led.table)):
+            view = view.seen(table)
+        return view
+
+    def elect(self, to: VoterKey | None) -> VoterKey:
+        """Have a voter lead, or, of those with the best log, the one of the lowest id; return it.
+
+        Raises:
+            VoterNotFoundError: It is no voter.
+            QuorumUnavailableError: It gets no majority of votes: it, or the others, don't answer.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+        """
+
+        def elected(led: LeaderView) -> VoterKey:
+            key = self._candidate(led, to)
+            if key != led.key:
+                self._elect(led, key)
+                self._leadership.confirm()  # a majority has its first batch
+            return key
+
+        return self._decided(elected)
+
+    def _candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
+        key = self._best(led) if to is None else to
+        if not _voters(led).is_voter(key):
+            raise VoterNotFoundError(
+                f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
+            )
+        return key
+
+    def _best(self, led: LeaderView, but: VoterKey | None = None) -> VoterKey:
+        """Return the voter that answers and has the best log, of those but one."""
+        keys = [key for key in _voters(led).keys if key != but]
+        tables = list(self._tables.each(keys, self._tables.look))
+        if not tables:
+            raise QuorumUnavailableError(
+                f"no other voter than {but} answers, and so none can lead: make one reachable"
+            )
+        return best_log(tables).key
+
+    def _elect(self, led: LeaderView, key: VoterKey) -> None:
+        """Have another voter than the leader elected."""
+        self._follow(led.table, key)
+        seen = [led.table, *self._tables.newest_of_all().values()]
+        self._leadership.led = None
+        if self._elections.elect(Candidacy(key, next_epoch(seen))) is not None:
+            return
+        failure = self._tables.failures.get(key)
+        if failure is not None:
+            raise KafkaStorageError(f"voter {key} can't lead: {failure.message}") from failure
+        raise QuorumUnavailableError(f"voter {key} got no majority of votes: try again")
+
+    def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
+        record = voters_record(voters, cause)
+        self._leadership.append((record,), stamp, led.table.log.end_offset, voters)
+        log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
+        return voters
+
+    def _decided(self, decide: Callable[[LeaderView], T]) -> T:
+        """Return what `decide` comes to on a confirmed leader; it is asked again where others were
+        quicker."""
+        for tries in range(TRIES_MAX):
+            led = self._leadership.confirm()
+            try:
+                return decide(led)
+            except OTHERS_WERE_QUICKER as error:
+                log.info("a change of voters is decided again: %s", error)
+                last = error
+                if isinstance(error, QuorumUnavailableError) and tries >= UNAVAILABLE_MAX:
+                    break
+        raise QuorumUnavailableError(f"the voters were not changed: {last}; try again") from last
+
+
+def voters_record(voters: VoterSet, cause: str) -> VotersRecord:
+    return VotersRecord(voters=tuple(map(str, voters.voters)), cause=f"{cause} by request")
+
+
+@contextmanager
+def _without_consequence(key: VoterKey) -> Iterator[None]:
+    """Report a commit on a follower's table that may stand or not as a root that fails: nothing is
+    decided by it."""
+    try:
+        yield
+    except CommitOutcomeUnknownError as error:
+        raise KafkaStorageError(f"the root of voter {key} fails: {error.message}") from error
+
+
+def _voters(led: LeaderView) -> VoterSet:
+    voters = led.log.voters
+    assert voters is not None, "who leads has counted its voters"
+    return voters

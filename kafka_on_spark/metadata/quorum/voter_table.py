@@ -1,24 +1,489 @@
-"""A voter's table as of one version: its counters and its log, and a change to commit on it.
+"""A voter's table as of one version: its log, its counters, and a change to commit on it.
 
-The counters are `quorum-epoch` (the highest epoch seen), ``vote/<node>:<directory>`` = the epoch in
-which the voter voted for that one, and ``leader/<node>:<directory>`` = the epoch in which it
-follows (or is) that leader. They are only raised. Vote or leader "of the epoch" is the one
-whose number is `quorum-epoch`; none is none.
+**Voters.** A voter is a metadata root and not a process: its key names the node and the directory,
+since a root that was emptied and made again is another voter (KIP-853). Source: VoterSet,
+ReplicaKey.
+
+**The log** is the headers of its batches, from the first one on; records are not here. The quorum
+asks only where a batch ends, in which epoch it was appended, by which write, and whether it is a
+decision. Old batches stand as *runs*: what a table has merged is committed, so nobody asks for the
+borders in it. A log is then as long as its table has files. Where two logs part is looked up by
+epoch, as Raft does. Unlike in a partition's log (log/epochs.py), an epoch above all ends at the log
+end and is answered with the newest epoch. Source: KafkaMetadataLog.endOffsetForEpoch,
+ReplicatedLog.validateOffsetAndEpoch.
+
+**The counters** are `quorum-epoch` (the highest epoch seen), ``vote/<node>:<directory>``: the epoch
+in which the voter voted for that one, and ``leader/<node>:<directory>``: the epoch in which it
+follows (or is) that leader. They are only raised. Vote or leader "of the epoch" is the one whose
+number is `quorum-epoch`; none is none.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CorruptLogError,
+    DuplicateVoterError,
+    InvalidRequestError,
     KafkaStorageError,
     ReplicaLostError,
+    VoterNotFoundError,
 )
-from kafka_on_spark.base.ids import Offset, QuorumEpoch, ensure
-from kafka_on_spark.metadata.quorum.raft_log import EMPTY_LOG, RaftBatch, RaftLog, has_write
-from kafka_on_spark.metadata.quorum.voter_set import VoterKey
+from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch, ensure
+
+
+class VoterKey(NamedTuple):
+    """A voter's identity.
+
+    Attributes:
+        node_id: Its ``node.id``.
+        directory_id: Its ``directory.id``; None: any directory of the node, as where a vote of
+            Kafka's older versions is recorded.
+    """
+
+    node_id: NodeId
+    directory_id: DirectoryId | None
+
+    def stands_for(self, other: "VoterKey") -> bool:
+        """Return whether what is recorded under this key is about `other`."""
+        if self.node_id != other.node_id:
+            return False
+        return self.directory_id is None or self.directory_id == other.directory_id
+
+    def __str__(self) -> str:
+        return f"{self.node_id}:{self.directory_id or '?'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    key: VoterKey
+    root: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}:{self.root}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Voter":
+        """Return the voter that `str` wrote.
+
+        Raises:
+            ValueError: It wrote no such text.
+        """
+        node_id, directory_id, root = text.split(":", 2)
+        return cls(VoterKey(NodeId(int(node_id)), DirectoryId(directory_id)), root)
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """The voters in force, in ascending order of their ids, which are unique."""
+
+    voters: tuple[Voter, ...]
+
+    def __post_init__(self) -> None:
+        ids = [each.key.node_id for each in self.voters]
+        ensure(ids == sorted(set(ids)), self)
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> "VoterSet":
+        return cls(tuple(sorted(voters, key=lambda each: each.key.node_id)))
+
+    @property
+    def keys(self) -> tuple[VoterKey, ...]:
+        return tuple(each.key for each in self.voters)
+
+    @property
+    def majority(self) -> int:
+        return majority_of(len(self.voters))
+
+    def voter_of(self, node_id: NodeId) -> Voter | None:
+        return next((each for each in self.voters if each.key.node_id == node_id), None)
+
+    def named(self, name: int | str) -> Voter:
+        """Return the voter of an id, or of an id and a directory with a colon between.
+
+        Raises:
+            InvalidRequestError: `name` is neither.
+            VoterNotFoundError: There is no such voter.
+        """
+        node_id, _, directory_id = str(name).partition(":")
+        if isinstance(name, bool) or not node_id.isdecimal():
+            raise InvalidRequestError(
+                f"{name!r} names no voter: give its id, such as 2, or id:directory, as"
+                " `metadata-quorum describe --replication` shows them"
+            )
+        found = self.voter_of(NodeId(int(node_id)))
+        if found is None or directory_id not in ("", found.key.directory_id):
+            raise VoterNotFoundError(
+                f"{name} is no voter: the voters are {', '.join(map(str, self.voters))}"
+            )
+        return found
+
+    def is_voter(self, key: VoterKey) -> bool:
+        """Return whether `key` is a voter's: node and directory, as far as one is recorded."""
+        found = self.voter_of(key.node_id)
+        return found is not None and found.key.stands_for(key)
+
+    def is_majority(self, keys: Iterable[VoterKey]) -> bool:
+        return len({each.node_id for each in keys if self.is_voter(each)}) >= self.majority
+
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        """Return the set with one voter more.
+
+        Raises:
+            DuplicateVoterError: A voter of that id is there, be it another directory's.
+        """
+        found = self.voter_of(voter.key.node_id)
+        if found is not None and found.key == voter.key:
+            raise DuplicateVoterError(f"{voter.root} is voter {voter.key.node_id} already")
+        if found is not None:
+            # Two roots were prepared at once. The voter is well: it is not to be removed.
+            raise DuplicateVoterError(
+                f"{voter.root} was prepared as voter {voter.key.node_id}, which {found.root} is by"
+                " now: empty it, then add it"
+            )
+        return VoterSet.of((*self.voters, voter))
+
+    def without_voter(self, key: VoterKey) -> "VoterSet":
+        """Return the set without one voter.
+
+        Raises:
+            VoterNotFoundError: No voter has exactly this id and directory, or it is the only one.
+        """
+        found = self.voter_of(key.node_id)
+        if found is None or found.key != key:
+            raise VoterNotFoundError(
+                f"{key} is no voter: the voters are {', '.join(map(str, self.keys))}"
+            )
+        if len(self.voters) == 1:
+            raise VoterNotFoundError(f"{key} is the only voter: add another one first")
+        return VoterSet(tuple(each for each in self.voters if each != found))
+
+    def has_overlapping_majority(self, other: "VoterSet") -> bool:
+        """Return whether each majority of this set shares a voter with each of `other`: so it is
+        where at most one voter was added and one removed."""
+        mine, others = set(self.keys), set(other.keys)
+        return len(mine - others) <= 1 and len(others - mine) <= 1
+
+
+def majority_of(count: int) -> int:
+    return count // 2 + 1
+
+
+class OffsetAndEpoch(NamedTuple):
+    """A place in a log: an exclusive end, and the epoch of the batch before it."""
+
+    offset: Offset
+    epoch: QuorumEpoch
+
+
+LOG_BEGINNING: Final = OffsetAndEpoch(Offset(0), QuorumEpoch(0))
+"""Where each log begins: it is kept whole."""
+
+
+class BatchKind(Enum):
+    """What a batch is to the quorum."""
+
+    NO_OP = "no-op"
+    """The `LeaderChangeRecord` with which an epoch begins (Raft §8)."""
+
+    DECISION = "decision"
+    """Anything else: it was decided on a log that was committed to its end."""
+
+    RUN = "run"
+    """Several batches of one epoch that a table has merged: all of them are committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaftBatch:
+    """A batch's header, or that of a run of batches.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        end_offset: Offset after its last record.
+        epoch: The quorum's epoch in which it was appended.
+        write_id: Its writer's name for it, unique: who wonders what became of it looks for this. A
+            run has that of its last batch.
+        kind: What it is to the quorum.
+        voters: The voters that its `VotersRecord` names, the last one of a run; None: it has none.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    epoch: QuorumEpoch
+    write_id: str
+    kind: BatchKind = BatchKind.DECISION
+    voters: VoterSet | None = None
+
+    def __post_init__(self) -> None:
+        ensure(0 <= self.base_offset < self.end_offset, self)
+        ensure(self.epoch >= 0, self)
+
+
+@dataclass(frozen=True, slots=True)
+class RaftLog:
+    """A log: dense from offset 0 to its end, epochs never fall.
+
+    Attributes:
+        batches: Oldest first.
+    """
+
+    batches: tuple[RaftBatch, ...] = ()
+    _voters_batch: list[RaftBatch | None] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """What `voters_batch` has found: each look asks for it, and the log is long."""
+
+    def __post_init__(self) -> None:
+        # Of a long log only the newest batch is new.
+        for earlier, later in zip(self.batches[-2:], self.batches[-1:], strict=False):
+            if earlier is not later:
+                ensure(earlier.end_offset == later.base_offset, self.batches[-2:])
+                ensure(earlier.epoch <= later.epoch, self.batches[-2:])
+        if self.batches:
+            ensure(self.batches[0].base_offset == 0, self.batches[0])
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """Its end, and the epoch of its last batch: what votes are given by."""
+        if not self.batches:
+            return LOG_BEGINNING
+        return OffsetAndEpoch(self.batches[-1].end_offset, self.batches[-1].epoch)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.end.offset
+
+    @property
+    def voters(self) -> VoterSet | None:
+        """The newest set of voters, committed or not: it is in force when appended (KIP-853)."""
+        found = self.voters_batch
+        return None if found is None else found.voters
+
+    @property
+    def voters_batch(self) -> RaftBatch | None:
+        if not self._voters_batch:
+            found = (each for each in reversed(self.batches) if each.voters is not None)
+            self._voters_batch.append(next(found, None))
+        return self._voters_batch[0]
+
+    def root_of(self, key: VoterKey) -> str | None:
+        """Return the root that the newest set with this voter, or former voter, registers for it;
+        None: no set has it."""
+        for batch in reversed(self.batches):
+            voter = None if batch.voters is None else batch.voters.voter_of(key.node_id)
+            if voter is not None and voter.key == key:
+                return voter.root
+        return None
+
+    @property
+    def proved_end(self) -> Offset:
+        """Up to where the log itself proves that it was committed: a decision is only ever made
+        on a log that is committed to its end, so all before the last one is. So far a voter's
+        table may merge its files."""
+        for each in reversed(self.batches):
+            if each.kind is BatchKind.RUN:
+                return each.end_offset
+            if each.kind is BatchKind.DECISION:
+                return each.base_offset
+        return Offset(0)
+
+    def epoch_start(self, epoch: QuorumEpoch) -> Offset | None:
+        place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
+        if place == len(self.batches) or self.batches[place].epoch != epoch:
+            return None
+        return self.batches[place].base_offset
+
+    def first_epoch_from(self, epoch: QuorumEpoch) -> QuorumEpoch | None:
+        place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
+        return self.batches[place].epoch if place < len(self.batches) else None
+
+    def epoch_before(self, offset: Offset) -> QuorumEpoch:
+        if offset <= 0:
+            return LOG_BEGINNING.epoch
+        place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
+        return self.batches[place].epoch if place < len(self.batches) else self.end.epoch
+
+    def has_border(self, offset: Offset) -> bool:
+        return offset == 0 or self.batch_before(offset) is not None
+
+    def batch_before(self, offset: Offset) -> RaftBatch | None:
+        place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
+        found = self.batches[place : place + 1]
+        return found[0] if found and found[0].end_offset == offset else None
+
+    def run_at(self, offset: Offset) -> RaftBatch | None:
+        place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
+        found = self.batches[place : place + 1]
+        is_run = bool(found) and found[0].kind is BatchKind.RUN
+        return found[0] if is_run and found[0].base_offset <= offset else None
+
+    def from_offset(self, offset: Offset) -> tuple[RaftBatch, ...]:
+        """Return the batches from the border `offset` on, oldest first. A border within a run is
+        none of this log's, but may be another's with the same batches: then the rest of the run
+        comes first."""
+        found = self.batches[bisect_right(self.batches, offset, key=lambda each: each.end_offset) :]
+        run = self.run_at(offset)
+        return found if run is None else (replace(run, base_offset=offset), *found[1:])
+
+    def appended(self, batch: RaftBatch) -> "RaftLog":
+        ensure(batch.base_offset == self.end_offset, (batch, self.end))
+        return replace(self, batches=(*self.batches, batch))
+
+    def border_before(self, offset: Offset) -> Offset:
+        """Return the last border that is not above `offset`; `offset` itself within a run, since
+        the voter's table knows the borders there."""
+        return offset if self.run_at(offset) is not None else self.cut_to(offset).end_offset
+
+    def cut_to(self, offset: Offset) -> "RaftLog":
+        """Return the log as it was before everything from `offset` on: whole batches go.
+
+        An offset within a batch takes all of it: batches are indivisible.
+        """
+        place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
+        return replace(self, batches=self.batches[:place])
+
+
+def log_of(headers: Iterable[RaftBatch]) -> RaftLog:
+    """Return the log of batches that don't say which are no-ops: an epoch begins with its no-op,
+    and with nothing else (Q8).
+
+    Raises:
+        ImpossibleValueError: They don't follow each other.
+    """
+    batches: list[RaftBatch] = []
+    for batch in headers:
+        is_first = batch.epoch > (batches[-1].epoch if batches else 0)
+        is_no_op = is_first and batch.kind is not BatchKind.RUN
+        batches.append(replace(batch, kind=BatchKind.NO_OP) if is_no_op else batch)
+    return RaftLog(tuple(batches))
+
+
+EMPTY_LOG: Final = RaftLog()
+"""A log that nothing was ever written to."""
+
+
+def end_offset_for_epoch(log: RaftLog, epoch: QuorumEpoch) -> OffsetAndEpoch:
+    """Return where `epoch`, or the largest epoch below it that `log` has, ends.
+
+    An epoch that is older than all is answered with itself and the log's beginning.
+    """
+    newest = log.end.epoch
+    if epoch >= newest:
+        return log.end
+    place = bisect_right(log.batches, epoch, key=lambda each: each.epoch)
+    at = log.batches[place].base_offset if log.batches else log.end_offset
+    return OffsetAndEpoch(at, log.batches[place - 1].epoch if place else epoch)
+
+
+def validate_offset_and_epoch(
+    log: RaftLog, offset: Offset, epoch: QuorumEpoch
+) -> OffsetAndEpoch | None:
+    """Return to where a follower whose log ends at `offset`, with a last batch of `epoch`, is to
+    cut it first, by a leader's `log`; None: it may go on from there.
+    """
+    end = end_offset_for_epoch(log, epoch)
+    is_valid = offset == 0 or (end.epoch == epoch and end.offset >= offset)
+    return None if is_valid else end
+
+
+def common_end(mine: RaftLog, leaders: RaftLog) -> Offset:
+    """Return up to where `mine` is the beginning of the leader's log.
+
+    The walk of KIP-279 by epochs, however many there are between, and from there down to the
+    highest border at which both have the same write: a table that was set back may part inside an
+    epoch.
+    """
+    asked = mine.end
+    for _ in range(len(mine.batches) + 1):
+        parted = validate_offset_and_epoch(leaders, asked.offset, asked.epoch)
+        if parted is None:
+            break
+        known = end_offset_for_epoch(mine, parted.epoch)
+        asked = OffsetAndEpoch(Offset(min(known.offset, parted.offset, asked.offset)), known.epoch)
+    for each in reversed(mine.batches):
+        if each.end_offset <= asked.offset and has_write(leaders, each):
+            return each.end_offset
+    return Offset(0)
+
+
+def has_write(log: RaftLog, batch: RaftBatch) -> bool:
+    """Return whether a log has a batch of another one, at the same place.
+
+    Where the batch ends within a run, its epoch tells, as Raft's log matching has it: one leader
+    wrote all of an epoch. What the write was is not known any more.
+    """
+    found = log.batch_before(batch.end_offset)
+    if found is not None:
+        return (found.epoch, found.write_id) == (batch.epoch, batch.write_id)
+    run = log.run_at(Offset(batch.end_offset - 1))
+    return run is not None and run.epoch == batch.epoch
+
+
+def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
+    """Return whether a snapshot is of `log`: it ends where a batch of that does, and the record
+    before that end is of the snapshot's epoch.
+
+    A snapshot is a file beside a log. Others may lie there: of a generation of the cluster that was
+    given up, whose end another log has passed since. An epoch belongs to one generation, and what
+    was committed in an epoch up to an offset is one history.
+    """
+    if not 0 < snapshot.offset <= log.end_offset:
+        return False
+    if not log.has_border(snapshot.offset) and log.run_at(snapshot.offset) is None:
+        return False  # within a run, the borders are not known any more
+    return log.epoch_before(snapshot.offset) == snapshot.epoch
+
+
+def is_log_up_to_date(candidate: OffsetAndEpoch, voter: OffsetAndEpoch) -> bool:
+    """Return whether a candidate's log is at least as good as a voter's: by the last epoch, then by
+    the end (Raft §5.4.1)."""
+    return (candidate.epoch, candidate.offset) >= (voter.epoch, voter.offset)
+
+
+def find_write(log: RaftLog, write_id: str, from_offset: Offset) -> RaftBatch | None:
+    """Return the batch of a write at or above `from_offset`, or None. Of a run only the last one
+    is found."""
+    place = bisect_right(log.batches, from_offset, key=lambda each: each.end_offset)
+    return next((each for each in log.batches[place:] if each.write_id == write_id), None)
+
+
+COPIED_MIN: Final = 32
+"""From so many batches on, what a voter that was away copies in one commit is a run: a long log
+would become as many files as it has batches, and every commit would take longer for each."""
+
+
+def copied_together(batches: Sequence[RaftBatch]) -> tuple[tuple[RaftBatch, ...], ...]:
+    """Return the batches that one commit appends in groups, each of them to be one file.
+
+    What lies before the last decision among them is proved committed by it, so no cut falls there.
+    """
+    apart = [(each,) for each in batches]
+    if len(batches) < COPIED_MIN:
+        return tuple(apart)
+    decided = [place for place, each in enumerate(batches) if each.kind is not BatchKind.NO_OP]
+    last = max(decided, default=0)
+    return (runs_of(batches[:last]), *apart[last:]) if last else tuple(apart)
+
+
+def runs_of(batches: Iterable[RaftBatch]) -> tuple[RaftBatch, ...]:
+    """Return adjacent batches, oldest first, as runs: one an epoch, and one up to each change of
+    voters, whose border who discovers voters compares.
+
+    Only what is committed is merged, so no cut falls into a run, and what two logs share of one is
+    told by its epoch.
+    """
+    runs: list[RaftBatch] = []
+    for batch in batches:
+        if runs and runs[-1].epoch == batch.epoch and runs[-1].voters is None:
+            runs[-1] = replace(batch, base_offset=runs[-1].base_offset, kind=BatchKind.RUN)
+        else:
+            runs.append(replace(batch, kind=BatchKind.RUN))
+    return tuple(runs)
+
 
 UNREADABLE: Final = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
 """Why a voter can't be read; another one may."""
@@ -157,3 +622,13 @@ def best_log(tables: Iterable[VoterTable]) -> VoterTable:
         tables,
         key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id),
     )
+
+
+def newest_voters(tables: Iterable[VoterTable]) -> VoterSet | None:
+    """Return the set of voters by the best log of `tables`; None: none names any.
+
+    By the best log, and not by the newest `VotersRecord`: what is committed is in it, and another
+    may end with a change of voters that came to nothing.
+    """
+    named = [each for each in tables if each.log.voters is not None]
+    return best_log(named).log.voters if named else None

@@ -25,10 +25,16 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.quorum.elections import newest_voters
-from kafka_on_spark.metadata.quorum.replication import adopt, fetch
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.raft import adopt, fetch
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    newest_voters,
+)
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.store.clock import SystemClock

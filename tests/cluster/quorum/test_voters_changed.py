@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.controller.preparing_roots import prepare_voter
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
-from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store import roots_apart
 from kafka_on_spark.store.deadlines import RootHangsError

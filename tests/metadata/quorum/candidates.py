@@ -1,6 +1,6 @@
 """A candidate whose process died, and the epochs that voters are in."""
 
-from kafka_on_spark.metadata.quorum.elections import stand
+from kafka_on_spark.metadata.quorum.raft import stand
 
 
 def stood(quorum, node, epoch):

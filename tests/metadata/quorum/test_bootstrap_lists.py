@@ -3,10 +3,8 @@
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.replication import adopt, fetch
-from kafka_on_spark.metadata.quorum.voter_set import VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.raft import adopt, fetch
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, TableChange, VoterSet
 from tests.voter_fakes import MemoryQuorum, voter_of
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.voter_table import goes_on_from
+from kafka_on_spark.metadata.quorum.voter_table import RaftBatch, RaftLog, goes_on_from
 from tests.metadata.quorum.voters import log, table
 
 

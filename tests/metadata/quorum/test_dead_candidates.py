@@ -1,6 +1,6 @@
 """Candidates whose process died: they are elected or taken back, and disturb nobody."""
 
-from kafka_on_spark.metadata.quorum.elections import decide_vote
+from kafka_on_spark.metadata.quorum.raft import decide_vote
 from tests.metadata.quorum.candidates import epochs, stood
 
 

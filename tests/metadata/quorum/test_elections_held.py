@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError, QuorumUnavailableError
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind
 from tests.voter_fakes import VoterFault
 
 

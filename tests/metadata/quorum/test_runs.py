@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.raft_log import (
+from kafka_on_spark.metadata.quorum.raft import Outcome, adopt, fetch, outcome_of
+from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,
+    VoterTable,
     copied_together,
     has_write,
     runs_of,
 )
-from kafka_on_spark.metadata.quorum.replication import Outcome, adopt, fetch, outcome_of
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from tests.metadata.quorum.voters import VOTERS, key, log
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_snapshot_of, runs_of
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, is_snapshot_of, runs_of
 from tests.metadata.quorum.voters import log
 
 # fmt: off

@@ -9,11 +9,24 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     NotLeaderOrFollowerError,
 )
-from kafka_on_spark.metadata.quorum.elections import begin_leadership, decide_vote, stand
-from kafka_on_spark.metadata.quorum.generations import EPOCHS_OF_A_GENERATION
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.replication import adopt, append, fetch, follows, is_ahead
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.raft import (
+    EPOCHS_OF_A_GENERATION,
+    adopt,
+    append,
+    begin_leadership,
+    decide_vote,
+    fetch,
+    follows,
+    is_ahead,
+    stand,
+)
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    RaftLog,
+    TableChange,
+    VoterTable,
+)
 from tests.metadata.quorum.voters import key, log, table
 
 

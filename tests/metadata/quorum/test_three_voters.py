@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.metadata.quorum.replication import adopt, fetch
+from kafka_on_spark.metadata.quorum.raft import adopt, fetch
 from tests.voter_fakes import MemoryQuorum, MemoryVoterLog
 
 

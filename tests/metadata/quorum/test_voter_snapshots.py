@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import MetadataBatch
 from tests.voter_fakes import STAMP, MemoryVoterLog, settings_of
 

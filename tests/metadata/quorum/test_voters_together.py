@@ -15,29 +15,34 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.metadata.quorum.creation import bootstrap_id, check_beginning, check_cluster_ids
 from kafka_on_spark.metadata.quorum.description import voter_state
-from kafka_on_spark.metadata.quorum.elections import (
-    Candidacy,
-    Waiting,
-    decide_candidacy,
-    is_election_due,
-    is_stranded,
-    newest_voters,
-)
-from kafka_on_spark.metadata.quorum.generations import (
+from kafka_on_spark.metadata.quorum.forcing import check_may_force, first_epoch_after, force
+from kafka_on_spark.metadata.quorum.raft import (
     EPOCHS_OF_A_GENERATION,
+    Candidacy,
+    Outcome,
+    Waiting,
     check_forced_once,
     check_generation,
-    check_may_force,
     check_not_given_up,
-    first_epoch_after,
-    force,
+    decide_candidacy,
+    generation_of,
     given_up,
+    is_election_due,
+    is_stranded,
+    newest_leader,
+    outcome_of,
+    view_of,
 )
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
-from kafka_on_spark.metadata.quorum.replication import Outcome, newest_leader, outcome_of, view_of
 from kafka_on_spark.metadata.quorum.voter_changes import add_voter, is_caught_up, remove_voter
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    OffsetAndEpoch,
+    RaftBatch,
+    Voter,
+    VoterSet,
+    VoterTable,
+    newest_voters,
+)
 from tests.metadata.quorum.voters import BOOTSTRAP, VOTERS, key, log, table, voter
 
 LEADER = table(0, 1, 3, 3, leader=0)
@@ -298,10 +303,10 @@ def test_creation_refuses_a_root_that_is_in_use(other):
 
 
 def test_force_goes_on_with_one_voter_in_another_generation():
-    forced = force(table(1, 1, 2), 0, [key(1)], record_count=3, write_id="w")
+    change = force(table(1, 1, 2), [key(1)], record_count=3, write_id="w")
 
-    after = table(1, 1, 2).apply(forced.change)
-    assert forced.generation == 1
+    after = table(1, 1, 2).apply(change)
+    assert generation_of(after.quorum_epoch) == 1
     assert after.leads
     assert after.log.voters == VoterSet.of([voter(1)])
     assert view_of(after).is_confirmed
@@ -319,9 +324,9 @@ def test_a_generation_has_epochs_that_those_before_it_do_not_come_to(epoch, firs
 
 def test_force_is_refused_while_a_majority_answers():
     with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
-        force(table(1, 1), 0, [key(1), key(2)], record_count=1, write_id="w")
+        force(table(1, 1), [key(1), key(2)], record_count=1, write_id="w")
     with pytest.raises(InvalidRequestError, match="is no voter"):
-        force(table(3, 1), 0, [key(3)], record_count=1, write_id="w")
+        force(table(3, 1), [key(3)], record_count=1, write_id="w")
 
 
 def test_the_voter_with_the_most_of_the_log_goes_on():
@@ -350,7 +355,7 @@ def test_a_process_of_an_older_generation_stops():
 
 def forced_at(node):
     before = table(node, 1, 2)
-    return before.apply(force(before, 0, [key(node)], record_count=1, write_id="w").change)
+    return before.apply(force(before, [key(node)], record_count=1, write_id="w"))
 
 
 def test_a_cluster_that_was_forced_at_two_places_is_told():

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError, InvalidRequestError
 from kafka_on_spark.metadata.quorum.forcing import FAILING_MS_MAX, all_that_answer, force_voter
-from kafka_on_spark.metadata.quorum.generations import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.records import ClusterRecord
 from tests.voter_fakes import STAMP, MemoryQuorum, voter_of
 

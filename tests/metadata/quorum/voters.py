@@ -1,8 +1,14 @@
 """Voters' tables for tests: the bootstrap batch, then batches by their epochs."""
 
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    RaftLog,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+)
 
 
 def key(node):

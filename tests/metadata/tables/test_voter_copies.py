@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError, RootAccessDeniedError
 from kafka_on_spark.base.ids import ControllerEpoch
 from kafka_on_spark.metadata.metadata_files import decode_rows
-from kafka_on_spark.metadata.quorum.replication import adopt, append, fetch
+from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
 from kafka_on_spark.store import local_changes
 from kafka_on_spark.store.delta import commit_outcomes

@@ -7,9 +7,16 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, runs_of
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    runs_of,
+)
 from kafka_on_spark.metadata.voter_format import (
     LogFile,
     add_file,

@@ -4,9 +4,8 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.metadata import voter_upkeep
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind
-from kafka_on_spark.metadata.quorum.replication import adopt, append, fetch
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind, TableChange
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.store.roots import StorageOptions
 from tests.contract.voter_roots import delta_roots

@@ -4,10 +4,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.quorum.elections import VoteDecision, decide_vote
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, common_end
-from kafka_on_spark.metadata.quorum.replication import majority_end
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.raft import VoteDecision, decide_vote, majority_end
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    TableChange,
+    VoterTable,
+    common_end,
+)
 from tests.search.quorum.rules import Rules
 
 

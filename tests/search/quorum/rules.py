@@ -11,16 +11,26 @@ from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
 )
-from kafka_on_spark.metadata.quorum.elections import (
+from kafka_on_spark.metadata.quorum.raft import (
+    LeaderView,
+    adopt,
+    append,
     begin_leadership,
     decide_vote,
+    fetch,
     has_majority,
     stand,
+    view_of,
 )
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.replication import LeaderView, adopt, append, fetch, view_of
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    RaftLog,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+)
 
 
 class Numbers:

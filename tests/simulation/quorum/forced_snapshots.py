@@ -12,7 +12,7 @@ from itertools import count
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.quorum.forcing import force_voter
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
 from tests.voter_fakes import (
     STAMP,

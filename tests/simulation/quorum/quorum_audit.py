@@ -3,7 +3,7 @@
 from itertools import pairwise, takewhile
 
 from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace, following_flaws, voter_flaws
-from kafka_on_spark.metadata.quorum.voter_set import Voter
+from kafka_on_spark.metadata.quorum.voter_table import Voter
 
 
 def audit(world):

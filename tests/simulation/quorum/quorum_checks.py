@@ -10,8 +10,8 @@ several rules for a change of voters, and each a name of its own.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind
-from kafka_on_spark.metadata.quorum.replication import majority_end
+from kafka_on_spark.metadata.quorum.raft import majority_end
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind
 from tests.simulation.world.scheduler import Violation
 
 

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from kafka_on_spark.metadata.quorum import elections, elector, leadership, voter_tables
-from kafka_on_spark.metadata.quorum.elections import VoteDecision, decide_vote
+from kafka_on_spark.metadata.quorum import elector, leadership, raft, voter_tables
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.raft_log import common_end
-from kafka_on_spark.metadata.quorum.replication import LeaderView, adopt, majority_end
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.raft import (
+    LeaderView,
+    VoteDecision,
+    adopt,
+    decide_vote,
+    majority_end,
+)
+from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable, common_end
 from tests.simulation.quorum.quorum_plan import QuorumPlan
 from tests.simulation.quorum.quorum_world import SimulatedRoot, SimulatedVoterLog
 
@@ -181,7 +185,7 @@ def voter_follows_an_older_leader(patch):
 
 def self_vote_leads(patch):
     """A candidate needs nobody's vote but its own."""
-    for module in (elector, elections):
+    for module in (elector, raft):
         patch.setattr(module, "has_majority", lambda candidate, votes: True)
 
 
@@ -211,7 +215,7 @@ def emptied_root_keeps_its_identity(patch):
 def denial_is_the_roots(patch):
     """A leader whose root denies a process is replaced, though others commit there."""
     patch.setattr(leadership, "hears_leader", lambda voter, waiting: False)
-    patch.setattr(elections, "hears_leader", lambda voter, waiting: False)
+    patch.setattr(raft, "hears_leader", lambda voter, waiting: False)
 
 
 # fmt: off

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from kafka_on_spark.metadata.quorum.elections import QuorumSettings
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 
 CALL_FAULTS = {
     "load": ("failed", "slow", "hung"),

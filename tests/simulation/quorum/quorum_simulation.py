@@ -18,8 +18,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterSet, VoterTable
 from tests.simulation.quorum.quorum_plan import CALL_FAULTS, PROCESS_EVENTS, QUICK, QuorumPlan
 from tests.simulation.quorum.quorum_world import Greenlets, SimulatedVoterLog, make_world
 from tests.simulation.world.scheduler import Clock, Node, Violation

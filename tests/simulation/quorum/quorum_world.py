@@ -14,9 +14,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.metadata.quorum.raft_log import RaftLog
-from kafka_on_spark.metadata.quorum.voter_set import VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import RaftLog, TableChange, VoterSet, VoterTable
 from tests.simulation.quorum.quorum_checks import QuorumChecker
 from tests.simulation.world.scheduler import HANG_MS, Node, Scheduler
 from tests.voter_fakes import MemoryVoterLog, MemoryVoterRoot, bootstrap, voter_of

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_on_spark.metadata.quorum import generations, quorum_log
+from kafka_on_spark.metadata.quorum import forcing, quorum_log
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch
+from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from tests.simulation.quorum.forced_snapshots import Forced
 
 SEEDS = 30
@@ -32,7 +32,7 @@ def any_snapshot_below_the_end_counts(patch):
 
 def generation_begins_with_the_next_epoch(patch):
     """The voters that were given up elect a leader of the very epoch."""
-    patch.setattr(generations, "first_epoch_after", lambda epoch, node_id: epoch + 1)
+    patch.setattr(forcing, "first_epoch_after", lambda epoch, node_id: epoch + 1)
 
 
 def snapshot_lies_on_all_that_answer(patch):

@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.metadata.quorum import voter_changes, voter_changing
+from kafka_on_spark.metadata.quorum import voter_changes
 from kafka_on_spark.metadata.quorum.leadership import Leadership
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.replication import LeaderView, leader_among, majority_end
-from kafka_on_spark.metadata.quorum.voter_changes import remove_voter, with_new_voter
-from kafka_on_spark.metadata.quorum.voter_changing import VoterChanges
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.raft import LeaderView, leader_among, majority_end
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges, remove_voter, with_new_voter
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, TableChange
 from kafka_on_spark.metadata.records import MetadataBatch
 from tests.simulation.quorum.quorum_mutants import eager, emptied
 from tests.simulation.quorum.quorum_plan import QuorumPlan
@@ -59,7 +57,7 @@ def next_change_comes_before_the_last_is_committed(patch):
         end = led.table.log.end_offset
         write_id = self._leadership._new_id()
         header = RaftBatch(end, end + 1, led.epoch, write_id, BatchKind.DECISION, voters)
-        record = voter_changing.voters_record(voters, cause)
+        record = voter_changes.voters_record(voters, cause)
         batch = MetadataBatch(base_offset=end, stamp=stamp, records=(record,))
         self._tables.append(led.table, TableChange(appended=(header,)), batch)
         followed = self._leadership.replicate(self._tables.load(led.key))
@@ -112,7 +110,7 @@ def voter_that_is_behind_is_added(patch):
     def added(view, voter, table):
         return with_new_voter(view, voter)
 
-    patch.setattr(voter_changing, "add_voter", added)
+    patch.setattr(voter_changes, "add_voter", added)
     patch.setattr(VoterChanges, "_follow", lambda self, leader, key: None)
     patch.setattr(VoterChanges, "_written_to", lambda self, leader, key: self._tables.look(key))
 
@@ -125,7 +123,7 @@ def two_voters_change_at_once(patch):
         kept = [each for each in view.log.voters.voters if each not in others[:1]]
         return type(view.log.voters).of([*kept, voter])
 
-    patch.setattr(voter_changing, "add_voter", added)
+    patch.setattr(voter_changes, "add_voter", added)
 
 
 def voter_is_removed_whoever_answers(patch):

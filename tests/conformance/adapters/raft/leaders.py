@@ -1,8 +1,7 @@
 """The kind of file 06 about a leader's high watermark: counted over voters' tables."""
 
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.replication import adopt, fetch, follows, view_of
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.raft import adopt, fetch, follows, view_of
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, VoterTable
 from tests.conformance.adapters.raft.words import NamedLog, key_of, voters_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 

@@ -1,11 +1,12 @@
 """Kinds of file 06 about a voter's log: look-ups and cuts."""
 
-from kafka_on_spark.metadata.quorum.raft_log import (
+from kafka_on_spark.metadata.quorum.voter_table import (
     RaftLog,
+    TableChange,
+    VoterTable,
     end_offset_for_epoch,
     validate_offset_and_epoch,
 )
-from kafka_on_spark.metadata.quorum.voter_table import TableChange, VoterTable
 from tests.conformance.adapters.raft.words import key_of, with_records
 from tests.conformance.runner import Adapter, CutOffError
 

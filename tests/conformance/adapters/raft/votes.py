@@ -12,8 +12,9 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
 )
 from kafka_on_spark.metadata.quorum.description import VoterState, voter_state
-from kafka_on_spark.metadata.quorum.elections import (
+from kafka_on_spark.metadata.quorum.raft import (
     Waiting,
+    adopt,
     begin_leadership,
     decide_candidacy,
     decide_vote,
@@ -21,10 +22,12 @@ from kafka_on_spark.metadata.quorum.elections import (
     may_win,
     stand,
 )
-from kafka_on_spark.metadata.quorum.raft_log import OffsetAndEpoch, is_log_up_to_date
-from kafka_on_spark.metadata.quorum.replication import adopt
-from kafka_on_spark.metadata.quorum.voter_set import VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    OffsetAndEpoch,
+    VoterSet,
+    VoterTable,
+    is_log_up_to_date,
+)
 from tests.conformance.adapters.raft.words import key_of, log_up_to, short_log, standing, voters_of
 from tests.conformance.applicability import read_rules
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError

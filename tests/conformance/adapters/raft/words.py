@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 
-from kafka_on_spark.metadata.quorum.elections import stand
-from kafka_on_spark.metadata.quorum.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.metadata.quorum.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import VoterTable
+from kafka_on_spark.metadata.quorum.raft import stand
+from kafka_on_spark.metadata.quorum.voter_table import (
+    RaftBatch,
+    RaftLog,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+)
 
 
 def key_of(given):

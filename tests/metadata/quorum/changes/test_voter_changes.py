@@ -9,9 +9,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     VoterNotFoundError,
 )
-from kafka_on_spark.metadata.quorum.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.metadata.quorum.voter_set import VoterSet
-from kafka_on_spark.metadata.quorum.voter_table import TableChange
+from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, TableChange, VoterSet
 from tests.metadata.quorum.changes.grown_quorums import grown, leader_of, new_root, nodes_of
 from tests.voter_fakes import STAMP, VoterFault, key_of, voter_of
 

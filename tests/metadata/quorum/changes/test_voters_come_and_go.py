@@ -7,7 +7,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.metadata.quorum.generations import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.quorum.voter_table import TableChange
 from tests.metadata.quorum.changes.grown_quorums import grown, leader_of, new_root, nodes_of
 from tests.voter_fakes import STAMP, key_of, voter_of

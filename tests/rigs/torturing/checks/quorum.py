@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.quorum.elections import QuorumSettings
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,
