@@ -42,8 +42,12 @@ from kafka_on_spark.consume.settings import (
 )
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.brokers import check_empty
-from kafka_on_spark.controller.reassignment import list_reassignments, status_of
-from kafka_on_spark.controller.reassignment_plan import partitions_of, plan_reassignment
+from kafka_on_spark.controller.reassignment import (
+    list_reassignments,
+    partitions_of,
+    plan_reassignment,
+    status_of,
+)
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.quorum.voter_table import Voter
@@ -85,8 +89,11 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
-    from kafka_on_spark.controller.reassignment import Reassignment, ReassignmentStatus
-    from kafka_on_spark.controller.reassignment_plan import ReassignmentPlan
+    from kafka_on_spark.controller.reassignment import (
+        Reassignment,
+        ReassignmentPlan,
+        ReassignmentStatus,
+    )
     from kafka_on_spark.controller.replication_round import ReplicationReport
     from kafka_on_spark.controller.upkeep_report import UpkeepReport
     from kafka_on_spark.fsck.findings import FsckReport
@@ -985,7 +992,7 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker has replicas: reassign them first.
         """
-        from kafka_on_spark.controller.removing_replicas import Cleaner
+        from kafka_on_spark.controller.replica_tables import Cleaner
 
         check_whole_number(broker_id, "a broker id")
         check_empty(self._metadata.catch_up(), BrokerId(broker_id))

@@ -26,9 +26,8 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.controller.election import furthest_replica
-from kafka_on_spark.controller.lost_replicas import WholeReplica
-from kafka_on_spark.controller.partition_change import Election, elect_leader
+from kafka_on_spark.controller.election import elect_leader, furthest_replica
+from kafka_on_spark.controller.isr import WholeReplica
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import (
@@ -187,7 +186,7 @@ def elect_unclean(
 
     Return it, and whether the election was unclean.
     """
-    clean = elect_leader(state, eligible=eligible, election=Election.ONLINE, suspects=frozenset())
+    clean = elect_leader(state, eligible)
     if clean is not None:
         return clean, False
     alike = [inspection(state, each) for each in state.replicas]

@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartit
 from kafka_on_spark.base.ids import TopicPartition, whole_number
 from kafka_on_spark.base.text import visible, without_doubles
 from kafka_on_spark.cli.options import numbers
-from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
+from kafka_on_spark.controller.reassignment import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 
 V = TypeVar("V")

@@ -28,8 +28,11 @@ from kafka_on_spark.cli.output import (
 )
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, alone, verb
 from kafka_on_spark.controller.election import leaderless
-from kafka_on_spark.controller.reassignment import ReassignmentStatus, list_reassignments
-from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
+from kafka_on_spark.controller.reassignment import (
+    ReassignmentStatus,
+    assignment_as_dict,
+    list_reassignments,
+)
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 
 LIST_COLUMNS: Final = (

@@ -23,11 +23,11 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     ReplicaUuid,
 )
-from kafka_on_spark.controller.election import elect_where_none
-from kafka_on_spark.controller.partition_change import (
+from kafka_on_spark.controller.election import (
     change_of_isr,
     change_record,
     change_records,
+    elect_where_none,
     eligible_replicas,
     lost_change,
 )

@@ -25,7 +25,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
 from kafka_on_spark.base.text import parse_json
-from kafka_on_spark.controller import brokers, election, lost_replicas, reassignment, topics
+from kafka_on_spark.controller import brokers, election, isr, reassignment, topics
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
@@ -218,7 +218,7 @@ ELECT_PREFERRED: Final = Command(
 
 ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
 
-LOSE_REPLICA: Final = Command("lose_replica", lost_replicas.lose_replica, "called lost by request")
+LOSE_REPLICA: Final = Command("lose_replica", isr.lose_replica, "called lost by request")
 
 REASSIGN: Final = Command(
     "reassign", reassignment.start_reassignments, "reassigned by request", ("new_uuid",)

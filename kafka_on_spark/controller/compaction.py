@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange, PartitionRegistration

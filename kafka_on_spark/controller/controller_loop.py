@@ -32,8 +32,8 @@ from kafka_on_spark.controller.inspections import (
     RunInspections,
     plan_inspections,
 )
+from kafka_on_spark.controller.isr import renew_lost, restore
 from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
-from kafka_on_spark.controller.lost_replicas import renew_lost, restore
 from kafka_on_spark.controller.probes import (
     FailedProbes,
     ProbeResult,
@@ -43,7 +43,7 @@ from kafka_on_spark.controller.probes import (
     refused_writes,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.removing_replicas import CheckControls
+from kafka_on_spark.controller.replica_tables import CheckControls
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms

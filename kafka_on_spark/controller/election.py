@@ -1,16 +1,22 @@
-"""Which partitions get another leader, clean or unclean: without one, or as the preferred is back.
+"""Who leads a partition, and what a decision about its replicas does to ISR, ELR and leader.
 
-A partition without a leader is led from its ISR or ELR, else by a replica that proves its log. The
-register's high watermark is the true one, so a replica that proves to have it has every committed
-record, and may lead without loss although it was out of sync. Kafka decides by the last replica
-standing instead. If no replica can prove it, records are lost: that needs a setting (KIP-106) or a
-request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again
-by request, or where a broker lacks too many leaderships (auto.leader.rebalance and
-leader.imbalance.per.broker.percentage).
+Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost; what follows from that
+stands here. A partition without a leader is led from its ISR or ELR, else by a replica that proves
+its log. The register's high watermark is the true one, so a replica that proves to have it has
+every committed record, and may lead without loss although it was out of sync. Kafka decides by the
+last replica standing instead. If no replica can prove it, records are lost: that needs a setting
+(KIP-106) or a request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred
+leaders lead again by request, or where a broker lacks too many leaderships
+(auto.leader.rebalance and leader.imbalance.per.broker.percentage).
+
+`eligible` brokers are registered, unfenced and not shutting down. The chosen leader proves its log
+when it fences its table.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import repeat
 
 from kafka_on_spark.base.ids import (
     KEEP,
@@ -20,22 +26,188 @@ from kafka_on_spark.base.ids import (
     DirectoryId,
     Keep,
     PartitionKey,
+    ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.controller.partition_change import (
-    Election,
-    change_between,
-    change_record,
-    change_records,
-    elect_leader,
-    eligible_replicas,
-)
 from kafka_on_spark.metadata.high_watermark import has_all_committed, min_isr
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
+from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.metadata.result import ControllerResult
+
+LIMIT = "leader.imbalance.per.broker.percentage"
+
+
+def elect_leader(
+    partition: PartitionRegistration,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid] = frozenset(),
+    *,
+    preferred: bool = False,
+) -> BrokerId | None:
+    """Choose a leader that has every committed record; None if no replica of ISR or ELR may lead.
+
+    The leader leads on if it may, unless the `preferred` one may, too (KIP-460). A replica that was
+    lost never leads. None of `suspects`, which this process has found bad once, is chosen: what it
+    lacks is not known yet. One that leads leads on.
+    """
+    candidates = eligible.intersection(partition.replicas)
+    if LOST in partition.directories:
+        candidates = frozenset(each for each in candidates if partition.directory_of(each) != LOST)
+    trusted = candidates
+    if not suspects.isdisjoint(partition.replica_uuids):
+        trusted = frozenset(each for each in candidates if partition.uuid_of(each) not in suspects)
+    in_sync = partition.isr & trusted
+    if preferred and partition.replicas[0] in in_sync:
+        return partition.replicas[0]
+    if partition.leader in partition.isr & candidates:
+        return partition.leader
+    for pool in (in_sync, partition.elr & trusted):
+        if pool:
+            return min(pool, key=partition.replicas.index)
+    return None
+
+
+def eligible_replicas(
+    partition: PartitionRegistration, isr: frozenset[BrokerId], min_isr: int
+) -> frozenset[BrokerId]:
+    """Return the eligible leader replicas of `partition` once its ISR is `isr` (KIP-966).
+
+    Below the minimum the high watermark stands still, so a replica that was in sync, or eligible,
+    still has all that is committed. At the minimum the high watermark moves on without it. Source:
+    PartitionChangeBuilder.populateTargetElr.
+    """
+    if len(isr) >= min(min_isr, len(partition.replicas)):
+        return frozenset()
+    return frozenset(
+        each
+        for each in (partition.elr | partition.isr) - isr
+        if partition.directory_of(each) != LOST
+    )
+
+
+def change_of_isr(
+    partition: PartitionRegistration,
+    isr: frozenset[BrokerId],
+    *,
+    leader: BrokerId | None,
+    min_isr: int,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid],
+) -> PartitionChange | None:
+    """Return the change after which `isr` is in sync; None if nothing changes.
+
+    `leader` leads on; without one, a broker of `eligible` that does not leave is elected
+    (`elect_leader`). If nobody would be in sync, the present members stay, since no other replica
+    has their records, and the ELR may lead meanwhile. Source: PartitionChangeBuilder.
+    """
+    kept = isr or partition.isr
+    elr = eligible_replicas(partition, kept, min_isr)
+    after = replace(partition, isr=kept, elr=elr, leader=leader)
+    change = _change_to(after, partition, eligible - (partition.isr - isr), suspects)
+    return None if change == PartitionChange() else change
+
+
+def _change_to(
+    after: PartitionRegistration,
+    before: PartitionRegistration,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid],
+) -> PartitionChange:
+    """Return the change of ISR, ELR and leader; if `after` has no leader, one is elected.
+
+    A leader from the ELR is alone in sync. The members of the ISR before it have every committed
+    record as well, since the high watermark stood still: they become eligible (KIP-966).
+    """
+    leader: BrokerId | Keep | None = KEEP
+    isr, elr = after.isr, after.elr
+    if after.leader is None:
+        elected = elect_leader(after, eligible, suspects)
+        leader = KEEP if elected == before.leader else elected
+    if isinstance(leader, int) and leader not in isr:
+        others = (isr | elr) - {leader}
+        isr = frozenset({leader})
+        elr = frozenset(each for each in others if after.directory_of(each) != LOST)
+    return PartitionChange(
+        isr=isr if isr != before.isr else KEEP,
+        elr=elr if elr != before.elr else KEEP,
+        leader=leader,
+    )
+
+
+def lost_change(
+    image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId
+) -> PartitionChange:
+    """Return the change that marks a bad replica as lost.
+
+    Its directory becomes LOST and it leaves ISR and ELR; if it led, another replica takes over.
+    The last member of the ISR stays in it: the partition goes offline and loses no records.
+    """
+    place = partition.replicas.index(broker_id)
+    directories = (*partition.directories[:place], LOST, *partition.directories[place + 1 :])
+    isr = partition.isr - {broker_id}
+    if not isr:
+        leader = None if partition.leader is not None else KEEP
+        return PartitionChange(directories=directories, leader=leader)
+    after = replace(
+        partition,
+        isr=isr,
+        elr=partition.elr - {broker_id},
+        leader=None if partition.leader == broker_id else partition.leader,
+    )
+    eligible = image.eligible_brokers() - {broker_id}
+    change = _change_to(after, partition, eligible, image.suspects)
+    return replace(change, directories=directories)
+
+
+def change_record(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    change: PartitionChange,
+    cause: str,
+) -> PartitionChangeRecord:
+    """Return the record of `change`, with the epochs after it. The changed registration is valid:
+    `merge` has checked it."""
+    change = partition.completed(change)
+    partition.merge(change)
+    leader_epoch, partition_epoch = partition.epochs_after(change)
+    return PartitionChangeRecord(
+        topic_id=key.topic_id,
+        partition=key.partition,
+        change=change,
+        topic=image.topics[key.topic_id].name,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        cause=cause,
+    )
+
+
+def change_records(
+    topic: TopicImage,
+    changes: Sequence[tuple[int, PartitionRegistration, PartitionChange]],
+    cause: str,
+) -> list[PartitionChangeRecord]:
+    """Return the records of changes to a topic's partitions, as `change_record` makes one.
+
+    The caller has checked the changes (by `merge`), and none of them needs `completed`.
+    """
+    count = len(changes)
+    epochs = [partition.epochs_after(change) for _, partition, change in changes]
+    return construct_many(
+        PartitionChangeRecord,
+        {
+            "topic_id": repeat(topic.topic_id, count),
+            "partition": [number for number, _, _ in changes],
+            "change": [change for _, _, change in changes],
+            "topic": repeat(topic.name, count),
+            "leader_epoch": [leader_epoch for leader_epoch, _ in epochs],
+            "partition_epoch": [partition_epoch for _, partition_epoch in epochs],
+            "cause": repeat(cause, count),
+        },
+        count,
+    )
 
 
 def elect_where_none(
@@ -48,13 +220,11 @@ def elect_where_none(
     records: list[Record] = []
     elected = []
     for key, partition in image.partitions_needing_work():
-        if partition.leader is not None:
-            continue
-        change = change_between(partition, partition, eligible, image.suspects)
-        if change.leader is KEEP:
-            continue
-        records.append(change_record(image, key, partition, change, cause))
-        elected.append(key)
+        if partition.leader is None:
+            change = _change_to(partition, partition, eligible, image.suspects)
+            if change.leader is not KEEP:
+                records.append(change_record(image, key, partition, change, cause))
+                elected.append(key)
     return ControllerResult(records, elected)
 
 
@@ -72,10 +242,7 @@ def leaderless(
         for key, partition in image.partitions_needing_work()
         if partition.leader is None
         and (wanted is None or key in wanted)
-        and elect_leader(
-            partition, eligible=eligible, election=Election.ONLINE, suspects=frozenset()
-        )
-        is None
+        and elect_leader(partition, eligible) is None
     ]
 
 
@@ -94,24 +261,28 @@ def recover(
     Answer: the partitions that get a leader. If a partition has changed since it was inspected,
     the inspection does not count.
     """
-    helpless = set(leaderless(image, {each.key for each in inspections}))
+    eligible = image.eligible_brokers()
     records: list[Record] = []
     elected = []
-    for key in sorted(helpless):
+    for key in sorted(set(leaderless(image, {each.key for each in inspections}))):
         partition = image.partition(key)
         assert partition is not None, "it has no leader, so it is there"
-        current = [
-            each for each in inspections if each.key == key and _counts(image, partition, each)
-        ]
         if not partition.isr and key not in forced:
             continue
+        current = [
+            each
+            for each in inspections
+            if each.key == key
+            and each.broker_id in partition.replicas
+            and each.partition_epoch == partition.partition_epoch
+            and each.high_watermark == partition.high_watermark
+            and partition.uuid_of(each.broker_id) not in image.suspects
+        ]
         decided = None
         if partition.isr or _have_all_answered(partition, current):
             decided = _proven(image, key.topic_id, partition, current)
-        if decided is None:
-            chosen = choose_unclean_leader(
-                image, key.topic_id, partition, current, is_requested=key in forced
-            )
+        if decided is None and (key in forced or is_unclean_allowed(image, key.topic_id)):
+            chosen = furthest_replica(partition, current, eligible=eligible)
             decided = None if chosen is None else _unclean(partition, chosen)
         if decided is not None:
             records.append(change_record(image, key, partition, *decided))
@@ -124,17 +295,6 @@ def _have_all_answered(
 ) -> bool:
     created = set(filter(partition.is_created, partition.replicas))
     return created <= {each.broker_id for each in inspections}
-
-
-def _counts(
-    image: MetadataImage, partition: PartitionRegistration, inspection: ReplicaInspection
-) -> bool:
-    return (
-        inspection.broker_id in partition.replicas
-        and inspection.partition_epoch == partition.partition_epoch
-        and inspection.high_watermark == partition.high_watermark
-        and partition.uuid_of(inspection.broker_id) not in image.suspects
-    )
 
 
 def _proven(
@@ -211,21 +371,6 @@ def is_unclean_allowed(image: MetadataImage, topic_id: TopicId) -> bool:
     return image.settings(topic_id).boolean("unclean.leader.election.enable")
 
 
-def choose_unclean_leader(
-    image: MetadataImage,
-    topic_id: TopicId,
-    partition: PartitionRegistration,
-    inspections: Sequence[ReplicaInspection],
-    *,
-    is_requested: bool,
-) -> ReplicaInspection | None:
-    """Choose a leader that may lack committed records; None unless a setting or a request allows
-    it, or if nobody answers."""
-    if not (is_requested or is_unclean_allowed(image, topic_id)):
-        return None
-    return furthest_replica(partition, inspections, eligible=image.eligible_brokers())
-
-
 def furthest_replica(
     partition: PartitionRegistration,
     inspections: Sequence[ReplicaInspection],
@@ -238,22 +383,19 @@ def furthest_replica(
     Eligibility bounds the unclean election, too: Kafka once forgot it for one kind and elected a
     fenced broker (KAFKA-19522). A replica that was never created, or was lost, never leads.
     """
-    candidates = [
-        each
-        for each in inspections
-        if each.broker_id in eligible.intersection(partition.replicas)
-        and partition.is_created(each.broker_id)
-    ]
 
     def rank(inspection: ReplicaInspection) -> tuple[int, int, int]:
         epoch = -1 if inspection.last_epoch is None else inspection.last_epoch
         place = partition.replicas.index(inspection.broker_id)
         return (epoch, inspection.log_end_offset, -place)
 
+    candidates = [
+        each
+        for each in inspections
+        if each.broker_id in eligible.intersection(partition.replicas)
+        and partition.is_created(each.broker_id)
+    ]
     return max(candidates, key=rank, default=None)
-
-
-LIMIT = "leader.imbalance.per.broker.percentage"
 
 
 def elect_preferred(
@@ -265,10 +407,13 @@ def elect_preferred(
     changes = {broker_id: PartitionChange(leader=broker_id) for broker_id in image.brokers}
     changed: dict[TopicId, list[tuple[int, PartitionRegistration, PartitionChange]]] = {}
     moved = []
-    for key, partition in image.partitions() if keys is None else _existing(image, keys):
-        leader = elect_leader(
-            partition, eligible=eligible, election=Election.PREFERRED, suspects=image.suspects
-        )
+    wanted: Iterable[tuple[PartitionKey, PartitionRegistration | None]] = image.partitions()
+    if keys is not None:
+        wanted = ((key, image.partition(key)) for key in dict.fromkeys(keys))
+    for key, partition in wanted:
+        if partition is None:
+            continue
+        leader = elect_leader(partition, eligible, image.suspects, preferred=True)
         # The leader is in the ISR, so the changed registration is valid without a merge.
         if leader is not None and leader != partition.leader and leader in partition.isr:
             one = (key.partition, partition, changes[leader])
@@ -280,15 +425,6 @@ def elect_preferred(
         for record in change_records(image.topics[topic_id], decided, cause)
     ]
     return ControllerResult(records, moved)
-
-
-def _existing(
-    image: MetadataImage, keys: Iterable[PartitionKey]
-) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    for key in dict.fromkeys(keys):
-        partition = image.partition(key)
-        if partition is not None:
-            yield key, partition
 
 
 def rebalance_leaders(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
@@ -309,7 +445,11 @@ def rebalance_leaders(image: MetadataImage) -> ControllerResult[list[PartitionKe
         for key, partition in image.partitions_needing_work()
         if partition.replicas[0] in unbalanced
     ]
-    return elect_preferred(image, _cause(unbalanced, limit), keys)
+    shares = ", ".join(
+        f"broker {broker_id} lacks {share:.0f} %" for broker_id, share in sorted(unbalanced.items())
+    )
+    cause = f"preferred leaders: {shares} of its leaderships ({LIMIT}={limit})"
+    return elect_preferred(image, cause, keys)
 
 
 def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
@@ -326,10 +466,3 @@ def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
     return {
         broker_id: 100.0 * count / preferred[broker_id] for broker_id, count in elsewhere.items()
     }
-
-
-def _cause(unbalanced: Mapping[BrokerId, float], limit: int) -> str:
-    shares = ", ".join(
-        f"broker {broker_id} lacks {share:.0f} %" for broker_id, share in sorted(unbalanced.items())
-    )
-    return f"preferred leaders: {shares} of its leaderships ({LIMIT}={limit})"

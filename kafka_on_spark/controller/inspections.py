@@ -1,6 +1,6 @@
 """Inspections of replicas whose partition has no leader, and of those that are marked as lost.
 
-`election` and `lost_replicas` decide by them. A controller's pass, a sweep and an append that waits
+`election` and `isr` decide by them. A controller's pass, a sweep and an append that waits
 run them. Of a lost replica each file is read: headers alone would prove a table whose files are
 gone or damaged, and that may be why the replica was called lost.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import leaderless
-from kafka_on_spark.controller.lost_replicas import WholeReplica, lost_replicas
+from kafka_on_spark.controller.isr import WholeReplica, lost_replicas
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.replica_operations import lacks_replaced_records, proves_complete

@@ -7,22 +7,42 @@ clock moves a follower out or in at another time; it loses nothing.
 
 One commit has the decisions of all partitions. Each is independent: a report that is not current
 any more leads to nothing, and does not affect the others.
+
+A replica is lost by the verdict of two inspections, or because a person says so. It keeps its uuid,
+or stands in `former_uuids` once it is created again, until the new incarnation is in sync. Until
+then nothing of it is removed, and it may be restored as it is: its disk is the one that the broker
+has, its log proves to have all that is committed, and each file that it names exists with the
+content that its name says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError
-from kafka_on_spark.base.ids import KEEP, BrokerId, Offset, PartitionKey, ReplicaUuid
-from kafka_on_spark.controller.lost_replicas import release_former
-from kafka_on_spark.controller.partition_change import (
+from kafka_on_spark.base.errors import (
+    NO_ERROR,
+    InvalidRequestError,
+    KafkaStorageError,
+    RootFullError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import (
+    KEEP,
+    LOST,
+    BrokerId,
+    DirectoryId,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+    ReplicaUuid,
+)
+from kafka_on_spark.controller.election import (
     change_of_isr,
     change_record,
     eligible_replicas,
     lost_change,
 )
-from kafka_on_spark.metadata.high_watermark import advance_high_watermark, min_isr
+from kafka_on_spark.metadata.high_watermark import advance_high_watermark, min_isr, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
@@ -42,7 +62,7 @@ def alter_isr(
     if partition is None or partition.partition_epoch != report.partition_epoch:
         return None
     for seen in (report.leader, *report.followers):
-        if is_verdict(seen) and _is_same_replica(partition, seen):
+        if is_verdict(seen) and _is_registered(partition, seen):
             change = lost_change(image, partition, seen.broker_id)
             cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
             return change_record(image, report.key, partition, change, cause)
@@ -70,7 +90,13 @@ def alter_isr(
         suspects=image.suspects,
     )
     assert altered is not None, "a replica leaves or joins"
-    cause = "; ".join([*leaving.values(), *_joined(report, joining)])
+    joined = [
+        f"broker {seen.broker_id}: caught up at offset {seen.log_end_offset}"
+        f" in epoch {report.leader_epoch}"
+        for seen in sorted(report.followers, key=lambda each: each.broker_id)
+        if seen.broker_id in joining
+    ]
+    cause = "; ".join([*leaving.values(), *joined])
     return change_record(image, report.key, partition, altered, cause)
 
 
@@ -79,39 +105,23 @@ def is_verdict(seen: ReplicaReport) -> bool:
     return seen.is_bad_twice
 
 
-def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:
-    is_assigned = seen.broker_id in partition.replicas
+def _is_registered(partition: PartitionRegistration, seen: ReplicaReport) -> bool:
     return (
-        is_assigned
+        seen.broker_id in partition.replicas
         and partition.is_created(seen.broker_id)
         and partition.uuid_of(seen.broker_id) == seen.replica_uuid
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _LagLimits:
-    """How far behind a member of the ISR may be; bytes below 0: any number."""
-
-    time_ms: int
-    size_bytes: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> "_LagLimits":
-        return cls(
-            settings.integer("replica.lag.time.max.ms"), settings.integer("replica.lag.max.bytes")
-        )
-
-    def halved(self) -> "_LagLimits":
-        return _LagLimits(self.time_ms // 2, self.size_bytes // 2)
-
-    def broken_by(self, since_ms: int, missing_bytes: int, now_ms: int) -> str | None:
-        """Return which limit a lag is beyond, in words; None if it is within both."""
-        lag_ms = now_ms - since_ms
-        if lag_ms > self.time_ms:
-            return f"lags by {lag_ms / 1000:.1f} s (replica.lag.time.max.ms={self.time_ms})"
-        if 0 <= self.size_bytes < missing_bytes:
-            return f"lags by {missing_bytes} bytes (replica.lag.max.bytes={self.size_bytes})"
-        return None
+def _broken_limit(settings: Settings, lag_ms: int, missing_bytes: int, parts: int) -> str | None:
+    """Return which limit a lag is beyond, in words; None if it is within a `parts`-th of both."""
+    time_ms = settings.integer("replica.lag.time.max.ms") // parts
+    size_bytes = settings.integer("replica.lag.max.bytes") // parts
+    if lag_ms > time_ms:
+        return f"lags by {lag_ms / 1000:.1f} s (replica.lag.time.max.ms={time_ms})"
+    if 0 <= size_bytes < missing_bytes:  # below 0: any number
+        return f"lags by {missing_bytes} bytes (replica.lag.max.bytes={size_bytes})"
+    return None
 
 
 def lagging_members(
@@ -121,7 +131,7 @@ def lagging_members(
 
     A replica that can't be counted is judged as if its log ended at the high watermark.
     """
-    limits = _LagLimits.of(image.settings(report.key.topic_id))
+    settings = image.settings(report.key.topic_id)
     lagging = {}
     for broker_id in partition.isr - {report.leader.broker_id}:
         seen = report.replica(broker_id)
@@ -130,7 +140,7 @@ def lagging_members(
             since_ms, missing_bytes = seen.missing_since_ms, seen.missing_bytes
         if since_ms is None:
             continue
-        broken = limits.broken_by(since_ms, missing_bytes, report.now_ms)
+        broken = _broken_limit(settings, report.now_ms - since_ms, missing_bytes, 1)
         if broken is not None:
             lagging[broker_id] = f"broker {broker_id}: {broken}"
     return lagging
@@ -145,8 +155,9 @@ def would_stay(image: MetadataImage, report: PartitionReport, seen: ReplicaRepor
     """
     if seen.missing_since_ms is None:
         return True
-    limits = _LagLimits.of(image.settings(report.key.topic_id)).halved()
-    return limits.broken_by(seen.missing_since_ms, seen.missing_bytes, report.now_ms) is None
+    lag_ms = report.now_ms - seen.missing_since_ms
+    settings = image.settings(report.key.topic_id)
+    return _broken_limit(settings, lag_ms, seen.missing_bytes, 2) is None
 
 
 def may_join(
@@ -162,7 +173,7 @@ def may_join(
     compacted as far as every member is (I27). A replica that a reassignment removes stays out once
     all of the target is in sync.
     """
-    if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
+    if seen.broker_id in partition.isr or not _is_registered(partition, seen):
         return False
     if seen.broker_id in partition.removing_replicas:
         is_over = partition.isr.issuperset(partition.target_replicas)
@@ -189,15 +200,6 @@ def awaiting_compaction(image: MetadataImage, report: PartitionReport) -> list[B
         for seen in report.followers
         if seen.compacted_below < cleaned_below
         and may_join(image, partition, report, replace(seen, compacted_below=cleaned_below))
-    ]
-
-
-def _joined(report: PartitionReport, joining: set[BrokerId]) -> list[str]:
-    seen = {each.broker_id: each for each in report.followers}
-    return [
-        f"broker {broker_id}: caught up at offset {seen[broker_id].log_end_offset}"
-        f" in epoch {report.leader_epoch}"
-        for broker_id in sorted(joining)
     ]
 
 
@@ -257,20 +259,7 @@ def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChang
     ]
     if not diverged:
         return None
-    change = _without_diverged(partition, diverged, min_isr(image, report.key.topic_id, partition))
-    cause = "; ".join(
-        f"broker {seen.broker_id}: its log diverges from broker {partition.leader}'s above the high"
-        f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and it is"
-        " not known which is right"
-        for seen in diverged
-    )
-    return change_record(image, report.key, partition, change, cause)
-
-
-def _without_diverged(
-    partition: PartitionRegistration, diverged: list[ReplicaReport], minimum: int
-) -> PartitionChange:
-    """Return the new epoch without those of `diverged` that the minimum can do without."""
+    minimum = min_isr(image, report.key.topic_id, partition)
     isr, elr = partition.isr, partition.elr
     for seen in diverged:
         if seen.broker_id in isr and len(isr) > minimum:
@@ -278,11 +267,18 @@ def _without_diverged(
         elif seen.broker_id in elr and len(isr | elr) > minimum:
             elr = elr - {seen.broker_id}
     elr = eligible_replicas(replace(partition, elr=elr), isr, minimum)
-    return PartitionChange(
+    change = PartitionChange(
         leader=partition.leader,
         isr=isr if isr != partition.isr else KEEP,
         elr=elr if elr != partition.elr else KEEP,
     )
+    cause = "; ".join(
+        f"broker {seen.broker_id}: its log diverges from broker {partition.leader}'s above the high"
+        f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and it is"
+        " not known which is right"
+        for seen in diverged
+    )
+    return change_record(image, report.key, partition, change, cause)
 
 
 def without_suspects(report: PartitionReport, suspects: frozenset[ReplicaUuid]) -> PartitionReport:
@@ -319,3 +315,151 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
             records.append(change)
     changes = sum(isinstance(record, PartitionChangeRecord) for record in records)
     return ControllerResult(records, changes)
+
+
+def lose_replica(
+    image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
+) -> ControllerResult[None]:
+    """Decide that a replica is lost because a person says so.
+
+    Raises:
+        UnknownTopicOrPartitionError: The partition is gone.
+        InvalidRequestError: The broker has no replica of it that was created and is not lost.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+    if broker_id not in partition.replicas or not partition.is_created(broker_id):
+        holders = ", ".join(str(each) for each in partition.replicas if partition.is_created(each))
+        raise InvalidRequestError(
+            f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
+            f" that is not lost already; name one of the brokers {holders}"
+        )
+    change = lost_change(image, partition, broker_id)
+    return ControllerResult([change_record(image, key, partition, change, cause)], None)
+
+
+def renew_lost(
+    image: MetadataImage, new_uuid: Callable[[], str]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
+
+    The last member of an ISR keeps its uuid: its disk may come back with records that no other
+    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
+    """
+    records: list[Record] = []
+    renewed = []
+    for key, partition in image.partitions_needing_work():
+        places = [
+            place
+            for place, broker_id in enumerate(partition.replicas)
+            if partition.directories[place] == LOST
+            and broker_id not in partition.isr
+            and image.brokers[broker_id].is_online
+        ]
+        if not places:
+            continue
+        uuids, directories = list(partition.replica_uuids), list(partition.directories)
+        former = list(partition.former_uuids) or [None] * len(uuids)
+        for place in places:
+            former[place] = former[place] or uuids[place]
+            uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
+        change = PartitionChange(
+            replica_uuids=tuple(uuids),
+            former_uuids=tuple(former),
+            directories=tuple(directories),
+        )
+        brokers = ", ".join(str(partition.replicas[place]) for place in places)
+        cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
+        records.append(change_record(image, key, partition, change, cause))
+        renewed.append(key)
+    return ControllerResult(records, renewed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeReplica:
+    """A lost replica whose table was found whole, on the disk that it names and that the root is.
+    Its log was proved by the registration of `partition_epoch`."""
+
+    key: PartitionKey
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    directory_id: DirectoryId
+    partition_epoch: PartitionEpoch
+
+
+def lost_replicas(
+    image: MetadataImage, partition: PartitionRegistration
+) -> Iterator[tuple[BrokerId, ReplicaUuid]]:
+    """Yield the lost replicas of a partition that may be taken back, on brokers that answer."""
+    places = zip(partition.replicas, partition.replica_uuids, partition.directories, strict=True)
+    for broker_id, replica_uuid, directory in places:
+        if not image.brokers[broker_id].is_online:
+            continue
+        former = partition.former_of(broker_id)
+        if former is not None:
+            yield broker_id, former
+        elif directory == LOST:
+            yield broker_id, replica_uuid
+
+
+def restore(
+    image: MetadataImage, found: Sequence[WholeReplica]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that whole replicas are lost no more. Answer: the partitions that get one back.
+
+    The last member of an ISR is still in it; all others come back out of sync. A finding about a
+    partition that has changed since does not count.
+    """
+    records: list[Record] = []
+    restored = []
+    for one in found:
+        partition, broker = image.partition(one.key), image.brokers.get(one.broker_id)
+        if (
+            one.key in restored
+            or partition is None
+            or partition.partition_epoch != one.partition_epoch
+            or broker is None
+            or broker.directory_id != one.directory_id
+            or (one.broker_id, one.replica_uuid) not in set(lost_replicas(image, partition))
+        ):
+            continue
+        place = partition.replicas.index(one.broker_id)
+        uuids, directories = list(partition.replica_uuids), list(partition.directories)
+        former = list(partition.former_uuids) or [None] * len(uuids)
+        uuids[place], directories[place], former[place] = one.replica_uuid, one.directory_id, None
+        change = PartitionChange(
+            replica_uuids=tuple(uuids), directories=tuple(directories), former_uuids=tuple(former)
+        )
+        cause = f"broker {one.broker_id}: the replica that was lost is whole: taken back"
+        records.append(change_record(image, one.key, partition, change, cause))
+        restored.append(one.key)
+    return ControllerResult(records, restored)
+
+
+def release_former(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
+    """Decide that a lost replica is given up, since its disk is too full for the new incarnation.
+
+    Its table is removed afterwards. None if there is room, or if the ISR has not
+    min.insync.replicas members without it, so that records may rest on it.
+    """
+    partition = image.partition(report.key)
+    if partition is None or partition.partition_epoch != report.partition_epoch:
+        return None
+    minimum = min_isr_setting(image, report.key.topic_id)
+    for seen in report.followers:
+        if (
+            seen.error_code != RootFullError.code
+            or seen.broker_id not in partition.replicas
+            or partition.former_of(seen.broker_id) is None
+            or len(partition.isr - {seen.broker_id}) < minimum
+        ):
+            continue
+        former = tuple(
+            None if each == seen.broker_id else partition.former_of(each)
+            for each in partition.replicas
+        )
+        cause = f"broker {seen.broker_id}: no room for the replica beside the one that was lost"
+        change = PartitionChange(former_uuids=former)
+        return change_record(image, report.key, partition, change, cause)
+    return None

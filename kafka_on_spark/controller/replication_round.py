@@ -18,7 +18,6 @@ from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.controller.brokers import note_refused
-from kafka_on_spark.controller.creating_replicas import create_replicas
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
     covers_all,
@@ -33,10 +32,10 @@ from kafka_on_spark.controller.fetch_plan import (
     refusals,
 )
 from kafka_on_spark.controller.inspections import LostReplicaInspector
-from kafka_on_spark.controller.isr import awaiting_compaction, conclude
-from kafka_on_spark.controller.lost_replicas import renew_lost, restore
+from kafka_on_spark.controller.isr import awaiting_compaction, conclude, renew_lost, restore
 from kafka_on_spark.controller.probes import REFUSAL_CODES, probe_orders, refused_writes
 from kafka_on_spark.controller.probing import probe
+from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep
 from kafka_on_spark.controller.upkeep import ReplicaUpkeep

@@ -13,7 +13,7 @@ from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
 from kafka_on_spark.controller.inspections import LostReplicaInspector, inspect_task
 from kafka_on_spark.controller.probing import probe
-from kafka_on_spark.controller.removing_replicas import Cleaner
+from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationReport, ReplicationRound
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.controller.upkeep import ReplicaUpkeep

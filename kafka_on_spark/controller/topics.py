@@ -33,7 +33,7 @@ from kafka_on_spark.base.ids import (
     check_whole_number,
     listed,
 )
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.groups.offsets import beginning
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.high_watermark import MIN_ISR

@@ -20,7 +20,7 @@ from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.second_inspection import Finding, note_findings
 from kafka_on_spark.controller.sweep import (
     Ring,

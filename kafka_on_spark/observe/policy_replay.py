@@ -26,8 +26,7 @@ from kafka_on_spark.base.ids import (
     time_of,
 )
 from kafka_on_spark.base.text import visible
-from kafka_on_spark.controller.election import is_unclean_allowed
-from kafka_on_spark.controller.partition_change import Election, elect_leader, eligible_replicas
+from kafka_on_spark.controller.election import elect_leader, eligible_replicas, is_unclean_allowed
 from kafka_on_spark.metadata.high_watermark import MIN_ISR, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -243,9 +242,7 @@ class _Replay:
         wanted = [now.leader] * is_moved + [before.leader]
         leader = next((each for each in wanted if each in isr & eligible), None)
         if leader is None:
-            leader = elect_leader(
-                state, eligible=eligible, election=Election.ONLINE, suspects=frozenset()
-            )
+            leader = elect_leader(state, eligible)
             isr = isr if leader is None or leader in isr else frozenset({leader})
         high_watermark, raised = before.high_watermark, now.high_watermark - was.high_watermark
         if raised > 0:

@@ -14,7 +14,7 @@ from kafka_on_spark.cli.kafka_files import (
     read_partitions,
     read_topics,
 )
-from kafka_on_spark.controller.reassignment_plan import assignment_as_dict
+from kafka_on_spark.controller.reassignment import assignment_as_dict
 
 ASSIGNMENT = {TopicPartition("flights", 1): [2, 3], TopicPartition("flights", 0): [1, 2]}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.fetch import partition_report, state_report

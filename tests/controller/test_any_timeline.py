@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.commands import answer
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.reassignment import _only
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import ConfigRecord, UnregisterBrokerRecord

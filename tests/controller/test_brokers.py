@@ -23,9 +23,14 @@ from kafka_on_spark.controller.brokers import (
     unfence_broker,
     unregister_broker,
 )
-from kafka_on_spark.controller.election import elect_preferred, elect_where_none, leaderless
-from kafka_on_spark.controller.lost_replicas import lose_replica
-from kafka_on_spark.controller.partition_change import change_record, lost_change
+from kafka_on_spark.controller.election import (
+    change_record,
+    elect_preferred,
+    elect_where_none,
+    leaderless,
+    lost_change,
+)
+from kafka_on_spark.controller.isr import lose_replica
 from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord

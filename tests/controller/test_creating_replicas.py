@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.base.ids import LOST
-from kafka_on_spark.controller.creating_replicas import (
+from kafka_on_spark.controller.isr import renew_lost
+from kafka_on_spark.controller.replica_tables import (
     CreateReplicaOrder,
-    create_replica,
+    create_replica_task,
     plan_creations,
     record_created,
 )
-from kafka_on_spark.controller.lost_replicas import renew_lost
 from tests.builders import KEY, address, disk, image_of, partition, uuid_on
 from tests.committing import replay
 from tests.fakes import MemoryReplicaStore, MemoryRoots
@@ -94,15 +94,15 @@ def test_lost_replica_outside_the_isr_gets_a_new_uuid(before, fenced, renewed):
         assert (after.isr, after.leader_epoch) == (before.isr, before.leader_epoch)
 
 
-def test_creation_answers_with_a_code():
+def test_creation_says_whether_the_table_is_there():
     roots = MemoryRoots({"memory://1": disk(1), "memory://2": disk(2), "memory://3": disk(9)})
     roots["memory://2"].is_offline = True
     store = MemoryReplicaStore(roots)
 
-    results = [create_replica(CreateReplicaOrder(address(each), 7), store) for each in (1, 1, 2, 3)]
+    worker = SimpleNamespace(replicas=store)
+    orders = [CreateReplicaOrder(address(each), 7) for each in (1, 1, 2, 3)]
+    results = [create_replica_task(order, worker) for order in orders]
 
-    assert [each.error_code for each in results] == [
-        NO_ERROR, NO_ERROR, KafkaStorageError.code, KafkaStorageError.code,
-    ]  # fmt: skip
+    assert results == [True, True, False, False]
     made = store.open(address(1)).load()
     assert (made.log_end_offset, made.leader_epoch) == (0, 7)

@@ -5,12 +5,11 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch
-from kafka_on_spark.controller.election import recover
-from kafka_on_spark.controller.partition_change import Election, elect_leader
+from kafka_on_spark.controller.election import elect_leader, recover
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from tests.builders import KEY, brokers, digest_at, elect_unclean, image_of, partition, subsets
 
-ONLINE, PREFERRED, UNCLEAN = Election.ONLINE, Election.PREFERRED, "unclean"
+ONLINE, PREFERRED, UNCLEAN = "online", "preferred", "unclean"
 
 UNCLEAN_3 = (BrokerId(3), True)
 
@@ -21,7 +20,7 @@ def elected(before, eligible, election):
     """Return the leader and whether the election was unclean; all logs are alike."""
     if election == UNCLEAN:
         return elect_unclean(before, eligible)
-    return elect_leader(before, eligible=eligible, election=election, suspects=frozenset()), False
+    return elect_leader(before, eligible, preferred=election == PREFERRED), False
 
 
 # fmt: off
@@ -78,7 +77,10 @@ def test_unclean_election_never_takes_a_replica_that_was_never_made():
 def small_cases():
     everyone = brokers("1 2 3")
     for isr, lost, eligible, election in product(
-        subsets(everyone), [frozenset(), {1}, {1, 3}], subsets(everyone), [*Election, UNCLEAN]
+        subsets(everyone),
+        [frozenset(), {1}, {1, 3}],
+        subsets(everyone),
+        [ONLINE, PREFERRED, UNCLEAN],
     ):
         rest = [each for each in everyone if each not in isr]
         for elr, leader in product(subsets(rest), [None, *sorted(isr)]):

@@ -13,8 +13,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.isr import may_join
-from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.reassignment import (
     Reassignment,
     ReassignmentStatus,

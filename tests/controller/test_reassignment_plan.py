@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidReplicaAssignmentError, InvalidReplicationFactorError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.reassignment_plan import (
+from kafka_on_spark.controller.reassignment import (
     COPY_BYTES_PER_S,
     balance,
     partitions_of,

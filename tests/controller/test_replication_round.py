@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.isr import conclude
-from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.broker import RefusedWrite

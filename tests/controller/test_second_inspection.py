@@ -16,9 +16,9 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller import second_inspection
 from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.inspections import inspect_replica, inspect_task
-from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.probing import probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports

@@ -11,16 +11,15 @@ from kafka_on_spark.base.errors import ProtocolError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.controller.brokers import continue_draining
 from kafka_on_spark.controller.commands import Request, answer, request_record, response_of
-from kafka_on_spark.controller.creating_replicas import record_created
 from kafka_on_spark.controller.election import (
     elect_preferred,
     elect_where_none,
     leaderless,
     recover,
 )
-from kafka_on_spark.controller.isr import conclude
-from kafka_on_spark.controller.lost_replicas import renew_lost
+from kafka_on_spark.controller.isr import conclude, renew_lost
 from kafka_on_spark.controller.reassignment import advance_reassignments
+from kafka_on_spark.controller.replica_tables import record_created
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange

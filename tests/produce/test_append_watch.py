@@ -15,8 +15,8 @@ from kafka_on_spark.base.errors import (
     RootReadOnlyError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.lease import claim, renew, resign
-from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.creating_replicas import create_replica, create_replica_task
 from kafka_on_spark.controller.election import elect_where_none, recover
 from kafka_on_spark.controller.fetch_plan import fetch_pace
 from kafka_on_spark.controller.inspections import (
@@ -21,6 +20,7 @@ from kafka_on_spark.controller.inspections import (
     inspect_replica,
     plan_inspections,
 )
+from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep import sweep_hints
@@ -188,7 +188,7 @@ class Replicating:
                     process.map(fetches, orders) for orders in each
                 ],
                 create_replica_task: lambda orders: process.map(
-                    lambda order: create_replica(order, process.replicas), orders
+                    lambda order: create_replica_task(order, process), orders
                 ),
             },
             parts={

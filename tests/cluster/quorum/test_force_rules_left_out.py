@@ -103,8 +103,7 @@ def fences_are_not_looked_at(patch):
         forced_generation, "raise_above", lambda now, fences, cause: ControllerResult([], 0)
     )
     patch.setattr(forced_generation, "ROUNDS_MAX", 1)
-    patch.setattr(forced_generation, "_epoch_of", lambda image, key: 1 << 20)
-    patch.setattr(forced_generation.ForcedElections, "_fenced", lambda self, image, each: 0)
+    patch.setattr(forced_generation, "_fenced", lambda replicas, image, each: 0)
 
 
 def any_replica_is_as_good(patch):

@@ -12,8 +12,7 @@ from unittest.mock import patch
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import KEEP, Offset
-from kafka_on_spark.controller import inspections, isr, lease, removing_replicas, replication_round
-from kafka_on_spark.controller.removing_replicas import _Uuids
+from kafka_on_spark.controller import inspections, isr, lease, replica_tables, replication_round
 from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, producer_state, replica_operations
@@ -215,10 +214,7 @@ MUTANTS = [
     ),
     Mutant(
         "a lost replica's table stays until its new incarnation is in sync",
-        (
-            (removing_replicas, "is_assigned", _is_one_of_now),
-            (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
-        ),
+        ((replica_tables, "is_assigned", _is_one_of_now),),
         invariant="I22 verdicts",
     ),
     Mutant(
@@ -229,8 +225,8 @@ MUTANTS = [
     Mutant(
         "a table is removed only once its replica was taken away",
         (
-            (removing_replicas, "is_assigned", _no),
-            (removing_replicas, "times_unassigned", _all_long_ago),
+            (replica_tables, "is_assigned", _no),
+            (replica_tables, "times_unassigned", _all_long_ago),
         ),
         invariant="I18 removed replicas are unassigned",
     ),

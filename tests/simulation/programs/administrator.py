@@ -10,8 +10,8 @@ from kafka_on_spark.controller.commands import (
     REGISTER_BROKER,
 )
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.creating_replicas import create_replicas
 from kafka_on_spark.controller.log_start import delete_records
+from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replica_operations import commit_decided

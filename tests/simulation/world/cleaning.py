@@ -5,7 +5,7 @@ Source: log/replica_folders.py.
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.controller.replica_tables import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.log.replica_folders import FoundTable
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.disks import Root

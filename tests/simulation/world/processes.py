@@ -9,7 +9,7 @@ from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
 from kafka_on_spark.controller.one_shot_commands import run_command
-from kafka_on_spark.controller.removing_replicas import Cleaner
+from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.retention import Retention
 from kafka_on_spark.controller.second_inspection import SecondInspections

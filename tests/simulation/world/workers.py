@@ -12,10 +12,14 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.controller import compaction_passes, probing, removing_replicas, retention
-from kafka_on_spark.controller.creating_replicas import create_replica_task
+from kafka_on_spark.controller import compaction_passes, probing, replica_tables, retention
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.controller.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.controller.replica_tables import (
+    ListOrder,
+    ListResult,
+    RemoveOrder,
+    create_replica_task,
+)
 from kafka_on_spark.controller.upkeep import VisitResult, visit_task
 from kafka_on_spark.log import fetch as log_fetch
 from kafka_on_spark.log import replica_upkeep
@@ -114,8 +118,8 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     log_fetch.inspect_partition_task: inspect_partition_task,
     replica_upkeep.upkeep_task: upkeep_task,
     probing.probe_task: probe_task,
-    removing_replicas.list_task: list_task,
-    removing_replicas.remove_task: remove_task,
+    replica_tables.list_task: list_task,
+    replica_tables.remove_task: remove_task,
     retention.retention_task: retention_task,
     compaction_passes.compaction_task: compaction_task,
 }

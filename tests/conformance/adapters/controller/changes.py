@@ -7,8 +7,7 @@ asks for is decided in this order: the move, the ISR, the rows of the move, the 
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import KEEP, LOST, DirectoryId, Offset
-from kafka_on_spark.controller.election import elect_preferred, recover
-from kafka_on_spark.controller.partition_change import change_of_isr
+from kafka_on_spark.controller.election import change_of_isr, elect_preferred, recover
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     next_step,

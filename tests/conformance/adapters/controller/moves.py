@@ -1,6 +1,6 @@
 """KRaft's rule for a move under way: another target replaces it. The product refuses that."""
 
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.reassignment import (
     check_target,
     registered_partition,

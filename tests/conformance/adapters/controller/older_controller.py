@@ -8,8 +8,12 @@ from kafka_on_spark.controller.brokers import (
     fence_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.election import elect_preferred, imbalance_percentages, recover
-from kafka_on_spark.controller.partition_change import Election, elect_leader
+from kafka_on_spark.controller.election import (
+    elect_leader,
+    elect_preferred,
+    imbalance_percentages,
+    recover,
+)
 from kafka_on_spark.controller.reassignment import (
     advance_reassignments,
     cancel_reassignments,
@@ -27,7 +31,7 @@ from tests.conformance.adapters.controller.partitions import SETS, registration,
 from tests.conformance.runner import Adapter, Answer, CutOffError
 
 NOBODY = -1
-ALGORITHMS = {"REASSIGN": Election.ONLINE, "PREFERRED": Election.PREFERRED}
+CLEAN_ALWAYS = ("REASSIGN", "PREFERRED")
 
 
 class ElectionAlgorithms(Adapter):
@@ -45,16 +49,13 @@ class ElectionAlgorithms(Adapter):
         if algorithm == "CONTROLLED_SHUTDOWN":
             self.answer = {"leader": self.drained(one)}
             return
-        kind = ALGORITHMS.get(algorithm, Election.ONLINE)
-        if kind is Election.PREFERRED and self.given[1]:  # or it would be another election
+        is_preferred = algorithm == "PREFERRED"
+        if is_preferred and self.given[1]:  # or it would be another election
             one = registration(*self.given, leader=self.given[1][-1])
-        if algorithm not in ALGORITHMS and self.is_unclean_allowed:
+        if algorithm not in CLEAN_ALWAYS and self.is_unclean_allowed:
             leader, is_unclean = elect_unclean(one, self.live)
         else:
-            leader, is_unclean = (
-                elect_leader(one, eligible=self.live, election=kind, suspects=frozenset()),
-                False,
-            )
+            leader, is_unclean = elect_leader(one, self.live, preferred=is_preferred), False
         has_moved = one.leader is None or leader == one.replicas[0]
         self.answer = {"leader": leader if has_moved else None, "unclean": is_unclean}
 

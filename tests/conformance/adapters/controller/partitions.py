@@ -2,7 +2,7 @@
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, NoReassignmentInProgressError
 from kafka_on_spark.base.ids import KEEP, BrokerId
-from kafka_on_spark.controller.partition_change import Election, elect_leader
+from kafka_on_spark.controller.election import elect_leader
 from kafka_on_spark.controller.reassignment import cancel_reassignments, next_step, roles_of
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from tests.builders import KEY, elect_unclean, image_of, partition
@@ -119,11 +119,8 @@ class Elections(Adapter):
         if election == "UNCLEAN":
             self.result = elect_unclean(one, self.eligible)
         else:
-            kind = Election(election.lower())
-            self.result = (
-                elect_leader(one, eligible=self.eligible, election=kind, suspects=frozenset()),
-                False,
-            )
+            is_preferred = election == "PREFERRED"
+            self.result = elect_leader(one, self.eligible, preferred=is_preferred), False
 
     def expected(self):
         leader, is_unclean = self.result

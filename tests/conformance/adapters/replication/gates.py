@@ -5,7 +5,7 @@ from dataclasses import replace
 from kafka_on_spark.base.config import check_acks
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.partition_change import change_record
+from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import check_fetch, check_request
 from kafka_on_spark.log.read_order import plan_read

@@ -1,0 +1,467 @@
+"""The tables of replicas: made by the commit that says where they are, removed once unassigned.
+
+An empty table is created first, then one metadata commit says on which disk it is. Only a replica
+whose directory is null may be created. Before that commit nothing is appended to it or counted, so
+a try that fails halfway only leaves an empty table.
+
+To remove, a root is listed first, then the process catches up on the metadata, and it removes only
+listed tables whose replicas once were assigned and are not now. That is safe by one invariant: a
+replica uuid is created with its assignment, and once it is unassigned it is never assigned again
+(I18, I19). A replica that was lost and created again stays assigned until its new incarnation is in
+sync: until then it stands in `former_uuids`. "Was assigned, and is not any more" is therefore true
+for ever once it is true: a process that removes a table late, on an old image or as a deposed
+controller, removes nothing that is in use. A uuid that the log does not know is left alone: a later
+piece of the log may have it.
+
+A table whose removal is lost, or whose disk is away, is found again by a full listing of each
+broker that this process has not listed since it came back. Readers have file.delete.delay.ms to
+finish. The root of an unregistered broker is never listed: it is emptied before.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from math import inf
+from typing import Final, NamedTuple
+
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    HistoryExpiredError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    PartitionKey,
+    ReplicaUuid,
+    TopicId,
+)
+from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.replica_folders import FoundTable, remove_table, tables_on
+from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, Record
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.root_identity import check_directory
+
+log = logging.getLogger(__name__)
+
+LOCAL_CREATIONS_MAX: Final = 32
+"""So few tables are created in this process faster than a Spark job begins."""
+
+REMOVALS_AT_ONCE: Final = 64
+"""Tables removed before the metadata is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplicaOrder:
+    """The replica to create, and the leader epoch that its empty log is fenced at."""
+
+    address: ReplicaAddress
+    leader_epoch: LeaderEpoch
+
+
+def create_replicas(node: Node, keys: Iterable[PartitionKey]) -> None:
+    """Create the replicas of `keys` that were never created, with one metadata commit."""
+    orders = plan_creations(node.metadata.image, keys)
+    if not orders:
+        return
+    is_created = node.tasks.run(create_replica_task, orders, few=LOCAL_CREATIONS_MAX)
+    created = [order.address for order in compress(orders, is_created)]
+    node.metadata.submit(lambda image: record_created(image, created), timeout_ms=node.timeout_ms)
+
+
+def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:
+    """Return the orders for replicas that were never created, on brokers that answer."""
+    orders = []
+    for key in keys:
+        partition = image.partition(key)
+        if partition is None or None not in partition.directories:
+            continue
+        for broker_id, directory in zip(partition.replicas, partition.directories, strict=True):
+            broker = image.brokers[broker_id]
+            if directory is None and broker.is_online:
+                address = address_of(
+                    image, key, partition, broker_id, directory_id=broker.directory_id
+                )
+                orders.append(CreateReplicaOrder(address, partition.leader_epoch))
+    return orders
+
+
+def create_replica_task(order: CreateReplicaOrder, worker: Worker) -> bool:
+    """Create one empty table; return whether it is there. A task."""
+    try:
+        worker.replicas.create(order.address, leader_epoch=order.leader_epoch)
+    except KafkaOnSparkError as error:
+        log.info("a replica could not be created: %s: %s", order.address, error)
+        return False
+    return True
+
+
+def record_created(
+    image: MetadataImage, created: Sequence[ReplicaAddress]
+) -> ControllerResult[None]:
+    """Decide the records that say where `created` replicas are, if they are still assigned."""
+    by_key: dict[PartitionKey, list[ReplicaAddress]] = {}
+    for address in created:
+        by_key.setdefault(address.key, []).append(address)
+    records: list[Record] = []
+    for key, addresses in by_key.items():
+        partition = image.partition(key)
+        if partition is None:
+            continue
+        found = {
+            (each.broker_id, each.replica_uuid): each.directory_id
+            for each in addresses
+            if image.brokers[each.broker_id].directory_id == each.directory_id
+        }
+        replicas = zip(partition.replicas, partition.replica_uuids, strict=True)
+        directories = tuple(
+            found.get(replica) if directory is None else directory
+            for replica, directory in zip(replicas, partition.directories, strict=True)
+        )
+        if directories != partition.directories:
+            brokers = ", ".join(str(each.broker_id) for each in addresses)
+            change = PartitionChange(directories=directories)
+            cause = f"replicas made on brokers {brokers}"
+            records.append(change_record(image, key, partition, change, cause))
+    return ControllerResult(records, None)
+
+
+class Incarnation(NamedTuple):
+    """One incarnation of one replica: a replica that is created again has another uuid."""
+
+    key: PartitionKey
+    replica_uuid: ReplicaUuid
+
+
+def is_assigned(image: MetadataImage, replica: Incarnation) -> bool:
+    """Return whether the replica is assigned, or may yet be taken back."""
+    partition = image.partition(replica.key)
+    if partition is None:
+        return False
+    return replica.replica_uuid in (*partition.replica_uuids, *partition.former_uuids)
+
+
+def unassigned_between(before: MetadataImage, after: MetadataImage) -> Iterator[Incarnation]:
+    """Yield the replicas that are assigned in one image, and not any more in a later one."""
+    for topic_id, topic in before.topics.items():
+        later = after.topics.get(topic_id)
+        if later is not None and later.partitions is topic.partitions:
+            continue
+        for number, partition in topic.partitions.items():
+            if later is not None and later.partitions.get(number) is partition:
+                continue
+            for replica_uuid in (*partition.replica_uuids, *partition.former_uuids):
+                if replica_uuid is not None:
+                    replica = Incarnation(PartitionKey(topic_id, number), replica_uuid)
+                    if not is_assigned(after, replica):
+                        yield replica
+
+
+def times_unassigned(
+    pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]], wanted: frozenset[Incarnation]
+) -> dict[Incarnation, int]:
+    """Return when (ms since 1970 UTC) each of `wanted` was unassigned, by the log's history.
+
+    `pieces` are all of the history, newest first, each with the image that it continues. No more
+    of them are read than needed, since an unassigned replica is never assigned again. A replica
+    that was never assigned, or still is, is not in the answer.
+    """
+    times: dict[Incarnation, int] = {}
+    for image, batches in pieces:
+        assigned = {each for each in wanted if is_assigned(image, each)}
+        for batch in batches:
+            image = image.replay(batch)
+            now = {each for each in wanted if is_assigned(image, each)}
+            times |= dict.fromkeys(assigned - now, batch.stamp.time_ms)
+            assigned = now
+        if len(times) == len(wanted):
+            break
+    return times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOrder:
+    """Which root to list; `topic_ids`: only the folders of these topics."""
+
+    broker_id: BrokerId
+    root: str
+    directory_id: DirectoryId
+    topic_ids: frozenset[TopicId] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListResult:
+    """The tables on a root, or why it could not be listed."""
+
+    broker_id: BrokerId
+    tables: tuple[FoundTable, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrder:
+    """Which table to remove; the root must be the disk that it was when it was listed, and obey one
+    of the voters that the metadata log ever had."""
+
+    root: str
+    directory_id: DirectoryId
+    table: FoundTable
+    registered_voters: tuple[str, ...] = ()
+
+
+CheckControls = Callable[[MetadataImage], None]
+
+
+class Cleaner:
+    """What one process knows of tables to remove. Threads may share it: a lock admits one."""
+
+    def __init__(self, node: Node) -> None:
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._tasks = node.tasks
+        self._lock = threading.Lock()
+        self._seen: MetadataImage | None = None
+        self._times: dict[Incarnation, int] = {}
+        self._unknown_replicas: set[Incarnation] = set()
+        self._due_ms: dict[TopicId, int] = {}
+        self._listed: set[tuple[BrokerId, DirectoryId]] = set()
+
+    def clean(self, check_controls: CheckControls) -> int:
+        """Remove the tables that are due; return how many. A root that fails is listed again.
+
+        Raises:
+            NotControllerError: `check_controls` says that another controller has taken over.
+        """
+        with self._lock:
+            image = self._catch_up()
+            now_ms = self._clock.now_ms()
+            due = {topic_id: at for topic_id, at in self._due_ms.items() if at <= now_ms}
+            orders = self._orders(image, frozenset(due))
+            if not orders:
+                return 0
+            for topic_id in due:
+                del self._due_ms[topic_id]
+            duration_ms = image.settings().integer("broker.heartbeat.interval.ms")
+            try:
+                return self._list_and_remove(orders, check_controls, duration_ms=duration_ms)
+            except BaseException:
+                for topic_id in due:
+                    self._wait_for(topic_id, now_ms)
+                raise
+
+    def empty(self, broker_id: BrokerId) -> int:
+        """Remove all unassigned tables from a broker's root, due or not; return how many.
+
+        For a broker that is about to be unregistered. From a root that does not answer nothing is
+        removed: if it comes back, under any id, all of it is listed.
+        """
+        with self._lock:
+            broker = self._catch_up().brokers.get(broker_id)
+            if broker is None or not broker.is_online:
+                return 0
+            order = ListOrder(
+                broker_id=broker_id,
+                root=broker.root,
+                directory_id=broker.directory_id,
+                topic_ids=None,
+            )
+            return self._list_and_remove([order], None, duration_ms=inf)
+
+    def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
+        """Return which roots to list: all of a broker that is new or back, else the due topics."""
+        online = [image.brokers[each] for each in sorted(image.brokers)]
+        online = [broker for broker in online if broker.is_online]
+        self._listed &= {(broker.broker_id, broker.directory_id) for broker in online}
+        known = {broker_id for broker_id, _ in self._listed}
+        return [
+            ListOrder(
+                broker_id=broker.broker_id,
+                root=broker.root,
+                directory_id=broker.directory_id,
+                topic_ids=topic_ids if broker.broker_id in known else None,
+            )
+            for broker in online
+            if topic_ids or broker.broker_id not in known
+        ]
+
+    def _list_and_remove(
+        self,
+        orders: Sequence[ListOrder],
+        check_controls: CheckControls | None,
+        *,
+        duration_ms: float,
+    ) -> int:
+        """List roots and remove what is due there, or without `check_controls` all that is
+        unassigned; return how many tables. A listing counts once all of its tables were judged."""
+        results = self._tasks.run(list_task, orders)
+        image = self._catch_up()  # after the listing, so that it has every listed assignment
+        by_broker = {order.broker_id: order for order in orders}
+        removals = []
+        for table, since_ms in self._unassigned(image, results):
+            due_ms = since_ms + _delay_ms(image, table.topic_id)
+            if check_controls is not None and due_ms > self._clock.now_ms():
+                self._wait_for(table.topic_id, due_ms)
+                continue
+            order = by_broker[table.broker_id]
+            removals.append(
+                RemoveOrder(
+                    root=order.root,
+                    directory_id=order.directory_id,
+                    table=table,
+                    registered_voters=image.registered_voters,
+                )
+            )
+        removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
+        for order, result in zip(orders, results, strict=True):
+            place = order.broker_id, order.directory_id
+            if result.error is None:
+                self._listed.add(place)
+            else:
+                self._listed.discard(place)  # a full listing finds what was missed now
+                log.warning("broker %s could not be listed: %s", order.broker_id, result.error)
+        # What topics that wait for nothing had is known to the log still.
+        self._times = {
+            each: at for each, at in self._times.items() if each.key.topic_id in self._due_ms
+        }
+        return removed
+
+    def _catch_up(self) -> MetadataImage:
+        """Catch up on the metadata, and note the replicas that were unassigned since."""
+        image = self._metadata.catch_up()
+        seen = image if self._seen is None else self._seen
+        unassigned = frozenset(unassigned_between(seen, image))
+        if unassigned:
+            batches = self._metadata.batches(seen.offset, image.offset)
+            for replica, time_ms in times_unassigned([(seen, batches)], unassigned).items():
+                self._times[replica] = time_ms
+                self._unknown_replicas.discard(replica)
+                topic_id = replica.key.topic_id
+                self._wait_for(topic_id, time_ms + _delay_ms(image, topic_id))
+        self._seen = image
+        return image
+
+    def _wait_for(self, topic_id: TopicId, due_ms: int) -> None:
+        self._due_ms[topic_id] = min(due_ms, self._due_ms.get(topic_id, due_ms))
+
+    def _unassigned(
+        self, image: MetadataImage, results: Iterable[ListResult]
+    ) -> list[tuple[FoundTable, int]]:
+        """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
+        found = {
+            replica: table
+            for result in results
+            for table in result.tables
+            if not is_assigned(image, replica := _incarnation(table))
+            and replica not in self._unknown_replicas
+        }
+        unseen = frozenset(each for each in found if each not in self._times)
+        if unseen:
+            self._look_up(unseen)
+        return [(table, self._times[each]) for each, table in found.items() if each in self._times]
+
+    def _look_up(self, replicas: frozenset[Incarnation]) -> None:
+        """Read in the log when replicas were unassigned that this process has not seen go. A table
+        of whose replica the history that is left says nothing stays."""
+
+        def pieces() -> Iterator[tuple[MetadataImage, Sequence[MetadataBatch]]]:
+            try:
+                yield from self._metadata.pieces_newest_first()
+            except HistoryExpiredError as error:
+                log.warning("replicas that were unassigned before are not known: %s", error)
+
+        try:
+            times = times_unassigned(pieces(), replicas)
+        except (CorruptLogError, KafkaStorageError) as error:
+            log.warning(
+                "%d tables are left alone: no history to judge them by: %s", len(replicas), error
+            )
+            return
+        self._times |= times
+        unknown = sorted(replicas - times.keys())
+        self._unknown_replicas.update(unknown)
+        if unknown:
+            log.warning(
+                "%d tables are of replicas that the metadata log has never heard of, such as %s:"
+                " they are left alone",
+                len(unknown),
+                unknown[0],
+            )
+
+    def _remove_all(
+        self,
+        orders: Sequence[RemoveOrder],
+        check_controls: CheckControls | None,
+        *,
+        duration_ms: float,
+    ) -> int:
+        """Remove tables for `duration_ms` or a little longer, if they are unassigned by the newest
+        metadata; return how many. The rest is left to the next pass: a controller that is too busy
+        to renew its lease would count as dead."""
+        started_ms = self._clock.monotonic_ms()
+        removed = 0
+        for start in range(0, len(orders), REMOVALS_AT_ONCE):
+            if self._clock.monotonic_ms() - started_ms > duration_ms:
+                for order in orders[start:]:
+                    self._wait_for(order.table.topic_id, self._clock.now_ms())
+                break
+            image = self._catch_up()
+            if check_controls is not None:
+                check_controls(image)
+            some = [
+                order
+                for order in orders[start : start + REMOVALS_AT_ONCE]
+                if not is_assigned(image, _incarnation(order.table))
+            ]
+            for order, error in zip(some, self._tasks.run(remove_task, some), strict=True):
+                table = order.table
+                if error is None:
+                    removed += 1
+                    self._times.pop(_incarnation(table), None)
+                    log.info("removed %s: it is assigned to nobody", table.path)
+                else:
+                    self._wait_for(table.topic_id, self._clock.now_ms())
+                    log.warning("%s could not be removed: %s", table.path, error)
+        return removed
+
+
+def _incarnation(table: FoundTable) -> Incarnation:
+    return Incarnation(PartitionKey(table.topic_id, table.partition), table.replica_uuid)
+
+
+def _delay_ms(image: MetadataImage, topic_id: TopicId) -> int:
+    """Return how long readers have to finish; a deleted topic has the cluster's setting."""
+    return image.settings(topic_id).integer("file.delete.delay.ms")
+
+
+def list_task(order: ListOrder, worker: Worker) -> ListResult:
+    """Return the tables on one root. A task."""
+    try:
+        check_directory(order.root, order.directory_id, worker.options)
+        found = tables_on(order.broker_id, order.root, worker.options, order.topic_ids)
+        return ListResult(broker_id=order.broker_id, tables=tuple(found))
+    except KafkaOnSparkError as error:
+        return ListResult(broker_id=order.broker_id, error=error.message)
+
+
+def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
+    """Remove one table; return why it could not be, or None. A task."""
+    try:
+        remove_table(
+            order.root,
+            order.directory_id,
+            order.table,
+            worker.options,
+            registered_voters=order.registered_voters,
+        )
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
