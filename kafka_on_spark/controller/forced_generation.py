@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
@@ -21,14 +21,12 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.controller.election import elect_where_none, recover
+from kafka_on_spark.controller.election import change_record, elect_where_none, recover
 from kafka_on_spark.controller.inspections import inspect_replica, inspections_of
-from kafka_on_spark.controller.partition_change import change_record
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -43,7 +41,7 @@ from kafka_on_spark.metadata.quorum.forcing import (
 from kafka_on_spark.metadata.quorum.raft import Generation
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
-from kafka_on_spark.metadata.result import ControllerResult, MetadataDecider
+from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import THREADS, Node, open_node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import SystemClock
@@ -55,6 +53,9 @@ log = logging.getLogger(__name__)
 
 RAISES_MAX: Final = 10_000
 """A replica that has seen so many more leaderships than the metadata is no replica of it."""
+
+ROUNDS_MAX: Final = 8
+"""Processes of the old generation may still lead anew while replicas are fenced."""
 
 
 def begin_generation(image: MetadataImage, generation: int, cause: str) -> list[Record]:
@@ -113,19 +114,6 @@ def _has_replicas(partition: PartitionRegistration) -> bool:
     return any(map(partition.is_created, partition.replicas)) or partition.high_watermark > 0
 
 
-ROUNDS_MAX: Final = 8
-"""Processes of the old generation may still lead anew while replicas are fenced."""
-
-WriteGeneration = Callable[[BrokerRegistration, int], None]
-"""Writes a generation on a broker's root."""
-
-
-class _Replica(NamedTuple):
-    key: PartitionKey
-    broker_id: BrokerId
-    address: ReplicaAddress
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForcedElectionsReport:
     """What a new generation could do.
@@ -145,185 +133,147 @@ class ForcedElectionsReport:
     unreached: tuple[BrokerId, ...]
 
 
-Ask = Callable[[_Replica], LeaderEpoch | None]
-
-RunEach = Callable[[Ask, Sequence[_Replica]], Iterable[LeaderEpoch | None]]
-"""Calls a function with each of several replicas, perhaps at once; results are in their order."""
+Ask = Callable[[ReplicaAddress], LeaderEpoch | None]
 
 
-class ForcedElections:
-    def __init__(
-        self,
-        metadata: MetadataDecider,
-        replicas: ReplicaStore,
-        *,
-        run_each: RunEach,
-        write_generation: WriteGeneration,
-        timeout_ms: int,
-    ) -> None:
-        self._metadata = metadata
-        self._replicas = replicas
-        self._run_each = run_each
-        self._write_generation = write_generation
-        self._timeout_ms = timeout_ms
+def lead_anew(node: Node) -> ForcedElectionsReport:
+    """Fence, and elect. Run again, it goes on with what has no leader as yet.
 
-    def run(self) -> ForcedElectionsReport:
-        """Fence, and elect. Run again, it goes on with what has no leader as yet.
+    Raises:
+        InconsistentClusterError: A fence is out of reach.
+        KafkaStorageError: Processes of the old generation keep leading anew.
+        And as `MetadataService.submit`.
+    """
+    metadata = node.metadata
+    image = metadata.catch_up()
+    unreached = _write_generation(node, image)
+    keys = sorted(key for key, each in image.partitions() if each.leader is None)
+    fenced = _fence(node, keys)
+    waiting = awaiting_leaders(metadata.catch_up())
+    inspections = [
+        found
+        for key in sorted(waiting)
+        for order in inspections_of(metadata.image, key)
+        if (key, order.address.broker_id) in fenced
+        and (found := inspect_replica(order, node.replicas)) is not None
+    ]
+    elected = metadata.submit(
+        lambda now: recover(now, inspections, forced=frozenset(waiting)),
+        timeout_ms=node.timeout_ms,
+    )
+    metadata.submit(
+        lambda now: elect_where_none(now, now.eligible_brokers(), "led anew after a force"),
+        timeout_ms=node.timeout_ms,
+    )
+    after = metadata.catch_up()
+    generations = {key: each.unclean_generation for key, each in image.partitions()}
+    unclean = {
+        key for key in elected if _registered(after, key).unclean_generation > generations[key]
+    }
+    return ForcedElectionsReport(
+        fenced_count=len(fenced),
+        proven=tuple(after.name_of(key) for key in sorted(set(elected) - unclean)),
+        unclean=tuple(after.name_of(key) for key in sorted(unclean)),
+        leaderless=tuple(after.name_of(key) for key in sorted(awaiting_leaders(after))),
+        unreached=tuple(unreached),
+    )
 
-        Raises:
-            InconsistentClusterError: A fence is out of reach.
-            KafkaStorageError: Processes of the old generation keep leading anew.
-            And as `MetadataDecider.submit`.
-        """
-        image = self._metadata.catch_up()
-        unreached = self._tell_roots(image)
-        keys = frozenset(key for key, each in image.partitions() if each.leader is None)
-        fenced = self._fence(keys)
-        waiting = frozenset(awaiting_leaders(self._metadata.catch_up()))
-        elected = self._elect(waiting, fenced)
-        after = self._metadata.catch_up()
-        unclean = {key for key in elected if _generations(after)[key] > _generations(image)[key]}
-        return ForcedElectionsReport(
-            fenced_count=len(fenced),
-            proven=_names(after, elected - unclean),
-            unclean=_names(after, unclean),
-            leaderless=_names(after, awaiting_leaders(after)),
-            unreached=tuple(unreached),
-        )
 
-    def _tell_roots(self, image: MetadataImage) -> list[BrokerId]:
-        """Write the generation on all brokers' roots; return those that can't be reached."""
-        unreached = []
-        for broker_id, broker in sorted(image.brokers.items()):
-            try:
-                self._write_generation(broker, image.generation)
-            except KafkaOnSparkError as error:
-                log.warning("the root of broker %d can't be reached: %s", broker_id, error)
-                unreached.append(broker_id)
-        return unreached
-
-    def _fence(self, keys: frozenset[PartitionKey]) -> set[tuple[PartitionKey, BrokerId]]:
-        """Fence each replica that can be reached, in a leadership above all that they have seen;
-        return which were."""
-        for _ in range(ROUNDS_MAX):
-            fences = _highest(self._each(self._metadata.catch_up(), keys, self._seen_fence))
-            self._metadata.submit(
-                partial(raise_above, fences=fences, cause="above the fences of its replicas"),
-                timeout_ms=self._timeout_ms,
-            )
-            image = self._metadata.catch_up()
-            fenced = self._each(image, keys, partial(self._fenced, image))
-            if all(fence <= _epoch_of(image, key) for (key, _), fence in fenced.items()):
-                return set(fenced)
-        raise KafkaStorageError(
-            "processes of the old generation keep leading partitions anew: stop them, and force"
-            " again"
-        )
-
-    def _each(
-        self,
-        image: MetadataImage,
-        keys: frozenset[PartitionKey],
-        ask: Ask,
-    ) -> dict[tuple[PartitionKey, BrokerId], LeaderEpoch]:
-        replicas = list(_replicas_of(image, keys))
-        answers = self._run_each(ask, replicas)
-        return {
-            (each.key, each.broker_id): answer
-            for each, answer in zip(replicas, answers, strict=True)
-            if answer is not None
-        }
-
-    def _seen_fence(self, replica: _Replica) -> LeaderEpoch | None:
-        """Return the leadership that a replica has seen, -1 before the first; None: it does not
-        answer."""
+def _write_generation(node: Node, image: MetadataImage) -> list[BrokerId]:
+    """Write the generation on all brokers' roots; return those that can't be reached."""
+    roots, voters = metadata_log_of(node.metadata).registered_roots, image.registered_voters
+    unreached = []
+    for broker_id, broker in sorted(image.brokers.items()):
+        directory_id = broker.directory_id
         try:
-            state = self._replicas.open(replica.address).load()
+            write_obeyed(broker.root, directory_id, roots, image.generation, node.options, voters)
         except KafkaOnSparkError as error:
-            log.info("a replica can't be read: %s: %s", replica.address, error)
-            return None
-        return LeaderEpoch(-1) if state.leader_epoch is None else state.leader_epoch
+            log.warning("the root of broker %d can't be reached: %s", broker_id, error)
+            unreached.append(broker_id)
+    return unreached
 
-    def _fenced(self, image: MetadataImage, replica: _Replica) -> LeaderEpoch | None:
-        """Fence a replica; return its fence, which is higher where somebody was quicker."""
-        leader_epoch = _epoch_of(image, replica.key)
-        try:
-            state = commit_decided(
-                self._replicas.open(replica.address),
-                lambda state: operations.adopt(
-                    state, leader_epoch=leader_epoch, truncate_to=None, floor=Offset(0)
-                ),
-            )
-        except FencedLeaderEpochError:
-            return LeaderEpoch(leader_epoch + 1)
-        except KafkaOnSparkError as error:
-            log.info("a replica can't be fenced: %s: %s", replica.address, error)
-            return None
-        return state.leader_epoch
 
-    def _elect(
-        self,
-        waiting: frozenset[PartitionKey],
-        fenced: set[tuple[PartitionKey, BrokerId]],
-    ) -> frozenset[PartitionKey]:
-        image = self._metadata.catch_up()
-        inspections = [
-            found
-            for key in sorted(waiting)
-            for order in inspections_of(image, key)
-            if (key, order.address.broker_id) in fenced
-            and (found := inspect_replica(order, self._replicas)) is not None
-        ]
-
-        def decide(now: MetadataImage) -> ControllerResult[list[PartitionKey]]:
-            return recover(now, inspections, forced=waiting)
-
-        elected = self._metadata.submit(decide, timeout_ms=self._timeout_ms)
-        self._metadata.submit(
-            lambda now: elect_where_none(now, now.eligible_brokers(), "led anew after a force"),
-            timeout_ms=self._timeout_ms,
+def _fence(node: Node, keys: Sequence[PartitionKey]) -> set[tuple[PartitionKey, BrokerId]]:
+    """Fence each replica that can be reached, in a leadership above all that they have seen;
+    return which were."""
+    for _ in range(ROUNDS_MAX):
+        image = node.metadata.catch_up()
+        fences: dict[PartitionKey, LeaderEpoch] = {}
+        for address, fence in _ask_each(image, keys, partial(_seen_fence, node.replicas)):
+            fences[address.key] = max(fence, fences.get(address.key, fence))
+        node.metadata.submit(
+            partial(raise_above, fences=fences, cause="above the fences of its replicas"),
+            timeout_ms=node.timeout_ms,
         )
-        return frozenset(elected)
+        image = node.metadata.catch_up()
+        fenced = _ask_each(image, keys, partial(_fenced, node.replicas, image))
+        if all(fence <= _registered(image, each.key).leader_epoch for each, fence in fenced):
+            return {(each.key, each.broker_id) for each, _ in fenced}
+    raise KafkaStorageError(
+        "processes of the old generation keep leading partitions anew: stop them, and force again"
+    )
 
 
-def _replicas_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> Iterable[_Replica]:
-    """Yield all replicas of partitions; also where the metadata knows of no table: the one that was
-    lost may have."""
-    for key in sorted(keys):
+def _ask_each(
+    image: MetadataImage, keys: Iterable[PartitionKey], ask: Ask
+) -> list[tuple[ReplicaAddress, LeaderEpoch]]:
+    """Ask all replicas of partitions; also where the metadata knows of no table: the one that was
+    lost may have. Those that don't answer are left out."""
+    addresses = []
+    for key in keys:
         partition = image.partition(key)
-        if partition is None:
-            continue
-        for broker_id in partition.replicas:
+        for broker_id in () if partition is None else partition.replicas:
             broker = image.brokers.get(broker_id)
-            if broker is None:
-                continue
-            is_created = partition.is_created(broker_id)
-            directory_id = None if is_created else broker.directory_id
-            address = address_of(image, key, partition, broker_id, directory_id=directory_id)
-            yield _Replica(key, broker_id, address)
+            if partition is not None and broker is not None:
+                is_created = partition.is_created(broker_id)
+                directory_id = None if is_created else broker.directory_id
+                addresses.append(
+                    address_of(image, key, partition, broker_id, directory_id=directory_id)
+                )
+    with DaemonThreads(THREADS, "fence") as threads:
+        answers = list(threads.map(ask, addresses))
+    return [
+        (address, answer)
+        for address, answer in zip(addresses, answers, strict=True)
+        if answer is not None
+    ]
 
 
-def _epoch_of(image: MetadataImage, key: PartitionKey) -> LeaderEpoch:
+def _seen_fence(replicas: ReplicaStore, address: ReplicaAddress) -> LeaderEpoch | None:
+    """Return the leadership that a replica has seen, -1 before the first; None: it does not
+    answer."""
+    try:
+        state = replicas.open(address).load()
+    except KafkaOnSparkError as error:
+        log.info("a replica can't be read: %s: %s", address, error)
+        return None
+    return LeaderEpoch(-1) if state.leader_epoch is None else state.leader_epoch
+
+
+def _fenced(
+    replicas: ReplicaStore, image: MetadataImage, address: ReplicaAddress
+) -> LeaderEpoch | None:
+    """Fence a replica; return its fence, which is higher where somebody was quicker."""
+    leader_epoch = _registered(image, address.key).leader_epoch
+    try:
+        state = commit_decided(
+            replicas.open(address),
+            lambda state: operations.adopt(
+                state, leader_epoch=leader_epoch, truncate_to=None, floor=Offset(0)
+            ),
+        )
+    except FencedLeaderEpochError:
+        return LeaderEpoch(leader_epoch + 1)
+    except KafkaOnSparkError as error:
+        log.info("a replica can't be fenced: %s: %s", address, error)
+        return None
+    return state.leader_epoch
+
+
+def _registered(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
     partition = image.partition(key)
     assert partition is not None, "it has replicas"
-    return partition.leader_epoch
-
-
-def _highest(
-    found: Mapping[tuple[PartitionKey, BrokerId], LeaderEpoch],
-) -> dict[PartitionKey, LeaderEpoch]:
-    highest: dict[PartitionKey, LeaderEpoch] = {}
-    for (key, _), fence in found.items():
-        highest[key] = max(fence, highest.get(key, fence))
-    return highest
-
-
-def _generations(image: MetadataImage) -> dict[PartitionKey, int]:
-    return {key: each.unclean_generation for key, each in image.partitions()}
-
-
-def _names(image: MetadataImage, keys: Iterable[PartitionKey]) -> tuple[TopicPartition, ...]:
-    return tuple(image.name_of(key) for key in sorted(keys))
+    return partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +326,7 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
         )
     node = open_node(voter.root, options)
     try:
-        return ForcedGeneration(generation, voter, _led_anew(node))
+        return ForcedGeneration(generation, voter, lead_anew(node))
     finally:
         node.close()
 
@@ -386,21 +336,18 @@ def _goes_on(found: Standing, options: StorageOptions) -> bool:
     that can be read has not heard of it."""
     if not found.is_begun:
         return False
-    image = found.image
-    return bool(awaiting_leaders(image)) or any(
-        _lacks_generation(each, image.generation, options) for each in image.brokers.values()
-    )
-
-
-def _lacks_generation(broker: BrokerRegistration, generation: int, options: StorageOptions) -> bool:
-    try:
-        found = read_identity(broker.root, options)
-    except KafkaOnSparkError as error:
-        log.info("the root of broker %d can't be read: %s", broker.broker_id, error)
-        return False
-    if found is None or found.directory_id != broker.directory_id:
-        return False  # it is not the disk it was
-    return found.generation < generation
+    if awaiting_leaders(found.image):
+        return True
+    for broker in found.image.brokers.values():
+        try:
+            identity = read_identity(broker.root, options)
+        except KafkaOnSparkError as error:
+            log.info("the root of broker %d can't be read: %s", broker.broker_id, error)
+            continue
+        is_its_disk = identity is not None and identity.directory_id == broker.directory_id
+        if identity is not None and is_its_disk and identity.generation < found.image.generation:
+            return True
+    return False
 
 
 def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
@@ -414,21 +361,3 @@ def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
     raise InvalidRequestError(
         f"{node_id} is no voter that answers from here: those that answer are {names}"
     )
-
-
-def _led_anew(node: Node) -> ForcedElectionsReport:
-    options, roots = node.options, metadata_log_of(node.metadata).registered_roots
-
-    def told(broker: BrokerRegistration, generation: int) -> None:
-        voters = node.metadata.image.registered_voters
-        write_obeyed(broker.root, broker.directory_id, roots, generation, options, voters)
-
-    with DaemonThreads(THREADS, "fence") as threads:
-        elections = ForcedElections(
-            node.metadata,
-            node.replicas,
-            run_each=threads.map,
-            write_generation=told,
-            timeout_ms=node.timeout_ms,
-        )
-        return elections.run()

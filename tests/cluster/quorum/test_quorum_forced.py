@@ -118,11 +118,11 @@ def test_nothing_is_forced_from_who_is_none_or_away(cluster, folder):
 def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     away(folder, "m1", "m2")
 
-    def cut_off(self):
+    def cut_off(node):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        place = "kafka_on_spark.controller.forced_generation.ForcedElections.run"
+        place = "kafka_on_spark.controller.forced_generation.lead_anew"
         patched.setattr(place, cut_off)
         with pytest.raises(KeyboardInterrupt):
             Cluster.force_controller(folder / "m3", 3)
