@@ -6,9 +6,18 @@ of its own.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.compaction import KeyedRecord
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRecord:
+    """As much of a record as compaction reads. A tombstone has no value, and deletes its key."""
+
+    offset: Offset
+    key: bytes | None
+    is_tombstone: bool = False
 
 
 def kept_records(

@@ -1,4 +1,4 @@
-"""The audit of a whole cluster: metadata, roots, replicas in portions, metadata again (I15).
+"""I11, I27: the audit of a whole cluster: metadata, roots, replicas in portions, metadata again.
 
 This order makes the audit sound while others write: the metadata read before a table says what the
 table must have, the metadata read after it what it may have. Nothing is changed.

@@ -33,16 +33,20 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.fsck.batches import LoggedBatch
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
 from kafka_on_spark.fsck.partition_timeline import Member, PartitionTimeline, Register, Tenure
-from kafka_on_spark.fsck.trace import BatchLifetime, ContentSum, EpochSpan, ReplicaTrace
+from kafka_on_spark.fsck.trace import (
+    BatchLifetime,
+    ContentSum,
+    EpochSpan,
+    LoggedBatch,
+    ReplicaTrace,
+)
 from kafka_on_spark.log.compaction import COUNTERS
 
 
 def has_chain(trace: ReplicaTrace, register: Register) -> bool:
-    found = trace.chain_at(register.high_watermark)
-    return trace.is_chained and found == register.high_watermark_chain
+    return trace.has_chain(register.high_watermark, register.high_watermark_chain)
 
 
 def chain_flaws(
@@ -63,7 +67,7 @@ def chain_flaws(
             yield (
                 trace,
                 f"the log's chain digest at the high watermark {mark} is"
-                f" {trace.chain_at(mark) or 'none'} and the registered one is"
+                f" {trace.borders.get(mark) or 'none'} and the registered one is"
                 f" {register.high_watermark_chain}: it has other records than were committed",
             )
 
@@ -72,7 +76,7 @@ def _is_merged_across(trace: ReplicaTrace, mark: int) -> bool:
     """Return whether a merged segment that does not tell where its batches ended lies across a high
     watermark that was: nothing is merged or compacted across the one that is."""
     is_across = any(each.base_offset < mark < each.end_offset for each in trace.merged)
-    return is_across and trace.chain_at(mark) is None
+    return is_across and trace.borders.get(mark) is None
 
 
 def right_copy(

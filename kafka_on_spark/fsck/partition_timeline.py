@@ -1,4 +1,4 @@
-"""I16, I17, I27: a partition's timeline, of registrations as the metadata log's rows say them.
+"""A partition's timeline, of registrations as the metadata log's rows say them.
 
 I16: where its log starts. I17: its members. I27: the offsets of compaction are in order, and fall
 by an unclean election only. Apart from `metadata.partition`, whose values assert what is checked

@@ -1,13 +1,274 @@
-"""The history of one replica once it was replayed: what comparing replicas needs."""
+"""I10, I15, I25: one replica's history, as the headers in its table's log tell it: its batches,
+from when to when each was there, its fences. What comparing replicas needs.
 
-from collections.abc import Mapping
+Apart from `log.batch`, whose values assert what is checked here: a damaged header is a finding, not
+an error.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from hashlib import blake2b
+from itertools import groupby
+from typing import Final, NamedTuple
 
-from kafka_on_spark.base.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
-from kafka_on_spark.fsck.batches import LoggedBatch
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    ChainDigest,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ReplicaUuid,
+    TopicId,
+)
 from kafka_on_spark.fsck.findings import Finding
+from kafka_on_spark.log.batch import HEADER, Batch, ProducerStamp, Segment, epoch_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.state import batch_digests
+from kafka_on_spark.store.delta.history import FileEntry
+
+Member = tuple[BrokerId, ReplicaUuid]
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a header: the invariant, a sentence, and the offset where."""
+
+    invariant: str
+    sentence: str
+    offset: int | None
+
+
+class Stamp(NamedTuple):
+    producer_id: str
+    producer_epoch: int
+    sequence: int
+    payload_digest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """One segment of a batch, by its header. What is said of the batch of a merged segment is said
+    of itself, and it has no partition count; `content_digest` is that of its records."""
+
+    entry: FileEntry
+    base_offset: int
+    end_offset: int
+    batch_base_offset: int
+    batch_record_count: int
+    partition_count: int | None
+    leader_epoch: int
+    stamp: Stamp | None
+    timestamp_type: int
+    record_count: int
+    chain_digest: ChainDigest
+    content_digest: int | None
+
+    @property
+    def header(self) -> tuple[object, ...]:
+        return (
+            self.batch_record_count,
+            self.partition_count,
+            self.leader_epoch,
+            self.stamp,
+            self.timestamp_type,
+            self.entry.time_ms,
+            self.content_digest,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedBatch:
+    """A batch or a merged segment, by the headers of its segments, which are in offset order.
+
+    Attributes:
+        fingerprint: Equal for copies of one append only. It covers offsets, epoch, producer, and
+            the identity, digest and record count of each segment.
+        chain_digest: Of the log up to its end, as its last segment claims.
+    """
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    stamp: Stamp | None
+    fingerprint: str
+    chain_digest: ChainDigest
+    segments: tuple[LoggedFile, ...]
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it is a merged segment, which does not tell what batches are in it."""
+        return self.segments[0].content_digest is not None
+
+    @property
+    def record_count(self) -> int:
+        return sum(segment.record_count for segment in self.segments)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(segment.entry.path for segment in self.segments)
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """Identities of the segments, the same under every epoch's name."""
+        return tuple(path.split("-")[1] for path in self.paths)
+
+    def computes_after(self, before: ChainDigest, topic_id: TopicId, partition: int) -> bool:
+        """Return whether its segments' chain digests are those that its headers and names lead to
+        after `before`; that of a merged segment can't be computed."""
+        if self.is_merged:
+            return True
+        first, claimed = self.segments[0], tuple(each.chain_digest for each in self.segments)
+        assert first.partition_count is not None, "of a batch"
+        try:
+            producer = self.stamp and ProducerStamp(
+                producer_id=self.stamp.producer_id,
+                producer_epoch=ProducerEpoch(self.stamp.producer_epoch),
+                sequence=self.stamp.sequence,
+                payload_digest=self.stamp.payload_digest,
+            )
+            batch = Batch(
+                base_offset=Offset(self.base_offset),
+                record_count=first.batch_record_count,
+                leader_epoch=LeaderEpoch(self.leader_epoch),
+                partition_count=first.partition_count,
+                producer=producer,
+                appended_at_ms=first.entry.time_ms,
+                segments=tuple(
+                    Segment(
+                        file_name=segment.entry.path,
+                        size_bytes=segment.entry.size_bytes,
+                        record_count=segment.record_count,
+                        timestamp_min_us=0,
+                        timestamp_max_us=0,
+                    )
+                    for segment in self.segments
+                ),
+                has_append_time=first.timestamp_type == 1,
+            )
+            return batch_digests(before, topic_id, partition, batch) == claimed
+        except (AssertionError, TypeError):
+            return False  # no valid header has such values
+
+
+def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:
+    """Return the batches that files make, in offset order, and what is wrong with them.
+
+    A file without a readable header is in no batch.
+    """
+    flaws: list[Flaw] = []
+    files = []
+    for entry in entries:
+        file = _file(entry)
+        if isinstance(file, Flaw):
+            flaws.append(file)
+        else:
+            files.append(file)
+    files.sort(key=lambda file: (file.batch_base_offset, file.base_offset))
+    batches = []
+    for base_offset, group in groupby(files, lambda file: file.batch_base_offset):
+        segments = list(group)
+        flaws.extend(_flaws(base_offset, segments))
+        batches.append(_batch(base_offset, segments))
+    return batches, flaws
+
+
+_OF_ONE_APPEND: Final = (
+    *("batch_base_offset", "batch_record_count", "partition_count"),
+    *("producer_id", "producer_epoch", "sequence", "payload_digest"),
+)
+
+
+def _file(entry: FileEntry) -> LoggedFile | Flaw:
+    values, count = entry.values, entry.record_count
+    if epoch_in_name(entry.path) is None:
+        return Flaw("I15", f"the file {entry.path} is no segment by its name", None)
+    is_merged = values.get("content_digest") is not None
+    if count is None or count < (0 if is_merged else 1):
+        return Flaw("I15", f"the statistics of {entry.path} name no number of records", None)
+    if values.keys() != HEADER:
+        sentence = f"the header of {entry.path} lacks columns, or has others than a header has"
+        return Flaw("I15", sentence, None)
+    try:
+        base, end = _number(values, "base_offset"), _number(values, "end_offset")
+        if is_merged and any(values[name] is not None for name in _OF_ONE_APPEND):
+            return Flaw("I15", f"the merged segment {entry.path} has the header of an append", base)
+        if is_merged and end <= base:
+            return Flaw("I25", f"the merged segment {entry.path} covers [{base}, {end})", base)
+        return LoggedFile(
+            entry=entry,
+            base_offset=base,
+            end_offset=end,
+            batch_base_offset=base if is_merged else _number(values, "batch_base_offset"),
+            batch_record_count=count if is_merged else _number(values, "batch_record_count"),
+            partition_count=None if is_merged else _number(values, "partition_count"),
+            leader_epoch=_number(values, "leader_epoch"),
+            stamp=_stamp(values),
+            timestamp_type=_number(values, "timestamp_type"),
+            record_count=count,
+            chain_digest=ChainDigest(values["chain_digest"] or ""),
+            content_digest=_number(values, "content_digest") if is_merged else None,
+        )
+    except (TypeError, ValueError):
+        return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
+
+
+def _number(values: Mapping[str, str | None], name: str) -> int:
+    text = values[name]
+    if text is None:
+        raise ValueError(name)
+    return int(text)
+
+
+def _stamp(values: Mapping[str, str | None]) -> Stamp | None:
+    producer_id = values["producer_id"]
+    if producer_id is None:
+        return None
+    numbers = (_number(values, name) for name in Stamp._fields[1:])
+    return Stamp(producer_id, *numbers)
+
+
+def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
+    first, count = segments[0], sum(segment.record_count for segment in segments)
+    if first.content_digest is not None and len(segments) == 1:
+        if count > first.end_offset - base_offset:
+            where = f"[{base_offset}, {first.end_offset})"
+            sentence = f"a merged segment has {count} records at {where}"
+            yield Flaw("I25", sentence, base_offset)
+        return
+    if any(segment.header != first.header for segment in segments):
+        yield Flaw("I15", "the segments of a batch have different headers", base_offset)
+    expected = base_offset
+    for segment in segments:
+        if segment.base_offset != expected:
+            sentence = f"a batch's segment begins at {segment.base_offset}, not at {expected}"
+            yield Flaw("I10", sentence, base_offset)
+        expected = segment.base_offset + segment.record_count
+        if segment.end_offset != expected:
+            sentence = f"a segment's header ends it at {segment.end_offset}, not at {expected}"
+            yield Flaw("I10", sentence, base_offset)
+    if count != first.batch_record_count:
+        sentence = (
+            f"a batch's segments have {count} records, its header says {first.batch_record_count}"
+        )
+        yield Flaw("I15", sentence, base_offset)
+
+
+def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
+    first, last = segments[0], segments[-1]
+    is_merged = last.content_digest is not None
+    files = [
+        (*segment.entry.path.split("-")[1:], segment.base_offset, segment.record_count)
+        for segment in segments
+    ]
+    content = repr((base_offset, first.header, files)).encode()
+    return LoggedBatch(
+        base_offset=base_offset,
+        end_offset=last.end_offset if is_merged else last.base_offset + last.record_count,
+        leader_epoch=first.leader_epoch,
+        stamp=first.stamp,
+        fingerprint=blake2b(content, digest_size=16).hexdigest(),
+        chain_digest=last.chain_digest,
+        segments=tuple(segments),
+    )
 
 
 class ContentSum(NamedTuple):
@@ -23,37 +284,18 @@ class ContentSum(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedSegment:
-    """What was found in a segment's file.
-
-    Attributes:
-        flaw: What is wrong with it, in a sentence; None: nothing, as far as it tells by itself.
-        is_missing: That it is not there.
-        sums: Of its records between each two borders that were asked for; empty if it has a flaw.
-        ends: The borders that a merged segment keeps: offsets, and the chain digests there.
-    """
-
-    flaw: str | None = None
-    is_missing: bool = False
-    sums: tuple[ContentSum, ...] = ()
-    ends: tuple[tuple[int, ChainDigest], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLifetime:
     """From when to when a batch was in one replica's log.
 
     Attributes:
-        batch: The batch.
-        added_version: The version that added it; for the first batches of a history that was
-            cleaned up, the version that it begins at.
-        removed_version: The version that removed it; None: it is there.
+        added_version: For the first batches of a history that was cleaned up, where it begins.
+        removed_version: None: it is there.
         is_own: It was appended here as by a leader, not fetched from one.
     """
 
     batch: LoggedBatch
     added_version: int
-    removed_version: int | None
+    removed_version: int | None = None
     is_own: bool
 
 
@@ -62,9 +304,7 @@ class EpochSpan:
     """The versions during which a replica was fenced at one leadership.
 
     Attributes:
-        leader_epoch: The fence.
         first_version: The version that adopted it (or that the history begins at).
-        last_version: The last before the next fence.
         end_before: Log end before it was adopted; None: not known.
         end_adopted: Log end that adopting left.
         start_offset: Log start in the last version.
@@ -83,20 +323,11 @@ class EpochSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTrace:
-    """One replica's history.
+    """One replica's history; counters are those of the last version.
 
     Attributes:
-        key: The partition.
-        broker_id: The replica's broker.
-        replica_uuid: The replica's incarnation.
         is_read: Its log could be read to the end, so that the values below are of its newest state.
         is_chained: All chain digests that it ever had were those computed.
-        first_version: Where the history begins.
-        last_version: Where it ends.
-        log_start_offset: In the last version.
-        log_end_offset: In the last version.
-        chain_before: Chain digest before its first batch, in the last version.
-        fence: In the last version; None: none yet.
         forgotten_producers: Producers whose headers went and that its producer-state file lacks,
             each with the newest epoch in those headers.
         lifetimes: Every batch that it ever had, in the order in which they came. One that is merged
@@ -105,16 +336,12 @@ class ReplicaTrace:
             later, or they were fetched, or compaction made them.
         borders: Ends of batches in the last version, and the chain digests there.
         has_merged_files: Merged segments are among its files.
-        compaction: How far it is compacted, in the last version.
         contents: What its files hold between each two borders of the audit's order; None: they were
             not read, or are damaged.
         spans: Its fences, oldest first.
         findings: What is wrong with it alone.
-        read_files: Segments read.
-        read_bytes: Their bytes.
     """
 
-    key: PartitionKey
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
     is_read: bool
@@ -123,7 +350,6 @@ class ReplicaTrace:
     last_version: int = -1
     log_start_offset: int = 0
     log_end_offset: int = 0
-    chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
     forgotten_producers: tuple[tuple[str, int], ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
@@ -138,13 +364,16 @@ class ReplicaTrace:
     read_bytes: int = 0
 
     @property
+    def member(self) -> Member:
+        return self.broker_id, self.replica_uuid
+
+    @property
     def batches(self) -> list[LoggedBatch]:
         return [lifetime.batch for lifetime in self.lifetimes if lifetime.removed_version is None]
 
-    def chain_at(self, offset: int) -> ChainDigest | None:
-        """Return the chain digest that the last version has at `offset`; None: no batch begins
-        or ends there."""
-        return self.borders.get(offset)
+    def has_chain(self, offset: int, digest: str) -> bool:
+        """Return whether its chain computes and has `digest` at `offset`."""
+        return self.is_chained and self.borders.get(offset) == digest
 
     def is_merged_over(self, batch: LoggedBatch) -> bool:
         """Return whether a merged segment may have held `batch`: nothing tells here what it was."""
@@ -158,12 +387,10 @@ class ReplicaTrace:
 
     def batches_in(self, span: EpochSpan) -> list[LoggedBatch]:
         """Return every batch that was in the log during `span`, after what adopting cut."""
-        lifetimes = (
-            lifetime
-            for lifetime in self.lifetimes
-            if lifetime.added_version <= span.last_version
-            and (lifetime.removed_version is None or lifetime.removed_version > span.first_version)
-        )
-        return sorted(
-            (lifetime.batch for lifetime in lifetimes), key=lambda batch: batch.base_offset
-        )
+        found = [
+            each.batch
+            for each in self.lifetimes
+            if each.added_version <= span.last_version
+            and (each.removed_version is None or each.removed_version > span.first_version)
+        ]
+        return sorted(found, key=lambda batch: batch.base_offset)

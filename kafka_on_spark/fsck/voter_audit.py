@@ -1,4 +1,4 @@
-"""I10, I15, I28: the voters of the metadata log are read side by side, and held against each other.
+"""I10, I15: the voters of the metadata log are read side by side, and held against each other.
 
 One of them, the leader, is replayed in full (`cluster_audit`): as far as a majority holds its log.
 The others are read before it and again after it, so that the audit is sound while others write:

@@ -15,7 +15,7 @@ timestamp in it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from kafka_on_spark.base.ids import Offset, ensure
 from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart
@@ -290,48 +290,3 @@ def next_group(
             break
         end += 1
     return range(first, end)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedRecord:
-    """As much of a record as compaction reads: its key, or a hash of it. A tombstone has no value,
-    and deletes its key."""
-
-    offset: Offset
-    key: bytes | None
-    is_tombstone: bool = False
-
-
-class CompactionFlaw(NamedTuple):
-    """A record that should not be there: its offset, and why in a sentence."""
-
-    offset: Offset
-    sentence: str
-
-
-def compaction_flaws(
-    records: Iterable[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
-) -> Iterable[CompactionFlaw]:
-    """Yield what in a replica's log shows that it has not finished a decision (I27).
-
-    `records` may leave out those whose keys no other has. Which records are missing can't be seen
-    in what is left of a log.
-    """
-    seen: dict[bytes, Offset] = {}
-    for each in records:
-        if each.offset >= compacted_below:
-            return
-        if each.key is None:
-            sentence = f"the record at {each.offset}, below {compacted_below}, has no key"
-            yield CompactionFlaw(each.offset, sentence)
-            continue
-        if each.key in seen:
-            sentence = (
-                f"the key of the record at {each.offset} stands at {seen[each.key]} too, below"
-                f" {compacted_below}"
-            )
-            yield CompactionFlaw(each.offset, sentence)
-        if each.is_tombstone and each.offset < tombstones_below:
-            sentence = f"a tombstone is kept at {each.offset}, below {tombstones_below}"
-            yield CompactionFlaw(each.offset, sentence)
-        seen[each.key] = each.offset

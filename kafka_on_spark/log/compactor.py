@@ -220,7 +220,7 @@ def _kept(
     compacted_below: Offset,
     tombstones_below: Offset,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records stay: see `compaction_flaws`, which says the same of a whole log."""
+    """Return which records stay (I27): of a key below what is compacted its last one."""
     above = offsets >= compacted_below
     if above.all():
         return above

@@ -7,12 +7,11 @@ from unittest.mock import patch
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.fsck.archive import ReplicaArchive
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive
 from kafka_on_spark.fsck.partition_checks import compare_contents
+from kafka_on_spark.fsck.replica_audit import ReplicaAudit
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
@@ -41,7 +40,7 @@ def disks():
 
 
 class Meanwhile:
-    """Has something happen before the first call of a method of the archive, and counts the files
+    """Has something happen before the first call of a method of the audit, and counts the files
     that are gone by then."""
 
     def __init__(self, monkeypatch, name, happens):
@@ -49,21 +48,21 @@ class Meanwhile:
         self._happens = happens
         self._lock = threading.Lock()
         self._has_happened = False
-        real = getattr(ReplicaArchive, name)
+        real = getattr(ReplicaAudit, name)
 
-        def call(archive, address, *args, **options):
+        def call(audit, *args, **options):
             self._happen()
-            return real(archive, address, *args, **options)
+            return real(audit, *args, **options)
 
-        monkeypatch.setattr(ReplicaArchive, name, call)
-        content = ReplicaArchive._content
+        content = ReplicaAudit._content
 
-        def counted(archive, address, file):
-            found = content(archive, address, file)
+        def counted(audit, file):
+            found = content(audit, file)
             self.gone += not isinstance(found, bytes)
             return found
 
-        monkeypatch.setattr(ReplicaArchive, "_content", counted)
+        monkeypatch.setattr(ReplicaAudit, "_content", counted)
+        monkeypatch.setattr(ReplicaAudit, name, call)
 
     def _happen(self):
         with self._lock:
@@ -80,7 +79,7 @@ def maintain(cluster):
 def test_segments_that_are_merged_and_deleted_while_they_are_read_are_not_missing(
     disks, monkeypatch
 ):
-    meanwhile = Meanwhile(monkeypatch, "check_segment", lambda: maintain(disks.cluster))
+    meanwhile = Meanwhile(monkeypatch, "_read_segments", lambda: maintain(disks.cluster))
 
     report = check_cluster(disks.metadata_root)
 
@@ -97,7 +96,7 @@ def test_compacted_segments_that_are_replaced_before_their_keys_are_compared(dis
         append_prices(cluster, "a4 c2", "a5")
         maintain(cluster)
 
-    meanwhile = Meanwhile(monkeypatch, "compaction_flaws", compact)
+    meanwhile = Meanwhile(monkeypatch, "_check_compaction", compact)
 
     report = check_cluster(disks.metadata_root)
 
@@ -112,7 +111,7 @@ def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_an
         disks.cluster.delete_records({(TOPIC, 0): 10})
         maintain(disks.cluster)
 
-    Meanwhile(monkeypatch, "steps", cut)
+    Meanwhile(monkeypatch, "_steps", cut)
 
     report = check_cluster(disks.metadata_root)
 
@@ -158,7 +157,6 @@ def not_compared(starts, mark, progress=NO_PROGRESS):
     """Compare replicas whose logs start there; the register's starts at 3 and is not compacted."""
     traces = [
         ReplicaTrace(
-            key=PartitionKey("topic", 0),
             broker_id=broker_id,
             replica_uuid=f"uuid-{broker_id}",
             is_read=True,
@@ -189,7 +187,7 @@ def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch
         disks.cluster.append(TOPIC, records(b"more"))
         segment.unlink()
 
-    Meanwhile(monkeypatch, "check_segment", lose)
+    Meanwhile(monkeypatch, "_read_on", lose)
 
     report = check_cluster(disks.metadata_root)
 

@@ -6,14 +6,13 @@ from types import SimpleNamespace
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
-from kafka_on_spark.log.compaction import KeyedRecord
 from kafka_on_spark.log.compactor import compact_replica
 from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import address
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders
-from tests.kept import kept_records
+from tests.kept import KeyedRecord, kept_records
 
 BATCHES = 12
 KEY_COUNT = 3

@@ -13,11 +13,11 @@ from kafka_on_spark.controller.compaction import (
     compact,
 )
 from kafka_on_spark.log import compaction
-from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, KeyedRecord
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
-from tests.kept import kept_records
+from tests.kept import KeyedRecord, kept_records
 from tests.log.cut_reader import BrokenError, CutReader, table_of
 
 RETENTION_MS = 100

@@ -1,16 +1,14 @@
-"""What compaction keeps of a log: all small logs, by the compactor, the model, and what flaws say."""
+"""What compaction keeps of a log: all small logs, by the compactor and the model."""
 
 from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.compaction import KeyedRecord, compaction_flaws
 from kafka_on_spark.log.compactor import KeyMap, _kept
-from tests.kept import kept_records
+from tests.kept import KeyedRecord, kept_records
 
 
 def log_of(text: str) -> list[KeyedRecord]:
@@ -54,13 +52,12 @@ def all_decisions(size: int) -> Iterator[dict[str, int]]:
             yield {"compacted_below": compacted_below, "tombstones_below": tombstones_below}
 
 
-def test_of_every_small_log_the_compactor_keeps_what_the_model_says_and_nothing_is_a_flaw():
+def test_of_every_small_log_the_compactor_keeps_what_the_model_says():
     for text, size in all_small_logs():
         records = log_of(text)
         for decided in all_decisions(size):
             left = kept_by_compactor(records, **decided)
             assert left == kept_records(records, **decided), (text, decided)
-            assert not list(compaction_flaws(left, **decided)), (text, decided)
 
 
 def test_each_key_has_its_last_value_after_every_decision_and_no_other():
@@ -71,23 +68,3 @@ def test_each_key_has_its_last_value_after_every_decision_and_no_other():
             last = {each.key: each for each in kept_records(log_of(text), **decided) if each.key}
             found = {key: each.offset for key, each in last.items() if not each.is_tombstone}
             assert found == values, (text, decided)
-
-
-# fmt: off
-FLAWS = [  # log         C  T
-    pytest.param("a b a",   3, 0, "the key of the record at 2 stands at 0 too, below 3", id="a-key-twice"),
-    pytest.param("a -b",    2, 2, "a tombstone is kept at 1, below 2",                   id="a-tombstone-below-t"),
-    pytest.param("a .",     2, 0, "the record at 1, below 2, has no key",                id="no-key"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("text, compacted_below, tombstones_below, flaw", FLAWS)
-def test_what_is_left_of_a_log_shows_that_it_was_not_compacted(
-    text, compacted_below, tombstones_below, flaw
-):
-    found = compaction_flaws(
-        log_of(text), compacted_below=compacted_below, tombstones_below=tombstones_below
-    )
-
-    assert [each.sentence for each in found] == [flaw]

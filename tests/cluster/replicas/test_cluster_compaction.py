@@ -5,12 +5,11 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.compaction import KeyedRecord
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
-from tests.kept import kept_records
+from tests.kept import KeyedRecord, kept_records
 
 CONFIGS = {
     "cleanup.policy": "compact",

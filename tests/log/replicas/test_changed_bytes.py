@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, Offset
-from kafka_on_spark.fsck.batches import HEADER
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import HEADER
 from kafka_on_spark.log.replica_headers import HEADER_SCHEMA
 from kafka_on_spark.log.replica_operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.fsck import archive
-from kafka_on_spark.log.compaction import KeyedRecord, compaction_flaws
+from kafka_on_spark.fsck import segment_checks
 from kafka_on_spark.log.merged_files import encode_merged
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.history import FileEntry
+from tests.kept import KeyedRecord
 
 RECORDS_A_FILE = 25
 
@@ -46,13 +46,13 @@ def encoded(records):
 
 
 def flaws_in(records, *, below, tombstones_below):
-    files = [entry(number) for number in range(len(records) // RECORDS_A_FILE)]
+    files = [entry(number) for number in range(-(-len(records) // RECORDS_A_FILE))]
     contents = {
         each.path: encoded(records[first : first + RECORDS_A_FILE])
         for each, first in zip(files, range(0, len(records), RECORDS_A_FILE), strict=True)
     }
     return list(
-        archive.compaction_flaws(
+        segment_checks.compaction_flaws(
             files,
             lambda file: contents[file.path],
             compacted_below=Offset(below),
@@ -62,27 +62,41 @@ def flaws_in(records, *, below, tombstones_below):
 
 
 def test_keys_that_all_stand_twice_are_found_however_many_they_are(monkeypatch):
-    """With the first copies before all of the second ones, a part of them shows nothing wrong."""
-    monkeypatch.setattr(archive, "FLAWS_AT_ONCE", 10)
+    monkeypatch.setattr(segment_checks, "KEYS_AT_ONCE", 10)
     keys = [b"%d" % number for number in range(50)] * 2
     records = [KeyedRecord(Offset(offset), key) for offset, key in enumerate(keys)]
 
     flaws = flaws_in(records, below=100, tombstones_below=0)
 
-    assert flaws == [
+    assert sorted(flaws) == [
         (offset, f"the key of the record at {offset} stands at {offset - 50} too, below 100")
         for offset in range(50, 100)
     ]
 
 
-@pytest.mark.parametrize("flaws_at_once", [1, 3, 10_000])
+# fmt: off
+FLAWS = [  # log       C  T
+    ("a b a", 3, 0, (2, "the key of the record at 2 stands at 0 too, below 3")),
+    ("a -b",  2, 2, (1, "a tombstone is kept at 1, below 2")),
+    ("a .",   2, 0, (1, "the record at 1, below 2, has no key")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, below, tombstones_below, flaw", FLAWS)
+def test_what_is_left_of_a_log_shows_that_it_was_not_compacted(text, below, tombstones_below, flaw):
+    records = [
+        KeyedRecord(Offset(at), None if word == "." else word[-1:].encode(), word.startswith("-"))
+        for at, word in enumerate(text.split())
+    ]
+
+    assert flaws_in(records, below=below, tombstones_below=tombstones_below) == [flaw]
+
+
 @pytest.mark.parametrize("keys_at_once", [20, 2**20])
-def test_each_flaw_of_all_records_together_is_told_of_once(
-    monkeypatch, flaws_at_once, keys_at_once
-):
-    monkeypatch.setattr(archive, "FLAWS_AT_ONCE", flaws_at_once)
-    monkeypatch.setattr(archive, "KEYS_AT_ONCE", keys_at_once)
-    rng = random.Random(f"{flaws_at_once} {keys_at_once}")
+def test_each_flaw_of_all_records_together_is_told_of_once(monkeypatch, keys_at_once):
+    monkeypatch.setattr(segment_checks, "KEYS_AT_ONCE", keys_at_once)
+    rng = random.Random(keys_at_once)
     keys = [None, b"", *(b"%d" % number for number in range(60))]
     for _ in range(20):
         records = [
@@ -93,8 +107,20 @@ def test_each_flaw_of_all_records_together_is_told_of_once(
 
         flaws = flaws_in(records, below=below, tombstones_below=tombstones_below)
 
-        expected = compaction_flaws(
-            records, compacted_below=Offset(below), tombstones_below=Offset(tombstones_below)
+        expected = sum(
+            flaws_at(offset, records, below, tombstones_below) for offset in range(below)
         )
-        assert sorted(flaws) == sorted(expected)
+        assert len(flaws) == expected
+        assert {offset for offset, _ in flaws} == {
+            offset for offset in range(below) if flaws_at(offset, records, below, tombstones_below)
+        }
         assert len(set(flaws)) == len(flaws) > 20
+
+
+def flaws_at(offset, records, below, tombstones_below):
+    """Return how many things are wrong with a record, as each record by itself is looked at."""
+    key = records[offset].key
+    if key is None:
+        return 1
+    is_again = key in [each.key for each in records[:offset]]
+    return is_again + (records[offset].is_tombstone and offset < tombstones_below)

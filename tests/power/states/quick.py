@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_on_spark.fsck import archive, metadata_archive
+from kafka_on_spark.fsck import metadata_archive, replica_audit
 from kafka_on_spark.log import evidence, segments
 from kafka_on_spark.metadata import metadata_files, voter_log
 from kafka_on_spark.metadata.quorum import voter_tables
@@ -32,7 +32,7 @@ _OF_BYTES: Final = (
     (table_history, "commit_step"),
     (evidence, "commit_step"),
     (segments, "read_parquet"),
-    (archive, "check_content"),
+    (replica_audit, "check_content"),
 )
 
 

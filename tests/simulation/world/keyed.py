@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log.compaction import KeyedRecord
+from tests.kept import KeyedRecord
 
 KEYS: Final = 5
 """In all partitions: few, so that most records are replaced soon."""
