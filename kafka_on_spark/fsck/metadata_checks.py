@@ -1,4 +1,4 @@
-"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I31: the metadata log, replayed by commit.
+"""I6, I7, I8 to I11, I15 to I17, I23, I27, I31: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch, one owner a controller epoch. I7: epochs rise, and rise with each
 other leader; nothing is committed under a controller epoch once a higher one was claimed. I8: the
