@@ -203,18 +203,14 @@ class Cluster:
         """
         # In the functions: a cluster is created, forced or opened as of a moment by few processes.
         from kafka_on_spark.base.config import cluster_settings
-        from kafka_on_spark.controller.preparing_roots import (
-            commit_creation,
-            prepare_roots,
-            roots_of,
-        )
+        from kafka_on_spark.controller.preparing_roots import commit_creation, prepare_roots
 
         options = StorageOptions(storage_options)
         executors = _executors_of(spark, options)
         settings = cluster_settings(configs)
-        roots = roots_of(brokers, racks)
         url = cluster_url(metadata_root)
-        identities = prepare_roots(url, roots, racks or {}, options, root_mode)
+        given_racks = {} if racks is None else racks
+        identities = prepare_roots(url, brokers, given_racks, options, root_mode)
         node = open_node(url, options, executors)
         commit_creation(node, url, *identities, settings)
         return cls(url, node, spark)
@@ -331,7 +327,7 @@ class Cluster:
             raise self._past.refusal(what)
 
     def _run(self, command: Command[T], **arguments: object) -> T:
-        from kafka_on_spark.controller.one_shot_commands import run_command
+        from kafka_on_spark.controller.commands import run_command
 
         return run_command(self._node, command, **arguments)
 

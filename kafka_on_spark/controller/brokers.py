@@ -74,8 +74,8 @@ def register_broker(
     """
     known = image.brokers.get(broker_id)
     for other in image.brokers.values():
-        is_itself = other.broker_id == broker_id
-        if (other.directory_id == directory_id or other.root == root) and not is_itself:
+        is_taken = other.directory_id == directory_id or other.root == root
+        if is_taken and other is not known:
             raise DuplicateBrokerRegistrationError(
                 f"the root {root} is registered already, as broker {other.broker_id}:"
                 " give each broker a root of its own"
@@ -103,16 +103,11 @@ def register_broker(
             cause=cause,
         )
     ]
-    if known is not None:
-        records.extend(_mark_lost(image, broker_id, cause))
-    return ControllerResult(records, broker_epoch)
-
-
-def _mark_lost(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
     for key, partition in image.partitions_on(broker_id):
         if partition.is_created(broker_id):
             change = lost_change(image, partition, broker_id)
-            yield change_record(image, key, partition, change, cause)
+            records.append(change_record(image, key, partition, change, cause))
+    return ControllerResult(records, broker_epoch)
 
 
 def fence_broker(
@@ -169,6 +164,26 @@ def fence_broker(
             if partition.leader == broker_id
         )
     return ControllerResult(records, led)
+
+
+def _leave_isr(
+    partition: PartitionRegistration,
+    broker_id: BrokerId,
+    min_isr: int,
+    eligible: frozenset[BrokerId],
+    suspects: frozenset[ReplicaUuid],
+) -> PartitionChange | None:
+    change = change_of_isr(
+        partition,
+        partition.isr - {broker_id},
+        leader=None if partition.leader == broker_id else partition.leader,
+        min_isr=min_isr,
+        eligible=eligible,
+        suspects=suspects,
+    )
+    if change is not None:
+        partition.merge(change)
+    return change
 
 
 def is_last_in_sync(image: MetadataImage, broker_id: BrokerId) -> bool:
@@ -340,30 +355,20 @@ def note_refused(
     records: list[Record] = []
     for broker_id, met in refused.items():
         broker = image.brokers.get(broker_id)
-        if broker is not None and broker.is_online:
-            records += _noted(broker, met, met_by)
+        if broker is None or not broker.is_online:
+            continue
+        known = broker.refused
+        hosts = met.hosts if known is None else (*known.hosts, *met.hosts)
+        hosts = tuple(dict.fromkeys(hosts))[:HOSTS_ENOUGH]
+        if known is None or hosts != known.hosts:
+            cause = f"broker {broker_id}: its root is {met}; met by {met_by}"
+            seen = RefusedWrite(met.size_bytes, hosts)
+            records.append(state_record(broker, broker.state, cause, seen))
     led = {key: each for key, each in only.items() if not each.isr.isdisjoint(refused)}
     words = {each: f"its root is {met}" for each, met in refused.items()}
     everyone = frozenset(image.brokers)
     gone_on = leave_isrs(image, words, led, everyone, f"met by {met_by}")
     return ControllerResult([*records, *gone_on.records], gone_on.response)
-
-
-def _noted(broker: BrokerRegistration, met: RefusedWrite, met_by: str) -> list[BrokerChangeRecord]:
-    """Return the record that says which host has met a refusal, unless two have said so."""
-    known = broker.refused
-    hosts = met.hosts if known is None else (*known.hosts, *met.hosts)
-    hosts = tuple(dict.fromkeys(hosts))[:HOSTS_ENOUGH]
-    if known is not None and hosts == known.hosts:
-        return []
-    return [
-        state_record(
-            broker,
-            broker.state,
-            f"broker {broker.broker_id}: its root is {met}; met by {met_by}",
-            refused=RefusedWrite(met.size_bytes, hosts),
-        )
-    ]
 
 
 def forget_refused(
@@ -389,26 +394,6 @@ def state_record(
         refused=refused,
         cause=cause,
     )
-
-
-def _leave_isr(
-    partition: PartitionRegistration,
-    broker_id: BrokerId,
-    min_isr: int,
-    eligible: frozenset[BrokerId],
-    suspects: frozenset[ReplicaUuid],
-) -> PartitionChange | None:
-    change = change_of_isr(
-        partition,
-        partition.isr - {broker_id},
-        leader=None if partition.leader == broker_id else partition.leader,
-        min_isr=min_isr,
-        eligible=eligible,
-        suspects=suspects,
-    )
-    if change is not None:
-        partition.merge(change)
-    return change
 
 
 def unfence_broker(
@@ -469,10 +454,13 @@ def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKe
     moved = _hand_over_leaderships(image, records, draining, f"broker {names}: draining")
     if moved:
         return ControllerResult(records, moved)
+    cause = f"broker {names}: draining, leads nothing here and leaves the ISR"
     for key, partition in _in_sync_on(image, draining):
-        change = _drained(image, key, partition, draining)
-        if change is not None:
-            cause = f"broker {names}: draining, leads nothing here and leaves the ISR"
+        leaving = (partition.isr & draining) - {partition.leader}
+        rest = partition.isr - leaving
+        if leaving and rest and partition.leader is not None:
+            elr = eligible_replicas(partition, rest, min_isr(image, key.topic_id, partition))
+            change = PartitionChange(isr=rest, elr=elr)
             records.append(change_record(image, key, partition, change, cause))
     return ControllerResult(records, [])
 
@@ -583,18 +571,3 @@ def _hand_over_leaderships(
         records.append(change_record(image, key, partition, change, cause))
         moved.append(key)
     return moved
-
-
-def _drained(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    draining: frozenset[BrokerId],
-) -> PartitionChange | None:
-    leaving = (partition.isr & draining) - {partition.leader}
-    rest = partition.isr - leaving
-    if not leaving or not rest or partition.leader is None:
-        return None
-    return PartitionChange(
-        isr=rest, elr=eligible_replicas(partition, rest, min_isr(image, key.topic_id, partition))
-    )

@@ -1,45 +1,66 @@
-"""The commands that people give, and the requests and results by which they go through the log.
+"""The commands that people give: decided here if nobody controls the cluster, else by request.
 
-A command has a name, and the decision that it stands for. There is one table for both ways: the
-process that is given a command decides it if nobody controls the cluster; else it is an
-AdminRequestRecord, which the controller decides. So a command is a name and arguments, and the
-deciding process supplies uuids and random numbers. The decision on a request and its
-AdminResultRecord are one commit: a request with a result is never run again, and a result stands
-for what is done. A refusal travels as Kafka's code and a sentence.
+A command has a name, and the decision that it stands for. There is one table for both ways. Without
+a controller, claim, decision and resignation are one commit. While a controller holds the lease,
+the command is an AdminRequestRecord in the log, which the controller decides, and this process
+waits for its result. So a command is a name and arguments, and the deciding process supplies uuids
+and random numbers. The decision on a request and its AdminResultRecord are one commit: a request
+with a result is never run again, and a result stands for what is done. A refusal travels as Kafka's
+code and a sentence.
+
+If the lease is not renewed for as long as it lasts, by this process's own clock, this process
+claims, and decides all pending requests in order. A request without an answer in time is withdrawn,
+so that it is certain what was done. A metadata root that goes away once the request is in the log
+is waited for; if it stays away, the outcome is unknown: the request may be run yet.
 """
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from numbers import Integral
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from kafka_on_spark.base.errors import (
     ERROR_BY_CODE,
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
+    CommitError,
+    CommitOutcomeUnknownError,
     InvalidRequestError,
     KafkaOnSparkError,
+    NotControllerError,
     ProtocolError,
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
+from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, isr, reassignment, topics
+from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.node.node import Node
 
 T = TypeVar("T")
 
+UNTOLD: Final = (RequestTimedOutError, CommitError, *ROOTS_AWAY)
+"""Errors of reads and commits after which the log alone says what came of a request."""
+
+PAUSE_MS_MIN: Final = 5.0
+PAUSE_MS_MAX: Final = 250.0
+"""Pauses between two reads for a result: short at first, since the controller may be quick."""
+
 _KEY: Final = "$partition"
-
 _INSPECTION: Final = "$look"
-
 _MAP: Final = "$map"
 
 
@@ -58,19 +79,15 @@ def to_json(value: object) -> Any:
     if isinstance(value, ReplicaInspection):
         return {_INSPECTION: {**asdict(value), "key": to_json(value.key)}}
     if isinstance(value, Mapping):
-        return _json_mapping(value)
+        if all(isinstance(name, str) and not name.startswith("$") for name in value):
+            return {name: to_json(each) for name, each in value.items()}
+        return {_MAP: [[to_json(name), to_json(each)] for name, each in value.items()]}
     if isinstance(value, list | tuple):
         return [to_json(each) for each in value]
     raise InvalidRequestError(
         f"a command can't be given {value!r}, a {type(value).__name__}: give numbers, texts,"
         " truth values, lists and mappings of them"
     )
-
-
-def _json_mapping(value: Mapping[Any, Any]) -> Any:
-    if all(isinstance(name, str) and not name.startswith("$") for name in value):
-        return {name: to_json(each) for name, each in value.items()}
-    return {_MAP: [[to_json(name), to_json(each)] for name, each in value.items()]}
 
 
 def from_json(written: Any) -> Any:
@@ -83,30 +100,15 @@ def from_json(written: Any) -> Any:
         return [from_json(each) for each in written]
     if not isinstance(written, dict):
         return written
-    for mark, read in _MARKS.items():
-        if mark in written:
-            return read(written[mark])
+    if _KEY in written:
+        topic_id, partition = written[_KEY]
+        return PartitionKey(TopicId(topic_id), partition)
+    if _INSPECTION in written:
+        inspection = written[_INSPECTION]
+        return ReplicaInspection(**{**inspection, "key": from_json(inspection["key"])})
+    if _MAP in written:
+        return {from_json(name): from_json(each) for name, each in written[_MAP]}
     return {name: from_json(each) for name, each in written.items()}
-
-
-def _key(written: Any) -> PartitionKey:
-    topic_id, partition = written
-    return PartitionKey(TopicId(topic_id), partition)
-
-
-def _inspection(written: Any) -> ReplicaInspection:
-    return ReplicaInspection(**{**written, "key": from_json(written["key"])})
-
-
-def _map(written: Any) -> dict[Any, Any]:
-    return {from_json(name): from_json(each) for name, each in written}
-
-
-_MARKS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    _KEY: _key,
-    _INSPECTION: _inspection,
-    _MAP: _map,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,65 +177,46 @@ _PLACES: Final = ("new_uuid", "random_below")
 CREATE_TOPIC: Final = Command(
     "create_topic", topics.create_topic, "topic created by request", _PLACES
 )
-
 ADD_PARTITIONS: Final = Command(
     "add_partitions", topics.add_partitions, "partitions added by request", _PLACES
 )
-
 REMOVE_PARTITIONS: Final = Command(
     "remove_partitions", topics.remove_partitions, "partitions removed by request"
 )
-
 DELETE_TOPIC: Final = Command("delete_topic", topics.delete_topic, "topic deleted by request")
-
 ALTER_TOPIC_CONFIGS: Final = Command(
     "alter_topic_configs", topics.alter_configs, "altered by request"
 )
-
 ALTER_CLUSTER_CONFIGS: Final = Command(
     "alter_cluster_configs", topics.alter_cluster_configs, "altered by request"
 )
-
 REGISTER_BROKER: Final = Command(
     "register_broker", brokers.register_broker, "broker {broker_id} registered by request"
 )
-
 DRAIN_BROKER: Final = Command(
     "drain_broker", brokers.drain_broker, "broker {broker_id} drained by request"
 )
-
 CONTINUE_DRAINING: Final = Command("continue_draining", brokers.continue_draining)
-
 RESUME_BROKER: Final = Command(
     "resume_broker", brokers.resume_broker, "broker {broker_id} resumed by request"
 )
-
 UNREGISTER_BROKER: Final = Command(
     "unregister_broker", brokers.unregister_broker, "broker {broker_id} unregistered by request"
 )
-
 ELECT_PREFERRED: Final = Command(
     "elect_preferred", election.elect_preferred, "preferred leaders by request"
 )
-
 ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
-
 LOSE_REPLICA: Final = Command("lose_replica", isr.lose_replica, "called lost by request")
-
 REASSIGN: Final = Command(
     "reassign", reassignment.start_reassignments, "reassigned by request", ("new_uuid",)
 )
-
 CANCEL_REASSIGNMENTS: Final = Command(
     "cancel_reassignments", reassignment.cancel_reassignments, "reassignment cancelled by request"
 )
-
 DELETE_RECORDS: Final = Command("delete_records", delete_records_of_all)
-
 ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", alter_group_offsets)
-
 DELETE_GROUP: Final = Command("delete_group", delete_group)
-
 REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", _remove_group_members)
 
 COMMANDS: Final[Mapping[str, Command[Any]]] = {
@@ -328,15 +311,14 @@ def answer(
             )
         result = request.order.decide(image, id_source)
         decided.extend(result.records)
-        text = _result_text({"code": NO_ERROR, "response": to_json(result.response)})
+        text = json.dumps({"code": NO_ERROR, "response": to_json(result.response)})
     except KafkaOnSparkError as error:
         text = refusal_text(error)
     # A request that can't be decided must not end one controller after the other.
     except Exception as error:
         decided.clear()
-        text = _result_text(
-            {"code": UNKNOWN_SERVER_ERROR, "error": f"{type(error).__name__}: {error}"}
-        )
+        said = f"{type(error).__name__}: {error}"
+        text = json.dumps({"code": UNKNOWN_SERVER_ERROR, "error": said})
     answered = AdminResultRecord(request=record.request, result=text, cause=cause)
     return ControllerResult([*decided, answered], True)
 
@@ -363,11 +345,7 @@ def refusal_text(error: KafkaOnSparkError) -> str:
     """Return the result that raises `error` in the process that asked."""
     code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
     context = {name: str(value) for name, value in error.context.items()}
-    return _result_text({"code": code, "error": error.message, "context": context})
-
-
-def _result_text(result: Mapping[str, Any]) -> str:
-    return json.dumps(result)
+    return json.dumps({"code": code, "error": error.message, "context": context})
 
 
 def response_of(result: AdminResultRecord) -> Any:
@@ -385,3 +363,181 @@ def response_of(result: AdminResultRecord) -> Any:
     if kind is None:
         raise KafkaOnSparkError(f"the controller could not decide: {said['error']}")
     raise kind(said["error"], **said.get("context", {}))
+
+
+def serve_requests(term: Term, id_source: IdSource) -> None:
+    """Renew a controller's lease if that is due, and answer pending requests. To be called often.
+
+    Raises:
+        NotControllerError: Another controller has claimed.
+    """
+    is_read = term.read_if_needed()
+    term.renew()
+    if is_read:
+        answer_requests(term, id_source)
+    elif term.metadata.image.requests:  # another thread of this process has read them
+        _answer_all(term, id_source)
+
+
+def answer_requests(term: Term, id_source: IdSource) -> int:
+    """Decide the requests that are pending now, in order; return how many. The caller has just
+    read the log: what the next reading finds has come since.
+
+    Raises:
+        NotControllerError: Another controller has claimed; it answers the rest.
+    """
+    now_ms = term.clock.monotonic_ms()
+    count = _answer_all(term, id_source)
+    term.answered_at_ms = now_ms
+    return count
+
+
+def _answer_all(term: Term, id_source: IdSource) -> int:
+    answered_at_ms, now_ms = term.answered_at_ms, term.clock.monotonic_ms()
+    unseen_ms = None if answered_at_ms is None else now_ms - answered_at_ms
+    count = 0
+    for record in term.metadata.image.requests:
+        count += term.submit(
+            partial(
+                answer,
+                record=record,
+                id_source=id_source,
+                now_ms=term.clock.now_ms(),
+                unseen_ms=unseen_ms,
+            )
+        )
+        term.renew()
+    return count
+
+
+class CommandRunner:
+    """Runs one-shot commands of one process. Threads may share it.
+
+    `new_uuid` of `id_source` also names requests.
+    """
+
+    def __init__(
+        self, metadata: MetadataService, clock: Clock, *, controller_id: str, id_source: IdSource
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._controller_id = controller_id
+        self._id_source = id_source
+
+    def run(self, order: CommandOrder[T], *, timeout_ms: int) -> T:
+        """Have a command decided and committed; return its response.
+
+        If the newest image refuses the command, or it changes nothing, the answer comes at once and
+        nothing is written.
+
+        Raises:
+            RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
+                it is committed.
+            CommitOutcomeUnknownError: The store failed, or it is not known what came of the
+                request; look whether it took effect.
+            And what the command's decision raises, here or at the controller.
+        """
+        if not is_held(self._metadata.catch_up()):
+            is_decided, response = self._metadata.submit(
+                partial(self._decide, order, otherwise=()), timeout_ms=timeout_ms
+            )
+            if is_decided:
+                return cast(T, response)
+        return self._ask(order, timeout_ms)
+
+    def _decide(
+        self, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
+    ) -> ControllerResult[tuple[bool, T | None]]:
+        """Decide a command if the lease is free, or if there is nothing to commit; else commit
+        `otherwise`. Answer: whether it is decided, and its response."""
+        result = order.decide(image, self._id_source)
+        if result.records and is_held(image):
+            return ControllerResult(otherwise, (False, None))
+        claimed = alone(image, result, self._controller_id, "one command")
+        return ControllerResult(claimed.records, (True, claimed.response))
+
+    def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
+        request = Request(
+            order=order,
+            asked_by=self._controller_id,
+            timeout_ms=timeout_ms,
+            deadline_at_ms=self._clock.now_ms() + timeout_ms,
+        )
+        record = request_record(request, self._id_source.new_uuid())
+        with self._metadata.watching(record) as result_of:
+            is_decided, response = self._metadata.submit(
+                partial(self._decide, order, otherwise=[record]), timeout_ms=timeout_ms
+            )
+            if is_decided:
+                return cast(T, response)
+            try:
+                self._wait_or_withdraw(record, result_of, timeout_ms)
+            except UNTOLD as error:
+                if result_of() is None:  # else a withdrawal has lost against it
+                    raise CommitOutcomeUnknownError(
+                        f"what came of a request is not known ({error.message}), so it may be run"
+                        " yet: look whether it took effect before you ask again"
+                    ) from error
+            result = result_of()
+            assert result is not None, "a request is pending or has a result"
+            return cast(T, response_of(result))
+
+    def _wait_or_withdraw(
+        self,
+        record: AdminRequestRecord,
+        result_of: Callable[[], AdminResultRecord | None],
+        timeout_ms: int,
+    ) -> None:
+        """Wait until this process knows a request's result; withdraw the request if that takes too
+        long. A metadata root that is away is waited for.
+
+        Raises:
+            Those of UNTOLD.
+        """
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        watch = LeaseWatch(self._clock)
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        while result_of() is None:
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            image = wait_for_root(self._metadata.catch_up, self._clock, timeout_ms=left_ms)
+            if result_of() is not None:
+                break
+            if self._clock.monotonic_ms() >= deadline_ms:
+                self._metadata.submit(
+                    partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
+                )
+                break
+            if watch.is_over(image):
+                with suppress(*UNTOLD):
+                    self._control(watch.seen, timeout_ms)
+                    continue
+            self._clock.sleep_ms(next(pauses))
+
+    def _control(self, seen: ControllerLease | None, timeout_ms: int) -> None:
+        """Control the cluster for as long as it takes to answer all requests."""
+        term = Term.claim(
+            self._metadata,
+            self._clock,
+            controller_id=self._controller_id,
+            seen=seen,
+            timeout_ms=timeout_ms,
+        )
+        if term is None:
+            return
+        try:
+            answer_requests(term, self._id_source)
+        except NotControllerError:
+            return  # the controller that has claimed since answers the rest
+        finally:
+            term.resign()
+
+
+def run_command(node: Node, command: Command[T], **arguments: object) -> T:
+    """Have a command decided and committed, here or by the controller of the cluster.
+
+    Raises: as `CommandRunner.run`.
+    """
+    runner = CommandRunner(
+        node.metadata, node.clock, controller_id=node.controller_id, id_source=node.ids
+    )
+    return runner.run(command.order(**arguments), timeout_ms=node.timeout_ms)

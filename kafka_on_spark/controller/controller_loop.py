@@ -24,6 +24,7 @@ from kafka_on_spark.controller.brokers import (
     refusing_most,
     unfence_broker,
 )
+from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
 from kafka_on_spark.controller.expiry import Expired, expire
@@ -336,7 +337,7 @@ class ControllerLoop:
 
     def _serve_requests(self) -> None:
         self.moved_at_ms = self._clock.monotonic_ms()
-        self._term.serve_requests(self._id_source)
+        serve_requests(self._term, self._id_source)
 
     def _submit(self, decide: Decide[T]) -> T:
         return self._term.submit(decide)

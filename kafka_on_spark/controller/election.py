@@ -1,4 +1,4 @@
-"""Who leads a partition, and what a decision about its replicas does to ISR, ELR and leader.
+"""Who leads a partition, clean or unclean, and what a decision on its replicas does to its ISR.
 
 Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost; what follows from that
 stands here. A partition without a leader is led from its ISR or ELR, else by a replica that proves

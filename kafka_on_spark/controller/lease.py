@@ -14,10 +14,9 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import NotControllerError
 from kafka_on_spark.base.ids import ControllerEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.commands import answer
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult, IdSource, MetadataDecider
+from kafka_on_spark.metadata.result import ControllerResult, MetadataDecider
 
 T = TypeVar("T")
 
@@ -141,14 +140,13 @@ class Term:
         epoch: ControllerEpoch,
         timeout_ms: int,
     ) -> None:
-        self._metadata = metadata
-        self._clock = clock
+        self.metadata = metadata
+        self.clock = clock
         self._controller_id = controller_id
         self.epoch = epoch
         self._timeout_ms = timeout_ms
-        self._renewed_at_ms = clock.monotonic_ms()
-        self._served_at_ms: int | None = None
-        self._read_at_ms = self._renewed_at_ms
+        self._renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
+        self.answered_at_ms: int | None = None
 
     @classmethod
     def claim(
@@ -183,7 +181,7 @@ class Term:
             self.check(image)
             return decide(image)
 
-        return self._metadata.submit(
+        return self.metadata.submit(
             guarded,
             timeout_ms=self._timeout_ms,
             controller=(self._controller_id, self.epoch),
@@ -197,68 +195,30 @@ class Term:
         """
         check_controls(image, self.epoch)
 
-    def serve_requests(self, id_source: IdSource) -> None:
-        """Renew the lease if that is due, and answer pending requests. To be called often.
+    def read_if_needed(self) -> bool:
+        """Read the log, unless a small question says that nothing is new; return whether it did."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._read_at_ms < READ_MS and not self.metadata.has_next():
+            return False
+        self.metadata.catch_up()
+        self._read_at_ms = now_ms
+        return True
+
+    def renew(self) -> None:
+        """Renew the lease if that is due.
 
         Raises:
             NotControllerError: Another controller has claimed.
         """
-        is_read = self._read_if_needed()
-        image = self._metadata.image
+        image, now_ms = self.metadata.image, self.clock.monotonic_ms()
         self.check(image)
-        self._renew(image)
-        if is_read:
-            self.answer_requests(id_source)
-        elif self._metadata.image.requests:  # another thread of this process has read them
-            self._answer_all(id_source)
-
-    def _read_if_needed(self) -> bool:
-        """Read the log, unless a small question says that nothing is new; return whether it did."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._read_at_ms < READ_MS and not self._metadata.has_next():
-            return False
-        self._metadata.catch_up()
-        self._read_at_ms = now_ms
-        return True
-
-    def _renew(self, image: MetadataImage) -> None:
-        now_ms = self._clock.monotonic_ms()
         if now_ms - self._renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
             return
         self.submit(partial(renew, controller_id=self._controller_id, epoch=self.epoch))
         self._renewed_at_ms = now_ms
 
-    def answer_requests(self, id_source: IdSource) -> int:
-        """Decide the requests that are pending now, in order; return how many. The caller has just
-        read the log: what the next reading finds has come since.
-
-        Raises:
-            NotControllerError: Another controller has claimed; it answers the rest.
-        """
-        served_at_ms = self._clock.monotonic_ms()
-        count = self._answer_all(id_source)
-        self._served_at_ms = served_at_ms
-        return count
-
-    def _answer_all(self, id_source: IdSource) -> int:
-        now_ms = self._clock.monotonic_ms()
-        unseen_ms = None if self._served_at_ms is None else now_ms - self._served_at_ms
-        count = 0
-        for record in self._metadata.image.requests:
-            count += self.submit(
-                partial(
-                    answer,
-                    record=record,
-                    id_source=id_source,
-                    now_ms=self._clock.now_ms(),
-                    unseen_ms=unseen_ms,
-                )
-            )
-            self._renew(self._metadata.image)
-        return count
-
     def resign(self) -> None:
-        self._metadata.submit(
+        self.metadata.submit(
             lambda image: resign(image, self._controller_id, self.epoch),
             timeout_ms=self._timeout_ms,
         )

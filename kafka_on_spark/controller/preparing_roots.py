@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
 from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.one_shot_commands import command_runner
+from kafka_on_spark.controller.lease import alone
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import (
@@ -27,7 +27,6 @@ from kafka_on_spark.metadata.metadata_log import (
     there_is_a_cluster,
 )
 from kafka_on_spark.metadata.metadata_root import (
-    MetadataIdentity,
     check_unnamed,
     mark_removed,
     read_identity,
@@ -122,24 +121,9 @@ def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) ->
             )
 
 
-def roots_of(
-    brokers: Mapping[int, str | os.PathLike[str]], racks: Mapping[int, str] | None
-) -> dict[BrokerId, str]:
-    """Return a new cluster's roots, normalized and checked as far as they are names.
-
-    Raises:
-        InvalidRequestError: There is no broker, a bad id or rack, or a root is given twice.
-        InvalidRootError: One is not the URL of a root.
-    """
-    check_mapping(brokers, "brokers", "broker ids and roots")
-    roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
-    check_brokers(roots, {} if racks is None else racks)
-    return roots
-
-
 def prepare_roots(
     metadata_root: str,
-    roots: Mapping[BrokerId, str],
+    brokers: Mapping[int, str | os.PathLike[str]],
     racks: Mapping[int, str],
     options: StorageOptions,
     mode: int = ROOT_MODE,
@@ -149,10 +133,14 @@ def prepare_roots(
     Each root is tested before the first is written to. Folders that are created get `mode`.
 
     Raises:
-        InvalidRequestError: There is a cluster at the metadata root.
+        InvalidRequestError: There is no broker, a bad id or rack, a root is given twice, or there
+            is a cluster at the metadata root.
         InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
-            A root can't be a broker's.
+            A root is not the URL of one, or can't be a broker's.
     """
+    check_mapping(brokers, "brokers", "broker ids and roots")
+    roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
+    check_brokers(roots, racks)
     check_mode(mode)
     check_roots_apart(metadata_root, roots)
     metadata_roots = roots_in(metadata_root)
@@ -170,16 +158,11 @@ def prepare_roots(
         with_brokers={each.cluster_id for each in found if each is not None},
     )
     cluster_id = log.identity.cluster_id
-    brokers = [
-        (
-            broker_id,
-            root,
-            racks.get(broker_id),
-            prepare_root(root, cluster_id, broker_id, options, metadata_roots).directory_id,
-        )
-        for broker_id, root in roots.items()
-    ]
-    return cluster_id, brokers
+    made = []
+    for broker_id, root in roots.items():
+        identity = prepare_root(root, cluster_id, broker_id, options, metadata_roots)
+        made.append((broker_id, root, racks.get(broker_id), identity.directory_id))
+    return cluster_id, made
 
 
 def commit_creation(
@@ -194,11 +177,14 @@ def commit_creation(
     Raises:
         InvalidRequestError: Another process has created a cluster meanwhile.
     """
+
+    def decide(image: MetadataImage) -> ControllerResult[None]:
+        made = create_cluster(image, cluster_id, brokers, settings, metadata_root)
+        return alone(image, made, node.controller_id, "one command")
+
     try:
-        command_runner(node).run_alone(
-            lambda image: create_cluster(image, cluster_id, brokers, settings, metadata_root),
-            timeout_ms=node.timeout_ms,
-        )
+        node.metadata.catch_up()
+        node.metadata.submit(decide, timeout_ms=node.timeout_ms)
     except BaseException:
         node.close()
         raise
@@ -281,7 +267,15 @@ def checked_voter(
     """
     next_id = metadata_log.changes.next_node_id()
     voters = metadata_log.tables.voters
-    found = _found(image, root, options)
+    with reporting_as_invalid_root(root):
+        found = read_identity(root, options)
+        if found is None:
+            check_unnamed(root, options)
+    if found is not None and found.cluster_id != image.cluster_id:
+        raise InconsistentClusterIdError(
+            f"the root {root} belongs to cluster {found.cluster_id}, not to {image.cluster_id}:"
+            " give each cluster roots of its own"
+        )
     key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
     registered = metadata_log.changes.root_of(key)
     if registered is not None and not is_one_place(root, registered):
@@ -300,19 +294,6 @@ def checked_voter(
             )
     check_metadata_root_apart(taken, image.broker_roots, key.node_id, root)
     return voter
-
-
-def _found(image: MetadataImage, root: str, options: StorageOptions) -> MetadataIdentity | None:
-    with reporting_as_invalid_root(root):
-        found = read_identity(root, options)
-        if found is None:
-            check_unnamed(root, options)
-    if found is not None and found.cluster_id != image.cluster_id:
-        raise InconsistentClusterIdError(
-            f"the root {root} belongs to cluster {found.cluster_id}, not to {image.cluster_id}:"
-            " give each cluster roots of its own"
-        )
-    return found
 
 
 def prepare_voter(
@@ -336,12 +317,7 @@ def prepare_voter(
     found = read_identity(root, options)
     if found is None:
         test_conditional_puts(root, options)
-        found = create_voter(
-            root,
-            options,
-            image.cluster_id,
-            node_id=voter.key.node_id,
-        )
+        found = create_voter(root, options, image.cluster_id, node_id=voter.key.node_id)
     mark_removed(root, found.directory_id, options, is_removed=False)
     return Voter(key_of(found), root)
 

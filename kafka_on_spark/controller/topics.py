@@ -97,7 +97,14 @@ def create_topic(
     check_together(image.settings().over(checked), f"topic {name!r}")
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
-        check_agrees(assignment, partition_count, replication_factor)
+        counts = len(assignment), len(assignment[0])
+        # Kafka takes no numbers with an assignment: ReplicationControlManager.createTopic.
+        if partition_count not in (None, counts[0]) or replication_factor not in (None, counts[1]):
+            raise InvalidRequestError(
+                f"an assignment of {counts[0]} partitions with {counts[1]} replicas each was given,"
+                f" and {partition_count} partitions with {replication_factor} replicas: leave the"
+                " numbers out, or give the same"
+            )
     else:
         settings = image.settings()
         if partition_count is None:
@@ -258,7 +265,12 @@ def remove_partitions(
             " has, and at least 1"
         )
     going = range(count - 1, to - 1, -1)
-    kept = {number: size for number in going if (size := _record_count(topic.partitions[number]))}
+    kept = {}
+    for number in going:
+        partition = topic.partitions[number]
+        end = max(partition.high_watermark, partition.log_end_offset)
+        if end > partition.log_start_offset:
+            kept[number] = end - partition.log_start_offset
     if kept and records == "refuse":
         most = max(kept)
         raise PolicyViolationError(
@@ -271,12 +283,6 @@ def remove_partitions(
         for number in going
     ]
     return ControllerResult(gone, len(gone))
-
-
-def _record_count(partition: PartitionRegistration) -> int:
-    """Return how many offsets a partition has, by the log end that is registered."""
-    end = max(partition.high_watermark, partition.log_end_offset)
-    return end - partition.log_start_offset
 
 
 def new_partition(
@@ -319,11 +325,12 @@ def alter_configs(
     """
     topic = image.topic(name)
     records = _config_records(topic.topic_id, topic.configs, configs, cause)
-    after = image.settings().over(_settings_after(topic.configs, records))
-    check_together(after, f"topic {name!r}")
-    if _are_about_min_isr(records):
-        records.extend(_forget_eligible(image, topic.topic_id, cause))
-    return ControllerResult(records, None)
+    after = _settings_after(topic.configs, records)
+    check_together(image.settings().over(after), f"topic {name!r}")
+    forgotten = []
+    if topic.configs.get(MIN_ISR) != after.get(MIN_ISR):
+        forgotten = _forget_eligible(image, topic.topic_id, cause)
+    return ControllerResult([*records, *forgotten], None)
 
 
 def alter_cluster_configs(
@@ -336,15 +343,16 @@ def alter_cluster_configs(
             another one, of the cluster or of a topic.
     """
     records = _config_records(None, image.configs, configs, cause)
-    after = Settings((_settings_after(image.configs, records),))
+    configs_after = _settings_after(image.configs, records)
+    after = Settings((configs_after,))
     check_together(after, "the cluster")
-    for topic in image.topics.values():
+    forgotten: list[Record] = []
+    for topic_id, topic in image.topics.items():
         check_together(after.over(topic.configs), f"topic {topic.name!r}")
-    if _are_about_min_isr(records):
-        for topic_id, topic in image.topics.items():
-            if MIN_ISR not in topic.configs:
-                records.extend(_forget_eligible(image, topic_id, cause))
-    return ControllerResult(records, None)
+        is_changed = image.configs.get(MIN_ISR) != configs_after.get(MIN_ISR)
+        if is_changed and MIN_ISR not in topic.configs:
+            forgotten += _forget_eligible(image, topic_id, cause)
+    return ControllerResult([*records, *forgotten], None)
 
 
 def _config_records(
@@ -352,7 +360,7 @@ def _config_records(
     now: Mapping[str, str],
     configs: Mapping[str, object | None],
     cause: str,
-) -> list[Record]:
+) -> list[ConfigRecord]:
     """Return the records that change the settings `now` by `configs`; none for equal values."""
     check_mapping(configs, "configs", "settings and their values", InvalidConfigError)
     # A name to remove is checked like one to set, with the value that will hold again.
@@ -361,36 +369,33 @@ def _config_records(
         for setting, value in configs.items()
     }
     checked = check_settings(given, topic_only=topic_id is not None)
-    wanted = {
-        setting: None if configs[setting] is None else text for setting, text in checked.items()
-    }
     return [
         ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
-        for setting, value in wanted.items()
-        if now.get(setting) != value
+        for setting, text in checked.items()
+        if now.get(setting) != (value := None if configs[setting] is None else text)
     ]
 
 
-def _settings_after(now: Mapping[str, str], records: Iterable[Record]) -> dict[str, str]:
+def _settings_after(now: Mapping[str, str], records: Iterable[ConfigRecord]) -> dict[str, str]:
     """Return the settings `now` as `records` change them."""
-    changed = {
-        each.config_name: each.config_value for each in records if isinstance(each, ConfigRecord)
-    }
+    changed = {each.config_name: each.config_value for each in records}
     return {name: value for name, value in {**now, **changed}.items() if value is not None}
 
 
-def _are_about_min_isr(records: Iterable[Record]) -> bool:
-    return any(isinstance(each, ConfigRecord) and each.config_name == MIN_ISR for each in records)
-
-
-def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:
-    """Yield the records that empty the ELRs: under another minimum the high watermark may move
+def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> list[Record]:
+    """Return the records that empty the ELRs: under another minimum the high watermark may move
     without their members (KIP-966)."""
-    for number, partition in image.topics[topic_id].partitions.items():
-        if partition.elr:
-            key = PartitionKey(topic_id, number)
-            change = PartitionChange(elr=frozenset())
-            yield change_record(image, key, partition, change, cause)
+    return [
+        change_record(
+            image,
+            PartitionKey(topic_id, number),
+            partition,
+            PartitionChange(elr=frozenset()),
+            cause,
+        )
+        for number, partition in image.topics[topic_id].partitions.items()
+        if partition.elr
+    ]
 
 
 def check_assignment(
@@ -409,7 +414,12 @@ def check_assignment(
     Raises:
         InvalidReplicaAssignmentError: They are not; the sentence says why.
     """
-    _check_kinds(assignment)
+    error = InvalidReplicaAssignmentError
+    check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
+    for number, replicas in assignment.items():
+        check_whole_number(number, "a partition of replica_assignment", error)
+        for each in listed(replicas, f"the brokers of partition {number}", "broker ids", error):
+            check_whole_number(each, f"a broker of partition {number}", error)
     wanted = range(max(len(assignment), 1)) if numbers is None else numbers
     if sorted(assignment) != list(wanted):
         raise InvalidReplicaAssignmentError(
@@ -431,16 +441,6 @@ def check_assignment(
     return [tuple(BrokerId(each) for each in assignment[number]) for number in wanted]
 
 
-def _check_kinds(assignment: Mapping[int, Sequence[int]]) -> None:
-    error = InvalidReplicaAssignmentError
-    check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
-    for number, replicas in assignment.items():
-        check_whole_number(number, "a partition of replica_assignment", error)
-        name = f"the brokers of partition {number}"
-        for each in listed(replicas, name, "broker ids", error):
-            check_whole_number(each, f"a broker of partition {number}", error)
-
-
 def _check_brokers(image: MetadataImage, number: int, replicas: Sequence[int]) -> None:
     unknown = set(replicas) - image.brokers.keys()
     if unknown or len(set(replicas)) != len(replicas):
@@ -452,22 +452,6 @@ def _check_brokers(image: MetadataImage, number: int, replicas: Sequence[int]) -
         raise InvalidReplicaAssignmentError(
             f"partition {number} would be on fenced brokers only, {list(replicas)}: name"
             " at least one that is active"
-        )
-
-
-def check_agrees(
-    assignment: Sequence[Sequence[int]],
-    partition_count: int | None,
-    replication_factor: int | None,
-) -> None:
-    """Check that the numbers given with an assignment agree with it. (Kafka takes no numbers with
-    one: ReplicationControlManager.createTopic.)"""
-    counts = len(assignment), len(assignment[0])
-    if partition_count not in (None, counts[0]) or replication_factor not in (None, counts[1]):
-        raise InvalidRequestError(
-            f"an assignment of {counts[0]} partitions with {counts[1]} replicas each was given, and"
-            f" {partition_count} partitions with {replication_factor} replicas: leave the numbers"
-            " out, or give the same"
         )
 
 
@@ -514,29 +498,6 @@ class BrokerRing:
         _shuffle(self._brokers, self._random_below)
 
 
-class _Rack:
-    """A rack's brokers; the fenced ones are used last."""
-
-    def __init__(self, brokers: Sequence[BrokerRegistration], random_below: RandomBelow) -> None:
-        self._fenced = BrokerRing(
-            [each.broker_id for each in brokers if not each.is_eligible], random_below
-        )
-        self._unfenced = BrokerRing(
-            [each.broker_id for each in brokers if each.is_eligible], random_below
-        )
-
-    def next_unfenced(self, epoch: int) -> BrokerId | None:
-        return self._unfenced.next(epoch)
-
-    def next(self, epoch: int) -> BrokerId | None:
-        unfenced = self._unfenced.next(epoch)
-        return self._fenced.next(epoch) if unfenced is None else unfenced
-
-    def shuffle(self) -> None:
-        self._fenced.shuffle()
-        self._unfenced.shuffle()
-
-
 class Stripes:
     """All racks of a cluster; each partition that is placed begins at the next one.
 
@@ -549,7 +510,17 @@ class Stripes:
         for broker in everyone:
             by_rack.setdefault(broker.rack or "", []).append(broker)
         self._names = sorted(by_rack)
-        self._racks = {name: _Rack(by_rack[name], random_below) for name in self._names}
+        # Of each rack the fenced brokers, which are used last, and the others.
+        self._racks = {
+            name: [
+                BrokerRing(
+                    [each.broker_id for each in by_rack[name] if each.is_eligible is is_eligible],
+                    random_below,
+                )
+                for is_eligible in (False, True)
+            ]
+            for name in self._names
+        }
         self.broker_count = len(everyone)
         self.unfenced_count = sum(each.is_eligible for each in everyone)
         self._random_below = random_below
@@ -593,7 +564,7 @@ class Stripes:
     def _leader(self) -> tuple[int, BrokerId]:
         for step in range(len(self._names)):
             place = (self._offset + step) % len(self._names)
-            broker = self._racks[self._names[place]].next_unfenced(self._epoch)
+            broker = self._racks[self._names[place]][1].next(self._epoch)
             if broker is not None:
                 return place, broker
         raise AssertionError("an active broker exists in some rack")
@@ -606,7 +577,9 @@ class Stripes:
             if place == skip:
                 skip = -1  # the leader's rack is passed over once, then used like the others
             else:
-                broker = self._racks[self._names[place]].next(self._epoch)
+                fenced, unfenced = self._racks[self._names[place]]
+                broker = unfenced.next(self._epoch)
+                broker = fenced.next(self._epoch) if broker is None else broker
             place = (place + 1) % len(self._names)
             if broker is not None:
                 followers.append(broker)
@@ -614,8 +587,9 @@ class Stripes:
 
     def _shuffle(self) -> None:
         _shuffle(self._names, self._random_below)
-        for rack in self._racks.values():  # in the order of their names, not the new one
-            rack.shuffle()
+        for rings in self._racks.values():  # in the order of their names, not the new one
+            for ring in rings:
+                ring.shuffle()
 
 
 def _shuffle(values: list[T], random_below: RandomBelow) -> None:

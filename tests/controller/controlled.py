@@ -4,10 +4,9 @@ import random
 from itertools import count
 
 from kafka_on_spark.base.ids import BrokerEpoch, BrokerId
-from kafka_on_spark.controller.commands import CREATE_TOPIC, Request, request_record
+from kafka_on_spark.controller.commands import CREATE_TOPIC, CommandRunner, Request, request_record
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import Term
-from kafka_on_spark.controller.one_shot_commands import CommandRunner
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage

@@ -17,7 +17,12 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.controller.brokers import fence_broker, note_refused
-from kafka_on_spark.controller.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
+from kafka_on_spark.controller.commands import (
+    ALTER_TOPIC_CONFIGS,
+    DELETE_TOPIC,
+    answer_requests,
+    serve_requests,
+)
 from kafka_on_spark.controller.controller_loop import Chores, duration_ms
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
@@ -166,7 +171,7 @@ def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
 
 def test_a_standby_of_a_controller_that_lives_stops_after_its_time(world):
     active = world.controller()
-    world.clock.on_sleep = lambda: active.serve_requests(world.id_source)
+    world.clock.on_sleep = lambda: serve_requests(active, world.id_source)
 
     with pytest.raises(NotControllerError, match="active controls the cluster in epoch 0"):
         world.loop("standby").run(1_000)
@@ -281,7 +286,7 @@ def test_a_pass_takes_back_lost_replicas_that_are_whole(judged, is_whole):
 def test_a_standby_says_how_long_it_has_waited(judged):
     judged.clock.advance(1_000_000)
     active = judged.controller()
-    judged.clock.on_sleep = lambda: active.serve_requests(judged.id_source)
+    judged.clock.on_sleep = lambda: serve_requests(active, judged.id_source)
     started_ms = judged.clock.monotonic_ms()
 
     with pytest.raises(NotControllerError) as caught:
@@ -298,12 +303,12 @@ def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(
 ):
     judged.clock.advance(5000)
     term = judged.controller()
-    term.answer_requests(judged.id_source)
+    answer_requests(term, judged.id_source)
     pending(judged, create("payments"), timeout_ms=1000)
     judged.clock.advance(waited_ms)
-    term._metadata.catch_up()
+    term.metadata.catch_up()
 
-    assert term.answer_requests(judged.id_source) == 1
+    assert answer_requests(term, judged.id_source) == 1
 
     assert ("payments" in judged.image.topic_ids) is is_decided
 
@@ -311,13 +316,13 @@ def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(
 def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(judged):
     judged.clock.advance(5000)
     term = judged.controller()
-    term.answer_requests(judged.id_source)
+    answer_requests(term, judged.id_source)
     pending(judged, create("payments"), timeout_ms=1000)
     judged.clock._started_at_ms += 3_600_000
     judged.clock.advance(900)
-    term._metadata.catch_up()
+    term.metadata.catch_up()
 
-    assert term.answer_requests(judged.id_source) == 1
+    assert answer_requests(term, judged.id_source) == 1
 
     assert "payments" in judged.image.topic_ids
 

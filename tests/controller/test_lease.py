@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import NotControllerError
+from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.lease import (
     check_controls,
     claim,
@@ -80,8 +81,8 @@ class Looks:
         self.shows = False
         self.count = 0
         self.reads = 0
-        self._catch_up = term._metadata.catch_up
-        term._metadata.has_next, term._metadata.catch_up = self._look, self._read
+        self._catch_up = term.metadata.catch_up
+        term.metadata.has_next, term.metadata.catch_up = self._look, self._read
 
     def _look(self):
         self.count += 1
@@ -96,26 +97,26 @@ def test_a_claim_that_no_look_shows_ends_the_term_within_a_second(world, active)
     Looks(active)
     world.controller("new")
     world.clock.advance(999)
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
     world.clock.advance(1)
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
-        active.serve_requests(world.id_source)
+        serve_requests(active, world.id_source)
 
 
 def test_a_request_that_another_thread_has_read_does_not_make_an_older_one_a_new_one(world, active):
     looks = Looks(active)
     looks.shows = True
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
     looks.shows = False
     pending(world, create("orders"))
     looks._catch_up()  # by a thread that makes rounds
     world.clock.advance(100)
     pending(world, create("late"), timeout_ms=600)
     world.clock.advance(400)
-    active.serve_requests(world.id_source)  # answers what that thread has read
+    serve_requests(active, world.id_source)  # answers what that thread has read
     world.clock.advance(500)
 
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
 
     assert (world.image.topic_ids.keys(), world.image.requests) == ({"orders"}, ())

@@ -19,11 +19,13 @@ from kafka_on_spark.controller.commands import (
     COMMANDS,
     DELETE_TOPIC,
     Command,
+    CommandRunner,
     Request,
+    answer_requests,
     request_record,
+    serve_requests,
     withdraw,
 )
-from kafka_on_spark.controller.one_shot_commands import CommandRunner
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.controller.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
@@ -54,7 +56,7 @@ def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(w
     """Two ask for the same topic at once; the controller decides in the order of the log."""
     active = world.controller()
     pending(world, create("orders"), asked_by="the faster one")
-    world.while_waiting(lambda: active.serve_requests(world.id_source))
+    world.while_waiting(lambda: serve_requests(active, world.id_source))
     slower = CommandRunner(
         world.metadata(), world.clock, controller_id="slower", id_source=world.id_source
     )
@@ -70,13 +72,13 @@ def test_a_request_is_decided_once_however_often_it_is_inspected(world):
     active = world.controller()
     record = pending(world, create("orders"))
 
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
     decided = len(world.log.batches)
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
     stale = world.metadata()
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
     # The same text again, as a commit whose answer was lost would not be: decided anew, refused.
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
 
     assert stale.image.requests == ()
     assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
@@ -96,7 +98,7 @@ def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
 
     world.log.append = withdraw_first
 
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
 
     assert (world.image.topics, world.image.requests) == ({}, ())
     assert world.kinds(since=3) == [["AdminResultRecord"]]
@@ -106,7 +108,7 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
     pending(world, create("orders"), timeout_ms=5_000)
     world.clock.advance(5_001)
 
-    world.controller().serve_requests(world.id_source)
+    serve_requests(world.controller(), world.id_source)
 
     assert (world.image.topics, world.image.requests) == ({}, ())
     assert '"code": 7' in world.log.batches[-1].records[-1].result
@@ -115,7 +117,7 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
 def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
     active = world.controller()
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
     request = Request(
         order=create("orders"),
         asked_by="me",
@@ -125,7 +127,7 @@ def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew
     record = request_record(request, "id")
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
 
-    active.serve_requests(world.id_source)
+    serve_requests(active, world.id_source)
 
     assert world.image.topic_ids.keys() == {"orders"}
 
@@ -138,9 +140,9 @@ def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
     before = world.log.end_offset
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
-        zombie.answer_requests(world.id_source)
+        answer_requests(zombie, world.id_source)
     with pytest.raises(NotControllerError):
-        zombie.serve_requests(world.id_source)
+        serve_requests(zombie, world.id_source)
     zombie.resign()
 
     assert world.log.end_offset == before
@@ -153,9 +155,9 @@ def test_an_answer_whose_commit_is_unknown_ends_the_term_and_the_next_one_knows(
     id_source = world.id_source
     world.log.faults.append(fault)
     with pytest.raises(CommitOutcomeUnknownError):
-        first.serve_requests(id_source)
+        serve_requests(first, id_source)
 
-    world.controller("second").serve_requests(world.id_source)
+    serve_requests(world.controller("second"), world.id_source)
 
     assert list(world.image.topic_ids) == ["orders"]
     assert [kinds.count("TopicRecord") for kinds in world.kinds()].count(1) == 1
@@ -170,7 +172,7 @@ def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_i
     try:
         pending(world, COMMANDS["broken"].order())
         pending(world, create("orders"))
-        active.serve_requests(world.id_source)
+        serve_requests(active, world.id_source)
     finally:
         del COMMANDS["broken"]
 
@@ -192,7 +194,7 @@ def test_a_request_that_is_none_is_refused(world, text):
         lambda image: ControllerResult([AdminRequestRecord(request=text)], None), timeout_ms=1000
     )
 
-    world.controller().serve_requests(world.id_source)
+    serve_requests(world.controller(), world.id_source)
 
     assert world.image.requests == ()
     assert '"code": 42' in world.log.batches[-1].records[-1].result
@@ -257,7 +259,7 @@ def is_result(records):
 
 def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
     active = world.controller()
-    conflicts_for_long(world, is_result, lambda: active.serve_requests(world.id_source))
+    conflicts_for_long(world, is_result, lambda: serve_requests(active, world.id_source))
 
     topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
 
@@ -312,7 +314,7 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     def late():
         image = catch_up()
         if next(calls) == 1:
-            active.serve_requests(world.id_source)
+            serve_requests(active, world.id_source)
         return image
 
     caller.catch_up = late
@@ -337,7 +339,7 @@ def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
         )
         if is_mine and not rivals:
             rivals.append(world.controller("rival"))
-            world.while_waiting(lambda: rivals[0].serve_requests(world.id_source))
+            world.while_waiting(lambda: serve_requests(rivals[0], world.id_source))
         return batch
 
     world.log.append = race

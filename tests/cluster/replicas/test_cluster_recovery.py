@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.store.clock import ID_SOURCE
@@ -109,7 +110,7 @@ def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
 
     def control():
         while not is_over.wait(0.01):
-            term.serve_requests(ID_SOURCE)
+            serve_requests(term, ID_SOURCE)
 
     with ThreadPoolExecutor(1) as pool:
         controlling = pool.submit(control)

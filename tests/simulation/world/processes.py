@@ -5,10 +5,9 @@ from typing import Any
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller import rounds
-from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
-from kafka_on_spark.controller.one_shot_commands import run_command
 from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.retention import Retention
