@@ -258,7 +258,7 @@ class MemoryVoterLog:
             for each in log.batches
             if from_offset <= each.base_offset and each.end_offset <= to_offset
         ]
-        if to_offset > log.end_offset or not log.has_border(from_offset):
+        if to_offset > log.end_offset or log.border_before(from_offset) != from_offset:
             raise CorruptLogError(f"the log lacks some of [{from_offset}, {to_offset})")
         return [self._root.content[each.write_id] for each in headers]
 

@@ -325,7 +325,6 @@ def prepare_voter(
 def mark_former_voter(voter: Voter, options: StorageOptions) -> bool:
     """Write on a former voter's root that it is none, if that can be reached; return whether it was
     written."""
-    assert voter.key.directory_id is not None
     with suppress(InvalidRootError):
         try:
             return mark_removed(voter.root, voter.key.directory_id, options, is_removed=True)

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.metadata_root import (
     identity_of,
     table_gone,
 )
-from kafka_on_spark.metadata.quorum.raft import leaders_of_the_newest_epoch
+from kafka_on_spark.metadata.quorum.raft import newest_marks
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     Voter,
@@ -185,7 +185,7 @@ class _Search:
         table = self.tables.get(key)
         if table is None:
             return (True, True, 0, 0)
-        leads = key in leaders_of_the_newest_epoch(self.tables)[1]
+        leads = any(key == leader for leader, _ in newest_marks(self.tables))
         return (not leads, False, -table.log.end.epoch, -table.log.end_offset)
 
 
@@ -212,11 +212,11 @@ def metadata_archives(
         for voter in unasked:
             search.look_for(voter, cluster_id)
     keys = sorted(search.archives, key=search.rank)
-    if voters is not None and any(voters.is_voter(key) for key in keys):
-        keys = [key for key in keys if voters.is_voter(key)]
+    if voters is not None and any(key in voters.keys for key in keys):
+        keys = [key for key in keys if key in voters.keys]
     unread = {
         voter: why
         for voter, why in search.unread.items()
-        if voters is not None and voters.is_voter(voter.key)
+        if voters is not None and voter.key in voters.keys
     }
     return [search.archives[key] for key in keys], unread

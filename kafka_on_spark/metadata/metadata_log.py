@@ -38,7 +38,7 @@ from kafka_on_spark.metadata.metadata_root import (
 )
 from kafka_on_spark.metadata.quorum.creation import begin_log, check_cluster_ids, has_decided
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_forced_once, given_up
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     Voter,
@@ -201,7 +201,7 @@ class DeltaMetadataLog(QuorumLog):
 def _check_generations(tables: Sequence[VoterTable]) -> None:
     """See to it that the newest generation of the cluster counts, whoever answers first: the list
     may name roots that were given up, and they may be a majority of theirs."""
-    check_forced_once(tables)
+    check_generations(tables)
     old = given_up(tables)
     if old:
         log.warning(

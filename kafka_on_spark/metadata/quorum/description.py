@@ -43,7 +43,7 @@ def voter_state(table: VoterTable, newest_epoch: QuorumEpoch) -> VoterState:
     Source: QuorumState, where a Voted of Kafka 3 is an Unattached of Kafka 4 that has voted.
     """
     voters = table.log.voters
-    if voters is None or not voters.is_voter(table.key):
+    if voters is None or table.key not in voters.keys:
         return VoterState.OBSERVER
     if table.leads:
         return VoterState.LEADER if table.quorum_epoch >= newest_epoch else VoterState.RESIGNED

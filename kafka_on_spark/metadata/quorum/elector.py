@@ -161,7 +161,6 @@ class Elections:
     def _begun(self, candidate: VoterTable, votes: Collection[VoterKey]) -> VoterTable | None:
         """Return the candidate's table with its mark and its no-op; None: it stands no more."""
         change = begin_leadership(candidate, votes, self._new_id())
-        assert candidate.key.directory_id is not None, candidate.key
         record = LeaderChangeRecord(
             leader=candidate.key.node_id,
             directory_id=candidate.key.directory_id,

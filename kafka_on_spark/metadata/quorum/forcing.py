@@ -147,7 +147,7 @@ class Standing:
         newest = max(generation_of(each.quorum_epoch) for each in self.answering)
         return (
             0 < self.image.generation == newest
-            and self.newest.is_voter(self.table.key)
+            and self.table.key in self.newest.keys
             and self.newest.is_majority(each.key for each in self.answering)
         )
 
@@ -211,8 +211,6 @@ def force_voter(
         CommitOutcomeUnknownError: The generation may have begun: force again.
         QuorumUnavailableError: Others keep committing on the voter's table.
     """
-    directory_id = voter.key.directory_id
-    assert directory_id is not None, "a voter's is known"
     for _ in range(TRIES_MAX):
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)
@@ -223,7 +221,9 @@ def force_voter(
             f" {len(found.newest.voters)} voters answered"
         )
         records = (
-            LeaderChangeRecord(leader=voter.key.node_id, directory_id=directory_id, cause=cause),
+            LeaderChangeRecord(
+                leader=voter.key.node_id, directory_id=voter.key.directory_id, cause=cause
+            ),
             VotersRecord(voters=(str(voter),), cause=cause),
             *begin(found.image, generation, cause),
         )

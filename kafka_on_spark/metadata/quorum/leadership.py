@@ -20,7 +20,7 @@ Otherwise the process is told that it lacks permission.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -56,6 +56,7 @@ from kafka_on_spark.metadata.quorum.raft import (
 from kafka_on_spark.metadata.quorum.voter_table import (
     NO_EPOCH,
     RaftBatch,
+    RaftLog,
     TableChange,
     VoterKey,
     VoterSet,
@@ -79,19 +80,19 @@ PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
 
 
-def likely_voters(
-    voters: VoterSet, known: Mapping[VoterKey, VoterTable], failed: Collection[VoterKey]
-) -> list[VoterKey]:
+def likely_voters(tables: VoterTables) -> Sequence[VoterKey]:
     """Return the leader that is known and as few other voters as may confirm it, those first that
-    have not failed; all, where none is known."""
-    key, view = newest_leader(known), leader_among(known)
-    if key is None or view is None or not voters.is_voter(key):
-        return list(voters.keys)
+    have not failed; all, if all are needed or no leader is known."""
+    keys, majority = tables.voters.keys, tables.voters.majority
+    view = leader_among(tables.newest_of_all()) if majority < len(keys) else None
+    if view is None:
+        return keys
+    failed, held = tables.troubled(), view.held
     others = sorted(
-        (each for each in voters.keys if each != key),
-        key=lambda each: (each in failed, -view.held.get(each, -1)),
+        (each for each in keys if each != view.key),
+        key=lambda each: (each in failed, -held.get(each, -1)),
     )
-    return [key, *others[: voters.majority - 1]]
+    return [view.key, *others[: majority - 1]]
 
 
 @dataclass(slots=True)
@@ -187,18 +188,9 @@ class Leadership:
         self._committing = Trouble()
         self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
 
-    def deadline_ms(self, record_count: int = 0) -> int:
-        """Return until when a call that begins now waits for a leader; so many records are copied
-        meanwhile."""
-        return copying_ms(record_count) + self.now_ms() + self._settings().call_timeout_ms
-
-    def commit_timeout_ms(self, record_count: int) -> int:
-        """Return how long one voter is waited for that takes so many records."""
-        return self._settings().answer_timeout_ms + copying_ms(record_count)
-
-    def now_ms(self) -> int:
-        """Return the time of this process's own clock."""
-        return self._clock.monotonic_ms()
+    def _patience_ms(self, record_count: int = 0) -> int:
+        """Return how long a call waits for a leader; so many records are copied meanwhile."""
+        return record_count // COPIED_A_MS + self._settings().call_timeout_ms
 
     def confirm(self) -> LeaderView:
         """Return the leader, of whose end a majority was seen to hold all, after this call began.
@@ -210,18 +202,19 @@ class Leadership:
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
             InconsistentClusterError: A log went back behind what this process has seen.
         """
-        until_ms, known, has_elected = self.deadline_ms(), self.confirmed, False
+        start_ms, known, has_elected = self._clock.monotonic_ms(), self.confirmed, False
         while True:
-            began_ms = self.now_ms()
-            seen = self._look_around()
-            led = leader_among(seen)
+            began_ms = self._clock.monotonic_ms()
+            seen, led = self._look_around()
             if led is not None and not led.is_confirmed:
                 led = self._end_tail()
             if led is not None and led.is_confirmed:
                 self._reading.end()
-                _check_continues(led, known)
+                if known is not None and known.log is not led.log:
+                    _check_continues(led, known.log)
                 self.keep(led)
                 return led
+            until_ms = start_ms + self._patience_ms()
             last_ms = until_ms if has_elected else None
             has_elected |= self._wait_or_elect(self._reading, seen, began_ms, until_ms, last_ms)
 
@@ -231,21 +224,21 @@ class Leadership:
 
         Raises: as `confirm`, and as VoterLog.check_writable.
         """
-        until_ms = self.deadline_ms()
+        start_ms = self._clock.monotonic_ms()
         while True:
-            began_ms, led = self.now_ms(), self.confirm()
+            began_ms, led = self._clock.monotonic_ms(), self.confirm()
             try:
                 self._tables.check_writable(led.key)
             except RootAccessDeniedError:
-                if not self.can_elect:
+                if self._tables.is_alone:
                     raise
-                self.wait_for_commits(led.key, began_ms, until_ms)
+                self._wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
             else:
                 return led
 
-    def _look_around(self) -> dict[VoterKey, VoterTable]:
-        """Return voters' tables as they are now: those that confirm the leader, else all that
-        answer.
+    def _look_around(self) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
+        """Return voters' tables as they are now, and the leader that they show: those that confirm
+        it, or all that answer.
 
         The list of voters that this process began with may be old: the voters that any table names
         are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
@@ -254,29 +247,29 @@ class Leadership:
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
         tables = self._tables
-        keys = likely_voters(tables.voters, tables.newest_of_all(), tables.troubled())
+        keys = likely_voters(tables)
         for _ in range(DISCOVERIES_MAX):
-            for table in self._tables.each(keys, self._tables.look):
+            for table in tables.each(keys, tables.look):
                 seen[table.key] = table
                 led = leader_among(seen)
                 if led is not None and led.is_confirmed:
-                    self._tables.use(led.log.voters or self._tables.voters)
-                    return seen
+                    tables.use(led.log.voters or tables.voters)
+                    return seen, led
             asked.update(keys)
-            self._tables.learn_voters()
-            keys = [key for key in self._tables.voters.keys if key not in asked]
-            if not keys and not self._tables.voters.is_majority(seen):
-                keys = [key for key in self._tables.known if key not in asked]
+            tables.learn_voters()
+            keys = [key for key in tables.voters.keys if key not in asked]
+            if not keys and not tables.voters.is_majority(seen):
+                keys = [key for key in tables.known if key not in asked]
             if not keys:
                 break
-        self._tables.learn_voters(seen.values())
-        return seen
+        tables.learn_voters(seen.values())
+        return seen, leader_among(seen)
 
     def _end_tail(self) -> LeaderView | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
         self._clock.sleep_ms(self._settings().commit_ms)
-        led = leader_among(self._look_around())
+        _, led = self._look_around()
         if led is None or led.is_confirmed:
             return led
         return self.replicate(led.table)
@@ -292,16 +285,20 @@ class Leadership:
         assert view is not None, leader
         assert view.log.voters is not None, leader
         self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
+        if view.is_confirmed:
+            return view
         others = [key for key in self._tables.voters.keys if key != leader.key]
-        if not view.is_confirmed:
-            newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
-            timeout_ms = self.commit_timeout_ms(newest)
-            ask = partial(follow, self._tables, leader)
-            for table in self._tables.each(others, ask, timeout_ms=timeout_ms):
-                view = view.seen(table)
-                if view.is_confirmed:
-                    break
+        newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
+        ask = partial(follow, self._tables, leader)
+        for table in self._tables.each(others, ask, timeout_ms=self._answer_ms(newest)):
+            view = view.seen(table)
+            if view.is_confirmed:
+                break
         return view
+
+    def _answer_ms(self, record_count: int) -> int:
+        """Return how long one voter is waited for that takes so many records."""
+        return self._settings().answer_timeout_ms + record_count // COPIED_A_MS
 
     def keep(self, led: LeaderView) -> None:
         """Keep a leader that a majority has confirmed; what failed on one before it is over."""
@@ -333,9 +330,9 @@ class Leadership:
             RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
             InconsistentClusterError: One log contradicts another.
         """
-        until_ms = self.deadline_ms(len(records))
+        start_ms = self._clock.monotonic_ms()
         led = self.led
-        if led is None or led.table.log.end_offset != expected_offset:
+        if led is None or led.log.end_offset != expected_offset:
             led = self.confirm()
         self.led = None  # for the case that this call is broken off
         change = append(
@@ -349,9 +346,10 @@ class Leadership:
         )
         batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
         write = _Write(led.table, change, batch)
-        began_ms = self.now_ms()
+        began_ms = self._clock.monotonic_ms()
         try:
             if not self._is_put_and_followed(write):
+                until_ms = start_ms + self._patience_ms(len(records))
                 self._resolve(write, began_ms, until_ms)
         except (CommitOutcomeUnknownError, ProtocolError) as failure:
             if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
@@ -377,7 +375,7 @@ class Leadership:
             write.failure = hanging(write.table.key)
             return False
         put = partial(self._tables.append, write.table, write.change, write.batch)
-        timeout_ms = self.commit_timeout_ms(len(write.batch.records))
+        timeout_ms = self._answer_ms(len(write.batch.records))
         try:
             leader = self._tables.in_time(write.table.key, put, timeout_ms)
         except (CommitOutcomeUnknownError, ProtocolError) as error:
@@ -398,7 +396,7 @@ class Leadership:
 
         Raises: as `append`.
         """
-        is_alone = not self.can_elect
+        is_alone = self._tables.is_alone
         if write.failure is not None and not is_alone:
             self._commit_failed(write, began_ms)
         for _ in range(TRIES_MAX):
@@ -413,15 +411,18 @@ class Leadership:
             if write.failure is not None:
                 if is_alone:
                     raise write.failure
-                self.wait_for_commits(write.table.key, began_ms, until_ms)
-            began_ms = self.now_ms()
+                self._wait_for_commits(write.table.key, began_ms, until_ms)
+            began_ms = self._clock.monotonic_ms()
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
 
     def _commit_failed(self, write: _Write, began_ms: int) -> None:
         """Note that the leader took no commit of a try that began at `began_ms`: the time until it
         is replaced goes on while it is looked at; unless it was replaced by now."""
         self._committing.unwritable.add(write.table.key)
-        if self._failed(self._committing, began_ms, self.now_ms()).epoch > write.header.epoch:
+        if (
+            self._failed(self._committing, began_ms, self._clock.monotonic_ms()).epoch
+            > write.header.epoch
+        ):
             self._committing.end()
 
     def _is_committed(self, write: _Write) -> bool:
@@ -449,7 +450,7 @@ class Leadership:
 
     # Where the leader fails.
 
-    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
+    def _wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
         it once that lasts.
 
@@ -461,11 +462,6 @@ class Leadership:
         self._committing.unwritable.add(leader)
         keys = self._tables.voters.keys
         self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
-
-    @property
-    def can_elect(self) -> bool:
-        """Whether another voter could lead: not where there is only one."""
-        return len(self._tables.voters.voters) > 1
 
     def _wait_or_elect(
         self,
@@ -481,7 +477,7 @@ class Leadership:
         `elects_until_ms`: until when an election that is due is held; None: at any time, since one
         try may take longer than its call.
         """
-        now_ms, heard = self.now_ms(), {*answered}
+        now_ms, heard = self._clock.monotonic_ms(), {*answered}
         timeout_ms = self._settings().fetch_timeout_ms
         waiting = self._failed(trouble, began_ms, now_ms)
         denial = self._denial(trouble)
@@ -529,7 +525,7 @@ class Leadership:
         except QuorumUnavailableError as unavailable:
             voters, failures = self._tables.voters, self._tables.failures
             able = [key for key in voters.keys if key not in denied and key not in failures]
-            is_slow = self.now_ms() < until_ms and voters.is_majority(able)
+            is_slow = self._clock.monotonic_ms() < until_ms and voters.is_majority(able)
             denial = self._denial(trouble)
             if not is_slow and (denial is not None or not unwritable):
                 raise denial or unavailable from None
@@ -565,7 +561,7 @@ class Leadership:
             waiting = next((each for each in lasting if each is not None), None)
             waiting = waiting or self._waiting(self._failing_since(began_ms, now_ms))
             trouble.waiting = waiting
-        trouble.last_ms = self.now_ms()
+        trouble.last_ms = self._clock.monotonic_ms()
         return waiting
 
     def _failing_since(self, began_ms: int, now_ms: int) -> int:
@@ -584,7 +580,7 @@ class Leadership:
         it may be old, and then a batch of long ago would pass for one that was taken since. Voters
         that hang are not waited for once more."""
         tables = self._tables
-        keys = [key for key in tables.voters.keys if self.can_elect and not tables.hangs(key)]
+        keys = [key for key in tables.voters.keys if not tables.is_alone and not tables.hangs(key)]
         ends = {table.key: table.log.end_offset for table in tables.each(keys, tables.look)}
         epochs = (epoch for each in tables.newest_of_all().values() for _, epoch in each.leaders)
         return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
@@ -630,11 +626,6 @@ class Leadership:
         return None
 
 
-def copying_ms(record_count: int) -> int:
-    """Return how long a voter may take to copy so many records, beyond its answer."""
-    return record_count // COPIED_A_MS
-
-
 def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:
     """Return the error of the only voter as its user meets it: where a log went back that no other
     voter has, nothing may go on."""
@@ -643,13 +634,13 @@ def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:
     return error
 
 
-def _check_continues(led: LeaderView, known: LeaderView | None) -> None:
+def _check_continues(led: LeaderView, known: RaftLog) -> None:
     """Check a confirmed log against what was confirmed before it was looked at.
 
     Raises:
         InconsistentClusterError: It lacks some of that.
     """
-    newest = known.log.batches[-1] if known is not None and known.log.batches else None
+    newest = known.batches[-1] if known.batches else None
     if newest is not None and not has_write(led.log, newest):
         raise InconsistentClusterError(
             f"the metadata log of voter {led.key} went back behind {newest.end_offset}, which"

@@ -25,8 +25,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,
     LeaderView,
     QuorumSettings,
-    check_forced_once,
-    check_not_given_up,
+    check_generations,
 )
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import (
@@ -138,11 +137,8 @@ class QuorumLog:
 
     def _confirmed(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it."""
-        view, tables = self._leadership.confirm(), self.tables
-        known = (tables.newest(key) for key in tables.known)
-        seen = [each for each in known if each is not None]
-        check_not_given_up(view.epoch, seen)
-        check_forced_once(seen)
+        view = self._leadership.confirm()
+        check_generations(self.tables.seen(), view.epoch)
         return view
 
     def has_next(self) -> bool:
@@ -159,9 +155,9 @@ class QuorumLog:
         try:
             return not self.tables.log_of(table.key).is_newest(table)
         except UNREADABLE:
-            if len(self.tables.voters.voters) > 1:
-                return True
-            raise
+            if self.tables.is_alone:
+                raise
+            return True
 
     def _batches(self, view: LeaderView, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return batches that are committed; one that goes on beyond `end` is left out."""
@@ -299,6 +295,8 @@ class QuorumLog:
         """
         led = self._leadership.confirm_writable()
         voters, granted = self.tables.voters, {led.key}
+        if self.tables.is_alone:
+            return
         failures_met: dict[VoterKey, ProtocolError] = {}
         held, failures = led.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
@@ -342,7 +340,7 @@ class QuorumLog:
     def _as_met(self, error: ProtocolError) -> KafkaOnSparkError:
         """Return the error of a voter: what one of several lost, others may have, and nothing need
         stop for it."""
-        return as_met_alone(error) if len(self.tables.voters.voters) == 1 else error
+        return as_met_alone(error) if self.tables.is_alone else error
 
     def _unavailable(self) -> KafkaOnSparkError:
         for key in self.tables.voters.keys:

@@ -24,11 +24,10 @@ a batch, a leader's mark and a snapshot that name an epoch name a generation wit
 voters that were given up go on meanwhile.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from itertools import takewhile
-from types import MappingProxyType
+from functools import cached_property
 from typing import Final, NewType
 
 from kafka_on_spark.base.config import Settings
@@ -42,8 +41,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.voter_table import (
-    NO_EPOCH,
     BatchKind,
+    Mark,
     RaftBatch,
     RaftLog,
     TableChange,
@@ -91,38 +90,34 @@ def given_up(tables: Collection[VoterTable]) -> list[VoterKey]:
     return [each.key for each in tables if generation_of(each.quorum_epoch) < newest]
 
 
-def check_forced_once(tables: Iterable[VoterTable]) -> None:
-    """Check that the newest generation of the cluster that `tables` show began at one voter.
+def check_generations(tables: Iterable[VoterTable], epoch: QuorumEpoch | None = None) -> None:
+    """Check that the newest generation of the cluster that `tables` show began at one voter, and
+    is the one of a leader's `epoch`.
 
     Raises:
-        InconsistentClusterError: It began at two, neither of which answered where the other was
-            forced. Neither log goes on from the other.
+        InconsistentClusterError: The cluster was forced since that epoch. Or the generation began
+            at two voters, neither of which answered where the other was forced: neither log goes on
+            from the other.
     """
-    forced = [each for each in tables if generation_of(each.quorum_epoch) > 0]
-    newest = max((generation_of(each.quorum_epoch) for each in forced), default=Generation(0))
-    first = QuorumEpoch(newest * EPOCHS_OF_A_GENERATION)
+    newest = Generation(0)
     began: dict[QuorumEpoch, VoterKey] = {}
-    for each in forced:
-        epoch = each.log.first_epoch_from(first)
-        if epoch is not None:
-            began.setdefault(epoch, each.key)
+    for table in tables:
+        found = generation_of(table.quorum_epoch)
+        if found > newest:
+            newest, began = found, {}
+        if found == newest > 0:
+            first = table.log.first_epoch_from(QuorumEpoch(newest * EPOCHS_OF_A_GENERATION))
+            if first is not None:
+                began.setdefault(first, table.key)
+    if epoch is not None:
+        check_generation(generation_of(epoch), newest)
     if len(began) > 1:
-        (epoch, one), (other_epoch, other), *_ = sorted(began.items())
+        (first, one), (other_first, other), *_ = sorted(began.items())
         raise InconsistentClusterError(
-            f"the cluster was forced at two places: voter {one} goes on since epoch {epoch}, and"
-            f" voter {other} since epoch {other_epoch}, each alone; stop everything, choose one of"
+            f"the cluster was forced at two places: voter {one} goes on since epoch {first}, and"
+            f" voter {other} since epoch {other_first}, each alone; stop everything, choose one of"
             " both, empty the root of the other, and take it off all lists of metadata roots"
         )
-
-
-def check_not_given_up(epoch: QuorumEpoch, tables: Iterable[VoterTable]) -> None:
-    """Check that a leader's epoch is of the newest generation that any of `tables` shows.
-
-    Raises:
-        InconsistentClusterError: It is not: the cluster was forced since.
-    """
-    for each in tables:
-        check_generation(generation_of(epoch), generation_of(each.quorum_epoch))
 
 
 def append(
@@ -261,14 +256,10 @@ def fetch(
         FencedLeaderEpochError: The voter has seen a later epoch.
         InconsistentClusterError: The voter, under the leader's mark, has another log.
     """
-    _check_leader(voter, leader)
-    if not follows(voter, leader):
-        raise NotLeaderOrFollowerError(
-            f"voter {voter.key} has not adopted {leader.key} in epoch {leader.quorum_epoch}"
-        )
-    if is_ahead(voter, leader):
-        return None
+    _check_follows(voter, leader)
     end = voter.log.end_offset
+    if end > leader.log.end_offset:
+        return None  # the look at the leader is the older one, or one of both went back
     if common_end(voter.log, leader.log) != end:
         raise InconsistentClusterError(
             f"voter {voter.key} follows {leader.key} in epoch {leader.quorum_epoch}, and its log is"
@@ -276,8 +267,12 @@ def fetch(
             " restored"
         )
     batches = leader.log.from_offset(end)
-    chosen = tuple(_at_most(batches, end, records_max)) or batches[:1]
-    return TableChange(appended=chosen) if chosen else None
+    chosen = list(batches[:1])
+    for batch in batches[1:]:
+        if records_max is not None and batch.end_offset - end > records_max:
+            break
+        chosen.append(batch)
+    return TableChange(appended=tuple(chosen)) if chosen else None
 
 
 def write_once(voter: VoterTable, leader: VoterTable) -> TableChange:
@@ -287,54 +282,40 @@ def write_once(voter: VoterTable, leader: VoterTable) -> TableChange:
     Raises:
         NotLeaderOrFollowerError: The voter must adopt the leader first.
     """
+    _check_follows(voter, leader)
+    return TableChange(leader=leader.key)
+
+
+def _check_follows(voter: VoterTable, leader: VoterTable) -> None:
     _check_leader(voter, leader)
     if not follows(voter, leader):
         raise NotLeaderOrFollowerError(
             f"voter {voter.key} has not adopted {leader.key} in epoch {leader.quorum_epoch}"
         )
-    return TableChange(leader=leader.key)
 
 
-def is_ahead(voter: VoterTable, leader: VoterTable) -> bool:
-    """Return whether a voter has more than its leader: the look at the leader is the older one. If
-    the voter was looked at first, one of both went back, and is to be removed.
-    """
-    return follows(voter, leader) and voter.log.end_offset > leader.log.end_offset
-
-
-def _at_most(
-    batches: tuple[RaftBatch, ...], start: Offset, records_max: int | None
-) -> Iterator[RaftBatch]:
-    if records_max is None:
-        return iter(batches)
-    return takewhile(lambda each: each.end_offset - start <= records_max, batches)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeaderView:
     """A leader's table as of the last look, and how far voters were seen to hold its log.
 
     Attributes:
         table: The table.
         held: Up to where each voter was seen to hold this leader's log, in this epoch, flushed.
+        key, epoch, log: The table's.
     """
 
     table: VoterTable
     held: Mapping[VoterKey, Offset]
+    key: VoterKey = field(init=False, repr=False, compare=False)
+    epoch: QuorumEpoch = field(init=False, repr=False, compare=False)
+    log: RaftLog = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> VoterKey:
-        return self.table.key
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.table.key)
+        object.__setattr__(self, "epoch", self.table.quorum_epoch)
+        object.__setattr__(self, "log", self.table.log)
 
-    @property
-    def epoch(self) -> QuorumEpoch:
-        return self.table.quorum_epoch
-
-    @property
-    def log(self) -> RaftLog:
-        return self.table.log
-
-    @property
+    @cached_property
     def counted_end(self) -> Offset | None:
         """Up to where voters that were seen say that the log is committed; None: too few say so."""
         return counted_end(self.log, self.epoch, self.held)
@@ -365,25 +346,22 @@ class LeaderView:
         if voter.quorum_epoch != self.epoch or voter.leader != self.key:
             return self
         if voter.key == self.key:
-            return self.led_further(voter)
+            if voter.log.end_offset < self.log.end_offset:
+                return self
+            return LeaderView(voter, {**self.held, self.key: voter.log.end_offset})
         end = min(voter.log.end_offset, self.log.end_offset)
         if end <= self.held.get(voter.key, -1):
             return self
-        return replace(self, held=MappingProxyType({**self.held, voter.key: Offset(end)}))
-
-    def led_further(self, leader: VoterTable) -> "LeaderView":
-        if leader.log.end_offset < self.log.end_offset:
-            return self
-        held = {**self.held, self.key: leader.log.end_offset}
-        return replace(self, table=leader, held=MappingProxyType(held))
+        return LeaderView(self.table, {**self.held, voter.key: end})
 
 
 def counted_end(log: RaftLog, epoch: QuorumEpoch, held: Mapping[VoterKey, Offset]) -> Offset | None:
     """Return up to where a majority of the voters of a log was seen to hold it, if the batch there
     is of the leader's `epoch` (Raft §5.4.2); None: too few hold so much."""
-    end = None if log.voters is None else majority_end(held.get(each) for each in log.voters.keys)
-    start = log.epoch_start(epoch)
-    return None if end is None or start is None or end <= start else end
+    if log.voters is None:
+        return None
+    end = majority_end(map(held.get, log.voters.keys))
+    return end if end is not None and log.epoch_before(end) == epoch else None
 
 
 def majority_end(ends: Iterable[Offset | None]) -> Offset | None:
@@ -398,10 +376,7 @@ def majority_end(ends: Iterable[Offset | None]) -> Offset | None:
 
 def view_of(table: VoterTable) -> LeaderView | None:
     """Return what a look at one table says, all of which is durable; None: it leads nothing."""
-    if not table.leads:
-        return None
-    held = MappingProxyType({table.key: table.log.end_offset})
-    return LeaderView(table, held)
+    return LeaderView(table, {table.key: table.log.end_offset}) if table.leads else None
 
 
 def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
@@ -412,8 +387,10 @@ def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
     """
     key = newest_leader(tables)
     view = None if key is None or key not in tables else view_of(tables[key])
-    for each in tables.values():
-        view = None if view is None else view.seen(each)
+    if view is not None:
+        for table in tables.values():
+            if table.key != key:
+                view = view.seen(table)
     return view
 
 
@@ -424,24 +401,28 @@ def newest_leader(tables: Mapping[VoterKey, VoterTable]) -> VoterKey | None:
     Raises:
         InconsistentClusterError: Two lead that epoch.
     """
-    epoch, keys = leaders_of_the_newest_epoch(tables)
-    if len(keys) > 1:
+    marks = newest_marks(tables)
+    if len(marks) > 1:
+        keys = " and ".join(sorted(str(key) for key, _ in marks))
         raise InconsistentClusterError(
-            f"epoch {epoch} has two leaders, voters {' and '.join(map(str, sorted(keys)))}: a root"
-            " was restored from a copy, or the cluster was forced at two places; stop everything,"
-            " choose one of both, and empty the root of the other"
+            f"epoch {marks[0][1]} has two leaders, voters {keys}: a root was restored from a copy,"
+            " or the cluster was forced at two places; stop everything, choose one of both, and"
+            " empty the root of the other"
         )
-    return next(iter(keys), None)
+    return marks[0][0] if marks else None
 
 
-def leaders_of_the_newest_epoch(
-    tables: Mapping[VoterKey, VoterTable],
-) -> tuple[QuorumEpoch, frozenset[VoterKey]]:
-    """Return the highest epoch that any of `tables` has marked a leader of, and whom they have
-    marked; no more than one, unless the cluster is broken."""
-    marks = [(epoch, key) for each in tables.values() for key, epoch in each.leaders]
-    newest = max((epoch for epoch, _ in marks), default=NO_EPOCH)
-    return newest, frozenset(key for epoch, key in marks if epoch == newest)
+def newest_marks(tables: Mapping[VoterKey, VoterTable]) -> list[Mark]:
+    """Return the leaders that any of `tables` has marked in the highest epoch that has one: not
+    more than one, unless the cluster is broken."""
+    newest: list[Mark] = []
+    for table in tables.values():
+        for mark in table.leaders[-1:]:
+            if not newest or mark[1] > newest[0][1]:
+                newest = [mark]
+            elif mark[1] == newest[0][1] and mark not in newest:
+                newest.append(mark)
+    return newest
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
     LeaderView,
-    check_not_given_up,
+    check_generation,
+    generation_of,
     is_stranded,
     majority_end,
     next_epoch,
@@ -230,7 +231,7 @@ class VoterChanges:
                 follow(self._tables, leader, key)
         except FencedLeaderEpochError:
             root = self._tables.look(key)
-            check_not_given_up(leader.quorum_epoch, [root])
+            check_generation(generation_of(leader.quorum_epoch), generation_of(root.quorum_epoch))
             if not is_stranded(root, leader):
                 raise  # another leads by now
             # It stood in vain before, be it a voter or a former one: the leader takes it back.
@@ -295,7 +296,7 @@ class VoterChanges:
 
     def _candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
         key = self._best(led) if to is None else to
-        if not _voters(led).is_voter(key):
+        if key not in _voters(led).keys:
             raise VoterNotFoundError(
                 f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
             )

@@ -22,6 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
@@ -37,25 +38,13 @@ from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch, en
 
 
 class VoterKey(NamedTuple):
-    """A voter's identity.
-
-    Attributes:
-        node_id: Its ``node.id``.
-        directory_id: Its ``directory.id``; None: any directory of the node, as where a vote of
-            Kafka's older versions is recorded.
-    """
+    """A voter's identity: its ``node.id`` and its ``directory.id``."""
 
     node_id: NodeId
-    directory_id: DirectoryId | None
-
-    def stands_for(self, other: "VoterKey") -> bool:
-        """Return whether what is recorded under this key is about `other`."""
-        if self.node_id != other.node_id:
-            return False
-        return self.directory_id is None or self.directory_id == other.directory_id
+    directory_id: DirectoryId
 
     def __str__(self) -> str:
-        return f"{self.node_id}:{self.directory_id or '?'}"
+        return f"{self.node_id}:{self.directory_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +66,7 @@ class Voter:
         return cls(VoterKey(NodeId(int(node_id)), DirectoryId(directory_id)), root)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VoterSet:
     """The voters in force, in ascending order of their ids, which are unique."""
 
@@ -91,7 +80,7 @@ class VoterSet:
     def of(cls, voters: Iterable[Voter]) -> "VoterSet":
         return cls(tuple(sorted(voters, key=lambda each: each.key.node_id)))
 
-    @property
+    @cached_property
     def keys(self) -> tuple[VoterKey, ...]:
         return tuple(each.key for each in self.voters)
 
@@ -122,13 +111,8 @@ class VoterSet:
             )
         return found
 
-    def is_voter(self, key: VoterKey) -> bool:
-        """Return whether `key` is a voter's: node and directory, as far as one is recorded."""
-        found = self.voter_of(key.node_id)
-        return found is not None and found.key.stands_for(key)
-
     def is_majority(self, keys: Iterable[VoterKey]) -> bool:
-        return len({each.node_id for each in keys if self.is_voter(each)}) >= self.majority
+        return len({*keys}.intersection(self.keys)) >= self.majority
 
     def with_voter(self, voter: Voter) -> "VoterSet":
         """Return the set with one voter more.
@@ -180,7 +164,10 @@ class OffsetAndEpoch(NamedTuple):
     epoch: QuorumEpoch
 
 
-LOG_BEGINNING: Final = OffsetAndEpoch(Offset(0), QuorumEpoch(0))
+NO_EPOCH: Final = QuorumEpoch(0)
+"""Before the first election."""
+
+LOG_BEGINNING: Final = OffsetAndEpoch(Offset(0), NO_EPOCH)
 """Where each log begins: it is kept whole."""
 
 
@@ -223,52 +210,40 @@ class RaftBatch:
         ensure(self.epoch >= 0, self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RaftLog:
     """A log: dense from offset 0 to its end, epochs never fall.
 
     Attributes:
         batches: Oldest first.
+        end: Its end, and the epoch of its last batch: what votes are given by.
     """
 
     batches: tuple[RaftBatch, ...] = ()
-    _voters_batch: list[RaftBatch | None] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-    """What `voters_batch` has found: each look asks for it, and the log is long."""
+    end: OffsetAndEpoch = field(init=False, repr=False, compare=False)
+    end_offset: Offset = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Of a long log only the newest batch is new.
-        for earlier, later in zip(self.batches[-2:], self.batches[-1:], strict=False):
-            if earlier is not later:
-                ensure(earlier.end_offset == later.base_offset, self.batches[-2:])
-                ensure(earlier.epoch <= later.epoch, self.batches[-2:])
-        if self.batches:
+        for earlier, later in zip(self.batches[-2:-1], self.batches[-1:], strict=False):
+            ensure(earlier.end_offset == later.base_offset, self.batches[-2:])
+            ensure(earlier.epoch <= later.epoch, self.batches[-2:])
+        end = LOG_BEGINNING
+        for last in self.batches[-1:]:
             ensure(self.batches[0].base_offset == 0, self.batches[0])
+            end = OffsetAndEpoch(last.end_offset, last.epoch)
+        object.__setattr__(self, "end", end)
+        object.__setattr__(self, "end_offset", end.offset)
 
-    @property
-    def end(self) -> OffsetAndEpoch:
-        """Its end, and the epoch of its last batch: what votes are given by."""
-        if not self.batches:
-            return LOG_BEGINNING
-        return OffsetAndEpoch(self.batches[-1].end_offset, self.batches[-1].epoch)
+    @cached_property
+    def voters_batch(self) -> RaftBatch | None:
+        """The newest batch that names voters."""
+        return next((each for each in reversed(self.batches) if each.voters is not None), None)
 
-    @property
-    def end_offset(self) -> Offset:
-        return self.end.offset
-
-    @property
+    @cached_property
     def voters(self) -> VoterSet | None:
         """The newest set of voters, committed or not: it is in force when appended (KIP-853)."""
-        found = self.voters_batch
-        return None if found is None else found.voters
-
-    @property
-    def voters_batch(self) -> RaftBatch | None:
-        if not self._voters_batch:
-            found = (each for each in reversed(self.batches) if each.voters is not None)
-            self._voters_batch.append(next(found, None))
-        return self._voters_batch[0]
+        return None if self.voters_batch is None else self.voters_batch.voters
 
     def root_of(self, key: VoterKey) -> str | None:
         """Return the root that the newest set with this voter, or former voter, registers for it;
@@ -301,31 +276,31 @@ class RaftLog:
         place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
         return self.batches[place].epoch if place < len(self.batches) else None
 
-    def epoch_before(self, offset: Offset) -> QuorumEpoch:
-        if offset <= 0:
-            return LOG_BEGINNING.epoch
-        place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
-        return self.batches[place].epoch if place < len(self.batches) else self.end.epoch
+    def count_to(self, offset: int) -> int:
+        """Return how many batches end at `offset` or before."""
+        return bisect_right(self.batches, offset, key=lambda each: each.end_offset)
 
-    def has_border(self, offset: Offset) -> bool:
-        return offset == 0 or self.batch_before(offset) is not None
+    def epoch_before(self, offset: Offset) -> QuorumEpoch:
+        """Return the epoch of the record before `offset`; beyond the end, that of the last one."""
+        if offset >= self.end_offset:
+            return self.end.epoch
+        return self.batches[self.count_to(offset - 1)].epoch if offset > 0 else NO_EPOCH
 
     def batch_before(self, offset: Offset) -> RaftBatch | None:
-        place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
-        found = self.batches[place : place + 1]
-        return found[0] if found and found[0].end_offset == offset else None
+        found = self.batches[: self.count_to(offset)]
+        return found[-1] if found and found[-1].end_offset == offset else None
 
     def run_at(self, offset: Offset) -> RaftBatch | None:
-        place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
-        found = self.batches[place : place + 1]
-        is_run = bool(found) and found[0].kind is BatchKind.RUN
-        return found[0] if is_run and found[0].base_offset <= offset else None
+        """Return the run that the record at `offset` is in; None: it is in none."""
+        for found in self.batches[self.count_to(offset) :]:
+            return found if found.kind is BatchKind.RUN else None
+        return None
 
     def from_offset(self, offset: Offset) -> tuple[RaftBatch, ...]:
         """Return the batches from the border `offset` on, oldest first. A border within a run is
         none of this log's, but may be another's with the same batches: then the rest of the run
         comes first."""
-        found = self.batches[bisect_right(self.batches, offset, key=lambda each: each.end_offset) :]
+        found = self.batches[self.count_to(offset) :]
         run = self.run_at(offset)
         return found if run is None else (replace(run, base_offset=offset), *found[1:])
 
@@ -336,15 +311,17 @@ class RaftLog:
     def border_before(self, offset: Offset) -> Offset:
         """Return the last border that is not above `offset`; `offset` itself within a run, since
         the voter's table knows the borders there."""
-        return offset if self.run_at(offset) is not None else self.cut_to(offset).end_offset
+        if offset >= self.end_offset:
+            return self.end_offset
+        found = self.batches[self.count_to(offset)]
+        return offset if found.kind is BatchKind.RUN else found.base_offset
 
     def cut_to(self, offset: Offset) -> "RaftLog":
         """Return the log as it was before everything from `offset` on: whole batches go.
 
         An offset within a batch takes all of it: batches are indivisible.
         """
-        place = bisect_right(self.batches, offset, key=lambda each: each.end_offset)
-        return replace(self, batches=self.batches[:place])
+        return replace(self, batches=self.batches[: self.count_to(offset)])
 
 
 def log_of(headers: Iterable[RaftBatch]) -> RaftLog:
@@ -431,11 +408,10 @@ def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
     given up, whose end another log has passed since. An epoch belongs to one generation, and what
     was committed in an epoch up to an offset is one history.
     """
-    if not 0 < snapshot.offset <= log.end_offset:
+    at = snapshot.offset
+    if not 0 < at <= log.end_offset or log.border_before(at) != at:
         return False
-    if not log.has_border(snapshot.offset) and log.run_at(snapshot.offset) is None:
-        return False  # within a run, the borders are not known any more
-    return log.epoch_before(snapshot.offset) == snapshot.epoch
+    return log.epoch_before(at) == snapshot.epoch
 
 
 def is_log_up_to_date(candidate: OffsetAndEpoch, voter: OffsetAndEpoch) -> bool:
@@ -447,8 +423,8 @@ def is_log_up_to_date(candidate: OffsetAndEpoch, voter: OffsetAndEpoch) -> bool:
 def find_write(log: RaftLog, write_id: str, from_offset: Offset) -> RaftBatch | None:
     """Return the batch of a write at or above `from_offset`, or None. Of a run only the last one
     is found."""
-    place = bisect_right(log.batches, from_offset, key=lambda each: each.end_offset)
-    return next((each for each in log.batches[place:] if each.write_id == write_id), None)
+    later = log.batches[log.count_to(from_offset) :]
+    return next((each for each in later if each.write_id == write_id), None)
 
 
 COPIED_MIN: Final = 32
@@ -487,9 +463,6 @@ def runs_of(batches: Iterable[RaftBatch]) -> tuple[RaftBatch, ...]:
 
 UNREADABLE: Final = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
 """Why a voter can't be read; another one may."""
-
-NO_EPOCH: Final = QuorumEpoch(0)
-"""Before the first election."""
 
 Mark = tuple[VoterKey, QuorumEpoch]
 """A counter that names a voter, and its value."""
@@ -539,10 +512,13 @@ class VoterTable:
     Attributes:
         key: Whose it is: the table's configuration says so.
         quorum_epoch: The highest epoch that it has seen.
-        votes: Its votes, of every epoch in which it gave one; a voter's newest stands.
+        votes: Its votes, of every epoch in which it gave one, oldest first.
         leaders: The leaders that it has marked, likewise.
         log: Its log.
         version: Which version it is; versions that say the same are equal.
+        vote: Whom it has voted for in its epoch.
+        leader: Whom it follows, or that it leads, in its epoch.
+        leads: Whether it leads its epoch. A vote for itself leads nothing.
     """
 
     key: VoterKey
@@ -551,27 +527,20 @@ class VoterTable:
     leaders: tuple[Mark, ...] = ()
     log: RaftLog = EMPTY_LOG
     version: int = field(default=0, compare=False)
+    vote: VoterKey | None = field(init=False, repr=False, compare=False)
+    leader: VoterKey | None = field(init=False, repr=False, compare=False)
+    leads: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for marks in (self.votes, self.leaders):
-            epochs = [epoch for _, epoch in marks]
-            ensure(len(set(epochs)) == len(epochs), marks)
-            ensure(max(epochs, default=0) <= self.quorum_epoch, (self.quorum_epoch, marks))
+        for name, marks in (("vote", self.votes), ("leader", self.leaders)):
+            last = -1
+            for _, epoch in marks:
+                ensure(last < epoch <= self.quorum_epoch, (self.quorum_epoch, marks))
+                last = epoch
+            is_of_epoch = marks and last == self.quorum_epoch
+            object.__setattr__(self, name, marks[-1][0] if is_of_epoch else None)
+        object.__setattr__(self, "leads", self.leader == self.key)
         ensure(self.log.end.epoch <= self.quorum_epoch, (self.quorum_epoch, self.log.end))
-
-    @property
-    def vote(self) -> VoterKey | None:
-        return _of_epoch(self.votes, self.quorum_epoch)
-
-    @property
-    def leader(self) -> VoterKey | None:
-        """Whom it follows, or that it leads, in its epoch."""
-        return _of_epoch(self.leaders, self.quorum_epoch)
-
-    @property
-    def leads(self) -> bool:
-        """Whether it leads its epoch. A vote for itself leads nothing."""
-        return self.leader == self.key
 
     @property
     def is_candidate(self) -> bool:
@@ -586,34 +555,25 @@ class VoterTable:
         """
         epoch = self.quorum_epoch if change.quorum_epoch is None else change.quorum_epoch
         ensure(epoch >= self.quorum_epoch, (self.quorum_epoch, change))
+        log = self.log if change.cut_to is None else self.log.cut_to(change.cut_to)
+        for batch in change.appended:
+            log = log.appended(batch)
         return VoterTable(
             self.key,
             epoch,
             _marked(self.votes, change.vote, epoch),
             _marked(self.leaders, change.leader, epoch),
-            _changed(self.log, change),
+            log,
             self.version + 1,
         )
-
-
-def _changed(log: RaftLog, change: TableChange) -> RaftLog:
-    if change.cut_to is not None:
-        log = log.cut_to(change.cut_to)
-    for batch in change.appended:
-        log = log.appended(batch)
-    return log
-
-
-def _of_epoch(marks: tuple[Mark, ...], epoch: QuorumEpoch) -> VoterKey | None:
-    return next((key for key, marked in marks if marked == epoch), None)
 
 
 def _marked(marks: tuple[Mark, ...], key: VoterKey | None, epoch: QuorumEpoch) -> tuple[Mark, ...]:
     if key is None:
         return marks
-    ensure(_of_epoch(marks, epoch) in (None, key), (marks, key, epoch))
-    others = tuple(mark for mark in marks if mark[0] != key)
-    return tuple(sorted((*others, (key, epoch)), key=lambda mark: (mark[1], mark[0].node_id)))
+    newest = marks[-1:]
+    ensure(all(marked < epoch or other == key for other, marked in newest), (marks, key, epoch))
+    return (*(mark for mark in marks if mark[0] != key), (key, epoch))
 
 
 def best_log(tables: Iterable[VoterTable]) -> VoterTable:

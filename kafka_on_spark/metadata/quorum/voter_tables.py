@@ -8,7 +8,6 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -61,32 +60,40 @@ OpenVoterLog = Callable[[Voter], VoterLog]
 
 @dataclass(eq=False, slots=True)
 class VoterCall(Generic[T]):
-    """A call on a voter, from the moment that it is to be made.
+    """A call on a voter, from the moment that it is to be made, and what came of it. It raises
+    nothing: its caller may be gone.
 
     Attributes:
         key: The voter.
-        work: What is called, in any thread; it raises nothing.
+        ask: What is called, in any thread.
         began_ms: When it was to be made, by this process's own clock.
-        end: Is told of its end.
+        ended: Is called once it has ended, in the same thread.
         is_left: Nobody waits for it any more.
+        found: What it returned.
+        error: What it raised.
     """
 
     key: VoterKey
-    work: Callable[[], T]
+    ask: Callable[[], T]
     began_ms: int = 0
-    end: "Callable[[VoterCall[T]], None]" = lambda call: None
+    ended: "Callable[[VoterCall[Any]], None]" = lambda call: None
     is_left: bool = False
+    found: T | None = None
+    error: Exception | None = None
 
-    def __call__(self) -> T:
+    def __call__(self) -> "VoterCall[T]":
         try:
-            return self.work()
+            self.found = self.ask()
+        except Exception as error:
+            self.error = error
         finally:
-            self.end(self)
+            self.ended(self)
+        return self
 
 
 class SideBySide:
     """Makes calls on several voters at once, each in a thread of its voter's root: none waits for a
-    call on another voter, however many hang. No call raises. `root_of`: where a voter is.
+    call on another voter, however many hang. `root_of`: where a voter is.
 
     A caller may stop asking; calls that are not done then go on by themselves, and their results
     are lost. Not `concurrent.futures.as_completed`: it holds every future until the last is done.
@@ -96,21 +103,24 @@ class SideBySide:
         self._root_of = root_of
         self._is_closed = False
 
-    def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[T]:
-        """Yield the results of `calls` as they come, for `timeout_ms` at most.
+    def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[VoterCall[T]]:
+        """Yield `calls` as they end, for `timeout_ms` at most.
 
         Raises:
             ClusterClosedError: The cluster is closed, or this process was forked.
         """
         if self._is_closed:
             raise ClusterClosedError()
-        done: SimpleQueue[T] = SimpleQueue()
+        done: SimpleQueue[VoterCall[T]] = SimpleQueue()
+
+        def make(call: VoterCall[T]) -> None:
+            done.put(call())
+
         for call in calls:
-            work = partial(_answer, done, call)
             try:
-                begin(self._root_of(call.key), work)
+                begin(self._root_of(call.key), partial(make, call))
             except KafkaStorageError:
-                work()  # no call to this root begins, so this one fails at once
+                make(call)  # no call to this root begins, so this one fails at once
         clock = SystemClock()
         end_ms = clock.monotonic_ms() + timeout_ms
         for _ in calls:
@@ -123,15 +133,12 @@ class SideBySide:
         self._is_closed = True
 
 
-def _answer(done: "SimpleQueue[T]", call: VoterCall[T]) -> None:
-    done.put(call())
-
-
 class VoterTables:
     """The voters' logs, and what was seen of them. Threads share it.
 
     Attributes:
         voters: The newest set that a leader's log has shown.
+        is_alone: Whether that is one voter, which is waited for as long as its calls take.
         failures: Why a voter did not answer last; who answered is not in it.
         denied: How a voter's root refuses writes of this process, until it takes one.
     """
@@ -146,6 +153,7 @@ class VoterTables:
         timeout_ms: int,
     ) -> None:
         self.voters = voters
+        self.is_alone = len(voters.voters) == 1
         self._known = {each.key: each for each in voters.voters}
         self.failures: dict[VoterKey, KafkaOnSparkError] = {}
         self.denied: dict[VoterKey, RootAccessDeniedError] = {}
@@ -164,6 +172,7 @@ class VoterTables:
             with self._lock:
                 self._known |= {each.key: each for each in voters.voters}
             self.voters = voters
+            self.is_alone = len(voters.voters) == 1
 
     @property
     def known(self) -> tuple[VoterKey, ...]:
@@ -195,14 +204,19 @@ class VoterTables:
         return self._newest.get(key)
 
     def newest_of_all(self) -> dict[VoterKey, VoterTable]:
+        """Return the tables of the voters that were seen."""
         with self._lock:
             return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
+
+    def seen(self) -> list[VoterTable]:
+        """Return all tables that were seen, also of former voters."""
+        with self._lock:
+            return list(self._newest.values())
 
     def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
         """Ask the voters from now on that the best log names which this process has seen, or which
         has just answered: what only a root that is away says may have been cut since."""
-        with self._lock:
-            found = newest_voters(self._newest.values() if answered is None else answered)
+        found = newest_voters(self.seen() if answered is None else answered)
         if found is not None:
             self.use(found)
 
@@ -242,27 +256,29 @@ class VoterTables:
         Raises: as VoterLog.commit.
         """
         copied = None if source is None else self.log_of(source)
-        with self._noting_denial(table.key):
-            return self.note(self.log_of(table.key).commit(table, change, copied))
+        return self._committed(
+            table.key, lambda: self.log_of(table.key).commit(table, change, copied)
+        )
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Commit new records on a voter's table.
 
         Raises: as `commit`.
         """
-        with self._noting_denial(table.key):
-            return self.note(self.log_of(table.key).append(table, change, batch))
+        return self._committed(
+            table.key, lambda: self.log_of(table.key).append(table, change, batch)
+        )
 
-    @contextmanager
-    def _noting_denial(self, key: VoterKey) -> Iterator[None]:
+    def _committed(self, key: VoterKey, commit: Callable[[], VoterTable]) -> VoterTable:
         try:
-            yield
+            table = commit()
         except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
             denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
             if isinstance(denial, RootAccessDeniedError):
                 self.denied[key] = denial
             raise
         self.denied.pop(key, None)
+        return self.note(table)
 
     def note(self, table: VoterTable) -> VoterTable:
         """Keep a voter's table, if it is the newest that was seen; return it."""
@@ -283,12 +299,16 @@ class VoterTables:
         Raises:
             InconsistentClusterError: One log contradicts another.
         """
-        for outcome in self._outcomes(
-            self._begun((key, partial(ask, key)) for key in keys), timeout_ms
-        ):
-            table = outcome.answer()
-            if table is not None:
-                yield table
+        calls = self._begun([(key, partial(ask, key)) for key in keys])
+        for call in self._ended_in_time(calls, timeout_ms):
+            error = call.error
+            is_of_a_root = isinstance(error, KafkaOnSparkError) and not isinstance(
+                error, InconsistentClusterError
+            )
+            if error is not None and not is_of_a_root:
+                raise error
+            if call.found is not None:
+                yield call.found
 
     def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
         """Look at all voters, and former ones, those that others name too; return the tables of
@@ -318,13 +338,15 @@ class VoterTables:
             KafkaStorageError: Too many calls on it hang. It was not asked.
             And what `ask` raises.
         """
-        if self._is_alone:
+        if self.is_alone:
             return ask()
         calls = self._begun([(key, ask)])
         if not calls:
             raise hanging(key)
-        for outcome in self._outcomes(calls, timeout_ms):
-            return outcome.result()
+        for call in self._ended_in_time(calls, timeout_ms):
+            if call.error is not None:
+                raise call.error
+            return cast(T, call.found)
         raise CommitOutcomeUnknownError(
             f"voter {key} does not answer in time: what it was asked may still be done"
         )
@@ -345,10 +367,11 @@ class VoterTables:
             return None
 
     def hangs(self, key: VoterKey) -> bool:
-        """Return whether a call on a voter has been under way for longer than it is waited for.
-        The only voter is waited for as long as its calls take."""
+        """Return whether a call on a voter has been under way for longer than it is waited for."""
+        if self.is_alone:
+            return False
         with self._lock:
-            return not self._is_alone and self._slow(key) > 0
+            return self._slow(key) > 0
 
     def _slow(self, key: VoterKey) -> int:
         before_ms = self._clock.monotonic_ms() - self._timeout_ms
@@ -358,64 +381,52 @@ class VoterTables:
         """Return the voters that did not answer when they were last asked, or hang."""
         return [key for key in self.voters.keys if key in self.failures or self.hangs(key)]
 
-    @property
-    def _is_alone(self) -> bool:
-        return len(self.voters.voters) == 1
-
-    def _begun(
-        self, asks: Iterable[tuple[VoterKey, Callable[[], T]]]
-    ) -> "list[VoterCall[_Outcome[T]]]":
+    def _begun(self, asks: Sequence[tuple[VoterKey, Callable[[], T]]]) -> list[VoterCall[T]]:
         """Count a call on each voter, but for those on which too many hang."""
-        begun = []
+        calls = []
         with self._lock:
             for key, ask in asks:
-                left = sum(each.is_left for each in self._under_way[key])
-                is_stuck = self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
-                if self._is_alone or not is_stuck:
-                    work, now_ms = partial(self._made, key, ask), self._clock.monotonic_ms()
-                    begun.append(VoterCall(key, work, now_ms, self._ended))
-                    self._under_way[key].add(begun[-1])
-        return begun
+                if self.is_alone or not self._is_stuck(key):
+                    calls.append(VoterCall(key, ask, self._clock.monotonic_ms(), self._ended))
+                    self._under_way[key].add(calls[-1])
+        return calls
 
-    def _ended(self, call: VoterCall[Any]) -> None:
-        with self._lock:
-            self._under_way[call.key].discard(call)
+    def _is_stuck(self, key: VoterKey) -> bool:
+        left = sum(each.is_left for each in self._under_way[key])
+        return self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
 
-    def _outcomes(
-        self, calls: "Sequence[VoterCall[_Outcome[T]]]", timeout_ms: int | None
-    ) -> Iterator["_Outcome[T]"]:
-        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+    def _ended_in_time(
+        self, calls: Sequence[VoterCall[T]], timeout_ms: int | None
+    ) -> Iterator[VoterCall[T]]:
         try:
-            if self._is_alone and len(calls) == 1:
+            if self.is_alone and len(calls) == 1:
                 yield calls[0]()
             else:
+                limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
                 yield from self._side_by_side.run(calls, limit_ms)
         except KafkaOnSparkError:  # no thread makes them
-            for each in calls:
-                self._ended(each)
+            with self._lock:
+                for each in calls:
+                    self._under_way[each.key].discard(each)
             raise
         finally:
             for each in calls:
                 each.is_left = True
 
-    def _made(self, key: VoterKey, ask: Callable[[], T]) -> "_Outcome[T]":
-        """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
-        try:
-            found = ask()
-        except CommitConflictError as error:
-            return _Outcome(error=error)  # it has answered
-        except InconsistentClusterError as error:
+    def _ended(self, call: VoterCall[Any]) -> None:
+        """Keep why a call failed, and report what is wrong: its caller may be gone."""
+        key, error = call.key, call.error
+        with self._lock:
+            self._under_way[key].discard(call)
+        if error is None:
+            self.failures.pop(key, None)
+        elif isinstance(error, InconsistentClusterError):
             log.error("voter %s: %s", key, error)
-            return _Outcome(error=error)
-        except KafkaOnSparkError as error:
+        elif not isinstance(error, KafkaOnSparkError):
+            log.error("a call on voter %s failed", key, exc_info=error)
+        elif not isinstance(error, CommitConflictError):  # after which it has answered
             log.debug("voter %s is left out: %s", key, error)
             self.failures[key] = error
-            return _Outcome(error=error)
-        except Exception as error:
-            log.exception("a call on voter %s failed", key)
-            return _Outcome(error=error)
-        self.failures.pop(key, None)
-        return _Outcome(found)
 
 
 def hanging(key: VoterKey) -> KafkaStorageError:
@@ -423,32 +434,6 @@ def hanging(key: VoterKey) -> KafkaStorageError:
         f"voter {key} does not answer: calls to it hang, and no more begin until one of them"
         " returns"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome(Generic[T]):
-    found: T | None = None
-    error: Exception | None = None
-
-    def answer(self) -> T | None:
-        """Return what the voter answered; None: nothing, and it is left out.
-
-        Raises:
-            InconsistentClusterError: One log contradicts another.
-            And what is no error of a root.
-        """
-        error = self.error
-        is_of_a_root = isinstance(error, KafkaOnSparkError) and not isinstance(
-            error, InconsistentClusterError
-        )
-        if error is not None and not is_of_a_root:
-            raise error
-        return self.found
-
-    def result(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return cast(T, self.found)
 
 
 FETCH_RECORDS_MAX: Final = 100_000

@@ -105,8 +105,7 @@ class NeverReturning(OneByOne):
 
 def asked_by(call):
     """Return the name of the function that a call makes."""
-    _, asked = call.work.args
-    return asked.func.__name__
+    return call.ask.func.__name__
 
 
 def process_of(quorum, hanging, **times):

@@ -17,7 +17,6 @@ from kafka_on_spark.metadata.quorum.raft import (
     decide_vote,
     fetch,
     follows,
-    is_ahead,
     stand,
 )
 from kafka_on_spark.metadata.quorum.voter_table import (
@@ -168,9 +167,7 @@ def test_nothing_is_fetched_without_the_leaders_mark():
 def test_a_follower_with_more_than_its_leader_was_seen_after_it():
     ahead = table(1, 1, 3, 3, leader=0)
 
-    assert is_ahead(ahead, table(0, 1, 3, leader=0))
     assert fetch(ahead, table(0, 1, 3, leader=0)) is None
-    assert not is_ahead(ahead, LEADER)
 
 
 def test_a_follower_with_another_log_under_the_leaders_mark_stops_everything():

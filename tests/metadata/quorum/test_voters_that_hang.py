@@ -101,7 +101,7 @@ def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(
 def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(quorum):
     process = quorum.process()
     process.decide("first")
-    first = likely_voters(process.tables.voters, process.tables.newest_of_all(), ())[1]
+    first = likely_voters(process.tables)[1]
     root = next(each for each in quorum.roots if each.key == first)
     process.tables._side_by_side = NeverReturning(quorum, root, only_commits=False)
     process.names()

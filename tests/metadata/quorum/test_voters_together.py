@@ -21,9 +21,8 @@ from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
     Outcome,
     Waiting,
-    check_forced_once,
     check_generation,
-    check_not_given_up,
+    check_generations,
     decide_candidacy,
     generation_of,
     given_up,
@@ -344,11 +343,11 @@ def test_a_process_of_an_older_generation_stops():
     new = table(2, 1, EPOCHS_OF_A_GENERATION)
 
     check_generation(1, 1)
-    check_not_given_up(EPOCHS_OF_A_GENERATION + 3, [table(0, 1), new])
+    check_generations([table(0, 1), new], EPOCHS_OF_A_GENERATION + 3)
     assert given_up([table(0, 1), table(1, 1), new]) == [key(0), key(1)]
     assert given_up([]) == given_up([new]) == []
     with pytest.raises(InconsistentClusterError, match="forced"):
-        check_not_given_up(7, [table(0, 1), new])
+        check_generations([table(0, 1), new], 7)
     with pytest.raises(InconsistentClusterError, match="forced"):
         check_generation(0, 1)
 
@@ -363,11 +362,11 @@ def test_a_cluster_that_was_forced_at_two_places_is_told():
     old = table(1, 1, 2)
     voted = VoterTable(key(1), two.quorum_epoch, (), (), old.log)
 
-    check_forced_once([])
-    check_forced_once([old, zero])
-    check_forced_once([zero, replace(zero, key=key(3)), voted])
+    check_generations([])
+    check_generations([old, zero])
+    check_generations([zero, replace(zero, key=key(3)), voted])
     with pytest.raises(InconsistentClusterError, match=r"two places: voter 0:d0 .* voter 2:d2"):
-        check_forced_once([two, old, zero])
+        check_generations([two, old, zero])
 
 
 UNNAMED = VoterTable(key(0), 4, (), ((key(1), 4),))

@@ -83,7 +83,7 @@ class Forced:
         before = [set(root.snapshots) for root in self.quorum.roots]
         process.write_snapshot(settings_of(*process.names()), STAMP, end)
         for root, known in zip(self.quorum.roots, before, strict=True):
-            if root.snapshots.keys() - known and not root.table.log.has_border(end):
+            if root.snapshots.keys() - known and root.table.log.border_before(end) != end:
                 self.flaw = self.flaw or f"{root.key} has a snapshot to {end}, which it lacks"
 
     def plant(self) -> None:

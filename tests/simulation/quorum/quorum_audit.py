@@ -9,7 +9,7 @@ from kafka_on_spark.metadata.quorum.voter_table import Voter
 def audit(world):
     """Return what is found in the tables of a world's voters, as pairs of an id and a sentence."""
     voters = world.checker.voters
-    traces = [trace(each) for each in world.roots.values() if voters.is_voter(each.key)]
+    traces = [trace(each) for each in world.roots.values() if each.key in voters.keys]
     alone = [(each.invariant, each.sentence) for one in traces for each in one.findings.all()]
     flaws = [*voter_flaws(traces)]
     leader = max(traces, key=lambda each: (each.leader == each.key, each.epoch))

@@ -176,7 +176,7 @@ class QuorumSimulation:
 
     def change_once(self, node: Node, log: QuorumLog) -> None:
         voters = log.tables.voters
-        others = [root for root in self.world.roots.values() if not voters.is_voter(root.key)]
+        others = [root for root in self.world.roots.values() if root.key not in voters.keys]
         kind = node.rng.choice(["add", "add", "remove", "elect"])
         if kind == "add" and others:
             root = node.rng.choice(others)
@@ -311,7 +311,7 @@ class QuorumSimulation:
         return len(voters.voters) - lost - 1 >= voters.majority
 
     def empty(self, root) -> bool:
-        is_voter = self.checker.voters.is_voter(root.key)
+        is_voter = root.key in self.checker.voters.keys
         if not self.may_lose_one() or (self.plan.changes and not is_voter):
             return False
         root.empty()
@@ -322,12 +322,12 @@ class QuorumSimulation:
         and adopted no leader since, leads nothing, and what it loses is on all other voters."""
         now = root.table
         voters = self.checker.voters
-        if not voters.is_voter(root.key):
+        if root.key not in voters.keys:
             return False
         others = [
             each.durable
             for each in self.world.roots.values()
-            if each is not root and voters.is_voter(each.key)
+            if each is not root and each.key in voters.keys
         ]
         is_elsewhere = all(_has_all(each, now) for each in others)
         if not self.may_lose_one() or now.leads or now.leader is None or not is_elsewhere:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.quorum import voter_changes
 from kafka_on_spark.metadata.quorum.leadership import Leadership
-from kafka_on_spark.metadata.quorum.raft import LeaderView, leader_among, majority_end
+from kafka_on_spark.metadata.quorum.raft import LeaderView, majority_end
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges, remove_voter, with_new_voter
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, TableChange
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -33,7 +33,7 @@ def next_change_comes_before_the_last_is_committed(patch):
     confirm = Leadership.confirm
 
     def looked_at(self):
-        led = leader_among(self._look_around())
+        _, led = self._look_around()
         return confirm(self) if led is None else led
 
     def decided(self, decide):
@@ -73,7 +73,7 @@ def next_change_comes_before_the_last_is_committed(patch):
 
 def new_voter_is_counted_by_the_old_set(patch):
     """A change of voters is committed by those before it."""
-    counted_end = LeaderView.counted_end.fget
+    counted_end = LeaderView.counted_end.func
 
     def counted_by_the_old(self):
         sets = [each.voters for each in self.log.batches if each.voters is not None]
