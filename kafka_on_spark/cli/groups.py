@@ -4,12 +4,15 @@ A member has no host and no client id here, and so no columns of these; its epoc
 are shown in their place.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from operator import methodcaller
 from typing import Annotated, Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
 from kafka_on_spark.cli.kafka_files import (
     named_partitions_of,
     read_group_offsets,
@@ -19,19 +22,19 @@ from kafka_on_spark.cli.output import Output, note, plural, say, write_rows
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
-    Reset,
-    Target,
     deletable_partitions,
     describe_group,
     groups_of,
-    parse_datetime,
-    parse_duration,
-    plan_reset,
     saved_partitions,
 )
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.replicas import find_offset
 from kafka_on_spark.store.clock import SystemClock
+
+_DURATION: Final = re.compile(
+    r"P(?=\d|T\d)(?:(\d{1,6})D)?"
+    r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?"
+)
 
 STATE: Final = {"state": "Show the states of groups."}
 VIEWS: Final = {
@@ -240,6 +243,96 @@ def reset_offsets(
         _show_resets(session, resets, is_done=execute)
     if not (execute or is_json):
         (note if export else say)("A dry run: nothing was changed; --execute does it.")
+
+
+FindOffset = Callable[[PartitionKey, int], Offset | None]
+"""The first committed record of a partition that is not older than µs since 1970 UTC, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a group is reset to: "earliest"; "latest"; "current", its own offset, moved into the
+    range that the log still has; "offset", by its number; "shift", by a number of records from its
+    own offset, backwards if negative; "time", the first record that is not older than µs since 1970
+    UTC."""
+
+    kind: str
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """The reset of a group's offset in a partition.
+
+    `asked` is the offset that was asked for, if it is outside of the log; else None."""
+
+    name: TopicPartition
+    before: int | None
+    offset: int
+    asked: int | None
+
+
+def plan_reset(
+    image: MetadataImage, group: str, key: PartitionKey, target: Target, find_offset: FindOffset
+) -> Reset:
+    """Return the reset of a group's offset, which stays within the partition's committed range."""
+    partition = image.partition(key)
+    assert partition is not None, "the partition is in this image"
+    known = image.groups.get((group, key))
+    before = None if known is None else known.offset
+    start, end = partition.log_start_offset, partition.high_watermark
+    asked: int | None = end
+    match target.kind:
+        case "earliest":
+            asked = start
+        case "offset":
+            asked = target.value
+        case "shift":
+            if before is None:
+                raise InvalidRequestError(
+                    f"group {group!r} has no offset of {image.name_of(key)} to shift: name"
+                    " partitions of which it has one, or reset it to an offset"
+                )
+            asked = before + target.value
+        case "time":
+            asked = find_offset(key, target.value)
+        case "current":
+            asked = before
+    if asked is None:
+        asked = end  # as in Kafka, if no record matches
+    offset = min(max(asked, start), end)
+    return Reset(
+        name=image.name_of(key),
+        before=before,
+        offset=offset,
+        asked=None if asked == offset else asked,
+    )
+
+
+def parse_datetime(text: str) -> int:
+    """Return a moment in µs since 1970 UTC; without a time zone it is UTC, as in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequestError(
+            f"--to-datetime can't be {text!r}: give a time such as 2026-01-31T12:00:00.000"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return micros_of(moment)
+
+
+def parse_duration(text: str) -> int:
+    """Return an ISO 8601 duration in µs. Source: java.time.Duration, without its signs."""
+    match = _DURATION.fullmatch(text.upper())
+    if match is None:
+        raise InvalidRequestError(
+            f"--by-duration can't be {text!r}: give days, hours, minutes and seconds as PnDTnHnMnS,"
+            " such as P1DT6H or PT30M"
+        )
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return duration // timedelta(microseconds=1)
 
 
 def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_done: bool) -> None:

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.query_batch import TimeQuestion
-from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.log.hashing import partitions_of_keys
+from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import check_cut, plan_read
 from kafka_on_spark.log.reading import header_pairs, pass_deleted, read_rows
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
@@ -59,7 +58,7 @@ class Messages:
         """Return up to `count` records from the first that is not older than a time."""
         key = partition_key(image, topic, partition)
         now = self._node.metadata.catch_up()
-        [found] = time_lookup(now, now, self._node.options, None)([TimeQuestion(key, time_ms)])
+        [found] = look_up_offsets(now, now, [(key, time_ms)], self._node.options, None)
         _, high = self._bounds(image, key)
         return self.at_offset(image, topic, partition, high if found is None else found, count)
 

@@ -33,7 +33,6 @@ from kafka_on_spark.base.process import Clock
 from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.positions import at, partition_of
-from kafka_on_spark.consume.query_batch import TimeQuestion
 from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.consume.settings import (
     EARLIEST,
@@ -45,9 +44,9 @@ from kafka_on_spark.consume.subscription import (
     Subscription,
     assignment_of,
 )
-from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.controller.second_inspection import suspects
 from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import ReadOrder, after_others
 from kafka_on_spark.log.reading import end_of, header_pairs, row_schema
 from kafka_on_spark.metadata.commit_wait import CommitWait
@@ -366,14 +365,12 @@ class Consumer:
         with self._alone() as consuming:
             check_mapping(times, "times", "partitions and times")
             image = self._metadata.catch_up()
-            questions = [
-                TimeQuestion(key_of(image, name), _milliseconds(time))
-                for name, time in times.items()
-            ]
+            asked = [(key_of(image, name), _milliseconds(time)) for name, time in times.items()]
             rack = consuming.settings.client_rack
-            found = time_lookup(image, image, self._node.options, rack)(questions)
-            names = [image.name_of(each.key) for each in questions]
-            return dict(zip(names, found, strict=True))
+            found = look_up_offsets(image, image, asked, self._node.options, rack)
+            return {
+                image.name_of(key): offset for (key, _), offset in zip(asked, found, strict=True)
+            }
 
     # Commits
 

@@ -24,7 +24,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.consume.group_offsets import save_positions
 from kafka_on_spark.consume.member import Failure, Listeners, Member
 from kafka_on_spark.consume.positions import (
     Position,
@@ -33,6 +32,7 @@ from kafka_on_spark.consume.positions import (
     is_due,
     partition_of,
     revised,
+    save_positions,
 )
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_keys

@@ -23,14 +23,17 @@ from kafka_on_spark.base.errors import (
     UnreleasedInstanceIdError,
 )
 from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey
-from kafka_on_spark.consume.group_offsets import follow_target, leave_group, subscribed_topics
-from kafka_on_spark.consume.positions import Position
+from kafka_on_spark.consume.positions import Position, follow_target, leave_group, subscribed_topics
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscription
-from kafka_on_spark.groups.assignment import is_to_share, share_out
-from kafka_on_spark.groups.heartbeats import may_go_on
-from kafka_on_spark.groups.liveness import Liveness
-from kafka_on_spark.groups.membership import check_not_replaced, join, subscribe
+from kafka_on_spark.groups.liveness import Liveness, may_go_on
+from kafka_on_spark.groups.membership import (
+    check_not_replaced,
+    is_to_share,
+    join,
+    share_out,
+    subscribe,
+)
 from kafka_on_spark.groups.offsets import Membership
 from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember

@@ -33,16 +33,9 @@ Ends = Mapping[str, Mapping[int, int]]
 # Where it begins
 
 
-@dataclass(frozen=True, slots=True)
-class TimeQuestion:
-    """Asks for the first record of a partition that is not older than `timestamp_ms`."""
-
-    key: PartitionKey
-    timestamp_ms: int
-
-
-TimeLookup = Callable[[Sequence[TimeQuestion]], Sequence[Offset | None]]
-"""Answers questions, in order; None if all committed records are older."""
+TimeLookup = Callable[[Sequence[tuple[PartitionKey, int]]], Sequence[Offset | None]]
+"""Finds the first records of partitions that are not older than times in ms, in order; None if all
+committed records are older."""
 
 
 def resolve(
@@ -99,8 +92,8 @@ def _by_time(
             f"If {option}ByTimestamp contains specific offsets, you must specify all topics."
             f" Specified: {names_of(times)} Assigned: {names_of(wanted)}"
         )
-    questions = [
-        TimeQuestion(
+    asked = [
+        (
             PartitionKey(image.topic_ids[name], number),
             times if isinstance(times, int) else times[name][number],
         )
@@ -108,14 +101,14 @@ def _by_time(
         for number in numbers
     ]
     ends: dict[str, dict[int, int]] = {name: {} for name in wanted}
-    for question, offset in zip(questions, look_up(questions), strict=True):
-        name, number = image.name_of(question.key)
+    for (key, timestamp_ms), offset in zip(asked, look_up(asked), strict=True):
+        name, number = image.name_of(key)
         if offset is None and not bound.is_latest_if_none:
             raise InvalidRequestError(
                 f"No offset matched from request of topic-partition {name}-{number} and timestamp"
-                f" {question.timestamp_ms}."
+                f" {timestamp_ms}."
             )
-        partition = image.topics[question.key.topic_id].partitions[number]
+        partition = image.topics[key.topic_id].partitions[number]
         ends[name][number] = partition.high_watermark if offset is None else offset
     return ends
 

@@ -21,9 +21,16 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.positions import FindCuts, Position, after_cuts, may_have_lost
+from kafka_on_spark.consume.positions import (
+    FindCuts,
+    Position,
+    after_cuts,
+    may_have_lost,
+    saved_positions,
+)
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.result import ControllerResult
 
 CUT: Final = "$cut"
 CUT_VERSION: Final = 1
@@ -312,3 +319,18 @@ def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRa
         "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset"
         f" [{first}, {last}) for topic partition {place}: {why}; {_TO_CONTINUE} without them"
     )
+
+
+# What a query's group saves
+
+
+def save_group(
+    image: MetadataImage, group: str, offset: StreamOffset, now_ms: int
+) -> ControllerResult[int]:
+    """Decide that a group stands where a query does. Answer: how many partitions are saved.
+
+    That is behind which Spark asks for more data: it asks only when all records before have been
+    processed, and calls neither `commit` nor `stop` after the last batch. So a group's offsets
+    never run ahead of what was processed."""
+    records = saved_positions(image, group, positions_of(image, offset), None, now_ms)
+    return ControllerResult(records, len(records))

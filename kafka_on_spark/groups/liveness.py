@@ -1,35 +1,49 @@
 """Liveness of groups' members: each beats, checks others, and fences the silent ones.
 
+A heartbeat is a small file that its member replaces, `groups/<group>/<member>` on a majority of the
+metadata roots; the others read a majority, and compare each root with what it had before. Two
+majorities share a root, so a member that can't reach one root still sees all that live. Only what
+heartbeats lead to is a record.
+
+Clocks count durations, each in its own process, and no rule of safety rests on them: a member that
+was fenced too early joins again, and saves no offset before.
+
 Two threads do it beside the consumer's own: one beats, so that nothing holds that up, and one
 checks. So a consumer that is busy for minutes lives for the others. One that asks for no records
 for max.poll.interval.ms leaves. Groups of which no member is left are the controller's.
 """
 
+import hashlib
 import logging
+import os
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import MemberId
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.groups.heartbeat_files import HeartbeatFiles
-from kafka_on_spark.groups.heartbeats import (
-    GAPS_A_SESSION,
-    Beats,
-    Observed,
-    after_beat,
-    members_to_check,
-    observe,
-)
 from kafka_on_spark.groups.membership import fence, leave
 from kafka_on_spark.groups.offsets import offsets_kept
 from kafka_on_spark.metadata.group import ConsumerGroup
+from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.daemon_threads import no_thread_error
+from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.error_translation import storage_error
+from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.store.local_changes import delete_empty_folder, make_folder
+from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.requests import CONSUME, operating
+from kafka_on_spark.store.root_identity import META_PROPERTIES
+from kafka_on_spark.store.roots import RootFiles
+from kafka_on_spark.store.storage_options import is_local
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +55,309 @@ SILENCE_MS: Final = 600_000
 """For so long at least all members are silent before the controller fences them."""
 
 Decide = Callable[[MetadataImage], ControllerResult[None]]
+
+# What checks find
+
+GAPS_A_SESSION: Final = 3
+"""Two checks may be this part of a session apart. A process that was frozen between two has seen
+nothing meanwhile: it begins again."""
+
+BEATS_MISSED_MAX: Final = 3
+"""A member that is silent for longer than so many intervals fences none of those behind it."""
+
+ASKED_MS: Final = 1_000
+"""So long a member hands out what it has found in the metadata log to be its own. It is about as
+long as a reader waits between two requests to a store."""
+
+
+Content = Mapping[str, bytes | None]
+"""A member's heartbeat on roots, by their URLs; None: no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What checks of one member have found, the last of them unchanged.
+
+    Attributes:
+        content: What they found, on all roots that one of them read.
+        since_ms: When the first of them had ended: it has changed by then, if ever.
+        until_ms: When the last of them began: it had not changed by then.
+        ended_ms: When the last of them had ended.
+        has_beaten: The check before the first of them has found another: the member lived since.
+    """
+
+    content: Content
+    since_ms: int
+    until_ms: int
+    ended_ms: int
+    has_beaten: bool = False
+
+    @property
+    def silent_ms(self) -> int:
+        """How long the member has been silent at least."""
+        return max(self.until_ms - self.since_ms, 0)
+
+    def is_over(self, session_ms: int) -> bool:
+        """Return whether the member's session is over: it is to be fenced."""
+        return self.silent_ms >= session_ms
+
+    def is_late(self, interval_ms: int) -> bool:
+        """Return whether the member has missed so many heartbeats that it may be dead."""
+        return self.silent_ms > BEATS_MISSED_MAX * interval_ms
+
+    def lives(self, interval_ms: int) -> bool:
+        """Return whether the member is known to live: a check has found another heartbeat than the
+        one before."""
+        return self.has_beaten and not self.is_late(interval_ms)
+
+
+def observe(
+    before: Observed | None, content: Content, began_ms: int, ended_ms: int, session_ms: int
+) -> Observed:
+    """Return what is known of a member after one more check, which began and ended then by a
+    monotonic clock, and has found `content` on a majority of the roots.
+
+    Each root is held against itself: what others have of a heartbeat is older or newer, and says
+    nothing. Two majorities share a root, so of roots that all were read before one has a heartbeat
+    that was written since. One that is read for the first time may have had it: silence counts from
+    there.
+    """
+    known = {} if before is None else before.content
+    has_beaten = any(known.get(root, each) != each for root, each in content.items())
+    if before is None or has_beaten or began_ms - before.ended_ms > _gap_ms(session_ms):
+        return Observed(content, ended_ms, began_ms, ended_ms, has_beaten)
+    if content.keys() <= known.keys():
+        return replace(before, until_ms=began_ms, ended_ms=ended_ms)
+    return Observed({**known, **content}, ended_ms, began_ms, ended_ms)
+
+
+def _gap_ms(session_ms: int) -> float:
+    return session_ms / GAPS_A_SESSION
+
+
+def members_to_check(
+    members: Iterable[MemberId],
+    me: MemberId,
+    observed: Mapping[MemberId, Observed],
+    interval_ms: int,
+) -> list[MemberId]:
+    """Return the members that one checks: the one after it in a circle; if that is late, those
+    behind it, too, up to the first that is known to live.
+
+    So a check of a quiet group is one request. Of many that died at once all but the first are
+    fenced at once: the member before them begins to check the whole run behind it together.
+    """
+    circle = sorted({*members, me})
+    place = circle.index(me)
+    checked: list[MemberId] = []
+    for member in circle[place + 1 :] + circle[:place]:
+        is_first = not checked
+        checked.append(member)
+        known = observed.get(member)
+        if is_first and (known is None or not known.is_late(interval_ms)):
+            break
+        if known is not None and known.lives(interval_ms):
+            break
+    return checked
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """A member's own heartbeats that were written with less than a session between any two: when
+    the first and the last of them began. Nobody has a reason to fence it that came up since the
+    first."""
+
+    since_ms: int
+    last_ms: int
+
+
+def after_beat(before: Beats | None, began_ms: int, ended_ms: int, session_ms: int) -> Beats:
+    """Return what a member knows after one more heartbeat that was written. Others may have seen
+    the one before until this one was written whole."""
+    if before is None or ended_ms - before.last_ms >= session_ms:
+        return Beats(began_ms, began_ms)
+    return replace(before, last_ms=began_ms)
+
+
+def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) -> bool:
+    """Return whether a member may hand out more without asking the metadata log again, in which it
+    has last found itself by a request that began at `asked_ms`.
+
+    It may if nobody can have fenced it since; or for moments, whatever its heartbeats do.
+    """
+    if now_ms - asked_ms < ASKED_MS:
+        return True
+    is_unbroken = beats is not None and beats.since_ms <= asked_ms
+    return is_unbroken and beats is not None and now_ms - beats.last_ms < session_ms
+
+
+# Heartbeats in files
+
+FOLDER: Final = "groups"
+_READABLE_MAX: Final = 40
+_NOT_HARMLESS: Final = re.compile("[^a-z0-9_-]+")
+_OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
+
+
+class HeartbeatFiles:
+    """Heartbeats in files of a cluster's metadata roots: written to the first that take them, and
+    read from the first that answer, a majority each. Threads may share it."""
+
+    def __init__(self, roots: HintRoots) -> None:
+        self._roots = roots
+
+    def beat(self, group: str, member_id: MemberId, count: int) -> None:
+        """Replace a member's heartbeat by another, which `count` tells from the one before, on the
+        first roots that take it, until a majority has; raise KafkaStorageError if fewer do."""
+        heartbeat = f"{member_id} {count}\n".encode()
+        failures: list[KafkaStorageError] = []
+        roots = self._roots.in_turn()
+        taken = 0
+        for root in roots:
+            try:
+                _write(root, group, member_id, heartbeat)
+            except KafkaStorageError as error:
+                log.info("%s takes no heartbeats: %s", root.url, error)
+                failures.append(error)
+                self._roots.try_last(root.url)
+            else:
+                taken += 1
+            if taken == majority_of(len(roots)):
+                return
+        raise failures[0]
+
+    def contents(
+        self, group: str, member_ids: Sequence[MemberId]
+    ) -> list[Mapping[str, bytes | None]]:
+        """Return some members' heartbeats, in order, by the URLs of the first roots that answer, a
+        majority of all; None: no file. Each beat changes it on a majority. A root that has failed
+        is asked no more.
+
+        A member that has changed roots leaves its last one on the root before.
+
+        Raises:
+            KafkaStorageError: No majority answers: what fewer have is no evidence of a member that
+                they do not have.
+        """
+        answering = self._roots.in_turn()
+        needed = majority_of(len(answering))
+        proven: set[str] = set()
+        failures: list[KafkaStorageError] = []
+        contents: list[Mapping[str, bytes | None]] = []
+        for member_id in member_ids:
+            found: dict[str, bytes | None] = {}
+            for root in list(answering):
+                if len(found) == needed:
+                    break
+                try:
+                    found[root.url] = _read(root, _path(group, member_id), proven)
+                except KafkaStorageError as error:
+                    failures.append(error)
+                    answering.remove(root)
+                    self._roots.try_last(root.url)
+            if len(found) < needed:
+                raise failures[0]
+            contents.append(found)
+        return contents
+
+    def stop(self, group: str, member_id: MemberId) -> None:
+        """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
+        for root in self._roots.in_turn():
+            self._delete(root, group, [name_in_path(member_id)])
+            if is_local(root.url):
+                self._remove_if_empty(root.url, group)
+
+    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
+        """Remove the heartbeats of all but these, where it can be. That of a member about to join
+        is removed as well, which its next heartbeat mends."""
+        kept = {name_in_path(each) for each in member_ids}
+        for root in self._roots.in_turn():
+            try:
+                names = root.names(f"{root.url}/{_folder(group)}")
+            except KafkaStorageError as error:
+                log.info("old heartbeats are left on %s: %s", root.url, error)
+                continue
+            self._delete(
+                root, group, [each for each in names if _is_ours(each) and each not in kept]
+            )
+
+    def _delete(self, root: RootFiles, group: str, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                root.delete_file(f"{root.url}/{_folder(group)}/{name}")
+            except KafkaStorageError as error:
+                log.info("a heartbeat is left on %s: %s", root.url, error)
+
+    def _remove_if_empty(self, root: str, group: str) -> None:
+        path = f"{root}/{_folder(group)}"
+        try:
+            within(root, partial(delete_empty_folder, path), short_call_seconds(root))
+        except (OSError, KafkaStorageError) as error:
+            log.debug("%s stays: %s", path, error)  # others have heartbeats there
+
+
+def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
+    """Return what is under a path of a root; `proven`: roots that are known to be there."""
+    try:
+        content = root.read(f"{root.url}/{path}", SMALL_FILE_BYTES_MAX)
+    except UnsafeFileError:
+        return None
+    if content is None and root.url not in proven:
+        # An empty mount point has no heartbeats, whoever lives.
+        if root.read(f"{root.url}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX) is None:
+            raise _not_there(root.url)
+        proven.add(root.url)
+    return content
+
+
+def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -> None:
+    if is_local(root.url):
+        within(root.url, partial(_make_missing, root.url, group), short_call_seconds(root.url))
+    root.write(f"{root.url}/{_path(group, member_id)}", heartbeat, is_flushed=False)
+
+
+def _make_missing(root: str, group: str) -> None:
+    """Make the folders of a group on a local root: not on a mount point without its disk."""
+    if not os.path.isfile(f"{root}/{META_PROPERTIES}"):
+        raise _not_there(root)
+    path = f"{root}/{_folder(group)}"
+    if os.path.isdir(path):
+        return
+    try:
+        make_folder(f"{root}/{FOLDER}")
+        make_folder(path)
+    except OSError as error:
+        raise storage_error(error, f"make {path}") from error
+
+
+def _not_there(root: str) -> KafkaStorageError:
+    return KafkaStorageError(
+        f"{root} is no metadata root now: it has no {META_PROPERTIES}, as if its disk were away"
+    )
+
+
+def _folder(group: str) -> str:
+    return f"{FOLDER}/{name_in_path(group)}"
+
+
+def _path(group: str, member_id: MemberId) -> str:
+    return f"{_folder(group)}/{name_in_path(member_id)}"
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a file is a heartbeat, and none that is being written under another name."""
+    return _OURS.fullmatch(name) is not None
+
+
+def name_in_path(name: str) -> str:
+    """Return a name as part of a path: of two names never the same, on file systems that know no
+    capitals, too."""
+    readable = _NOT_HARMLESS.sub("_", name.lower())[:_READABLE_MAX]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{readable}-{digest}"
+
+
+# Who beats and checks
 
 
 class Liveness:

@@ -8,7 +8,7 @@ the high watermark. Source: Kafka's ListOffsets, UnifiedLog.fetchOffsetByTimesta
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
@@ -18,8 +18,11 @@ from kafka_on_spark.log.read_order import readers_choice
 from kafka_on_spark.log.replica_operations import check_readable
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.storage_options import StorageOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +166,37 @@ def _answer(
         return offset_for_time(state, timestamp_us, read)
     committed = [each for each in state.batches if each.end_offset <= seen.high_watermark]
     return offset_of_latest_time(replace(state, batches=tuple(committed)), read)
+
+
+LOOK_UP_THREADS: Final = 8
+
+
+def look_up_offsets(
+    now: MetadataImage,
+    then: MetadataImage,
+    asked: Iterable[tuple[PartitionKey, int]],
+    options: StorageOptions,
+    client_rack: str | None,
+) -> list[Offset | None]:
+    """Return, in order, what `look_up_offset` finds for partitions and times in ms, in threads of
+    this process."""
+    # In the function: the process that plans a stream needs no replicas.
+    from kafka_on_spark.log.reading import read_timestamps
+
+    replicas = Worker(options).replicas
+
+    def one(question: tuple[PartitionKey, int]) -> Offset | None:
+        key, timestamp_ms = question
+        found = look_up_offset(
+            now,
+            then,
+            key,
+            timestamp_ms * 1000,
+            replicas=replicas,
+            read_timestamps=partial(read_timestamps, options=options),
+            client_rack=client_rack,
+        )
+        return None if found is None else found.offset
+
+    with DaemonThreads(LOOK_UP_THREADS, "times") as threads:
+        return list(threads.map(one, asked))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.groups.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
@@ -32,6 +31,7 @@ from kafka_on_spark.store.root_identity import check_obeys_once
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
+    from kafka_on_spark.groups.liveness import HeartbeatFiles
     from kafka_on_spark.log.replicas import ReplicaStore
     from kafka_on_spark.log.segments import SegmentStore
 
@@ -155,8 +155,11 @@ def hint_roots(node: Node) -> HintRoots:
     return HintRoots(metadata_log_of(node.metadata).roots, node.options)
 
 
-def heartbeats(node: Node) -> HeartbeatFiles:
+def heartbeats(node: Node) -> "HeartbeatFiles":
     """Return the heartbeats of groups' members: a part of a node."""
+    # In the function: most processes have no member of a group.
+    from kafka_on_spark.groups.liveness import HeartbeatFiles
+
     return HeartbeatFiles(node.part(hint_roots))
 
 

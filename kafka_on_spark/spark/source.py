@@ -24,7 +24,6 @@ from pyspark.sql.streaming.datasource import (
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.consume.group_offsets import save_group
 from kafka_on_spark.consume.options import Bound, SourceOptions
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
@@ -41,9 +40,8 @@ from kafka_on_spark.consume.query_batch import (
     resolve,
     split_ranges,
 )
-from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, could_not_read
+from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, could_not_read, save_group
 from kafka_on_spark.consume.subscription import partitions_of
-from kafka_on_spark.consume.time_lookup import time_lookup
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
@@ -95,7 +93,12 @@ class Reading:
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return a lookup of records committed `then` that asks the replicas of `now`."""
-        return time_lookup(now, then, self.storage, self.options.client_rack)
+        # In the function: most batches look up no times.
+        from kafka_on_spark.log.offset_lookup import look_up_offsets
+
+        return lambda asked: look_up_offsets(
+            now, then, asked, self.storage, self.options.client_rack
+        )
 
     def resolve(
         self,

@@ -4,16 +4,15 @@ import pytest
 
 from kafka_on_spark.base.errors import StaleMemberEpochError, UnknownMemberIdError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.group_offsets import (
+from kafka_on_spark.consume.positions import (
+    Position,
     follow_target,
     leave_group,
     save_positions,
     subscribed_topics,
 )
-from kafka_on_spark.consume.positions import Position
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern
-from kafka_on_spark.groups.assignment import share_out
-from kafka_on_spark.groups.membership import fence, join
+from kafka_on_spark.groups.membership import fence, join, share_out
 from kafka_on_spark.groups.offsets import Membership
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay

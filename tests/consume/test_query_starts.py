@@ -13,12 +13,11 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.group_offsets import save_group
 from kafka_on_spark.consume.options import Group, Offsets, Timestamps, parse_source
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import resolve
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
-from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset
+from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, save_group
 from kafka_on_spark.consume.subscription import Assign, Subscribe, partitions_of
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import image_of_topics, partition
@@ -58,7 +57,7 @@ UNMATCHED = [
 
 def at_times(questions):
     """Answer with the time itself, plus the partition's number."""
-    return [Offset(each.timestamp_ms + each.key.partition) for each in questions]
+    return [Offset(timestamp_ms + key.partition) for key, timestamp_ms in questions]
 
 
 def nothing_found(questions):

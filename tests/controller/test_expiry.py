@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.group_offsets import leave_group
+from kafka_on_spark.consume.positions import leave_group
 from kafka_on_spark.controller.commands import REMOVE_GROUP_MEMBERS
 from kafka_on_spark.controller.expiry import expire, needs_renewal
 from kafka_on_spark.groups.membership import fence, join, leave

@@ -6,9 +6,8 @@ from kafka_on_spark.consume.consuming import Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscribe
-from kafka_on_spark.groups.assignment import reconcile, share_out
 from kafka_on_spark.groups.liveness import Liveness
-from kafka_on_spark.groups.membership import join
+from kafka_on_spark.groups.membership import join, reconcile, share_out
 from kafka_on_spark.groups.offsets import member_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.commit_wait import CommitWait

@@ -14,9 +14,16 @@ from hypothesis.stateful import (
 )
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.groups import assignment
-from kafka_on_spark.groups.assignment import chosen_assignor, reconcile, share_out
-from kafka_on_spark.groups.membership import fence, join, leave, subscribe
+from kafka_on_spark.groups import membership
+from kafka_on_spark.groups.membership import (
+    chosen_assignor,
+    fence,
+    join,
+    leave,
+    reconcile,
+    share_out,
+    subscribe,
+)
 from kafka_on_spark.groups.offsets import saved_offset
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import TopicImage
@@ -254,7 +261,7 @@ class Rebalances(RuleBasedStateMachine):
         """A member stops with some partitions, asks, and hands out what it is told it owns."""
         before = self.group().members[name]
         going_on = self.handed_out.get(name, frozenset()) - (before.to_give_up & stopped)
-        result = assignment.reconcile(self.image, "g", name, before.member_epoch, stopped)
+        result = membership.reconcile(self.image, "g", name, before.member_epoch, stopped)
         self.commit(result)
         self.handed_out[name] = result.response | going_on
 
@@ -316,22 +323,22 @@ TestRebalances.settings = settings(max_examples=many(40), stateful_step_count=25
 
 
 def takes_what_another_owns(monkeypatch):
-    monkeypatch.setattr(assignment, "_owned_by_others", lambda group, member_id: set())
+    monkeypatch.setattr(membership, "_owned_by_others", lambda group, member_id: set())
 
 
 def gives_up_what_it_still_hands_out(monkeypatch):
-    right = assignment.reconcile
+    right = membership.reconcile
 
     def wrong(image, group, member_id, member_epoch, stopped):
         owned = image.consumer_groups[group].members[member_id].owned
         return right(image, group, member_id, member_epoch, owned)
 
-    monkeypatch.setattr(assignment, "reconcile", wrong)
+    monkeypatch.setattr(membership, "reconcile", wrong)
 
 
 def shares_out_for_members_alone(monkeypatch):
     """New and removed partitions are no reason to share out."""
-    monkeypatch.setattr(assignment, "_last_partitions", lambda image, known: frozenset())
+    monkeypatch.setattr(membership, "_last_partitions", lambda image, known: frozenset())
 
 
 @pytest.mark.parametrize(

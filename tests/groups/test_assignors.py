@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.groups.assignment import ASSIGNORS, Sharing, range_assignor, uniform_assignor
+from kafka_on_spark.groups.membership import ASSIGNORS, Sharing, range_assignor, uniform_assignor
 
 
 def sharing(members, current=None, **counts):

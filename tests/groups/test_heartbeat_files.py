@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.groups.heartbeat_files import HeartbeatFiles, name_in_path
-from kafka_on_spark.groups.heartbeats import observe
+from kafka_on_spark.groups.liveness import HeartbeatFiles, name_in_path, observe
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from tests.fakes import MemoryHeartbeats
 from tests.hints import hint_roots, make_roots

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.groups.heartbeats import (
+from kafka_on_spark.groups.liveness import (
     Observed,
     after_beat,
     may_go_on,

@@ -3,8 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.groups.heartbeats import Observed
-from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.liveness import Liveness, Observed
 from kafka_on_spark.groups.membership import join
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import RemoveGroupMemberRecord, TopicRecord

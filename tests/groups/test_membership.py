@@ -18,11 +18,17 @@ from kafka_on_spark.base.errors import (
     UnsupportedAssignorError,
 )
 from kafka_on_spark.base.ids import AWAY, PartitionKey
-from kafka_on_spark.consume.group_offsets import saved_positions
-from kafka_on_spark.consume.positions import Position
+from kafka_on_spark.consume.positions import Position, saved_positions
 from kafka_on_spark.controller.topics import create_topic
-from kafka_on_spark.groups.assignment import reconcile, share_out
-from kafka_on_spark.groups.membership import check_not_replaced, fence, join, leave, subscribe
+from kafka_on_spark.groups.membership import (
+    check_not_replaced,
+    fence,
+    join,
+    leave,
+    reconcile,
+    share_out,
+    subscribe,
+)
 from kafka_on_spark.groups.offsets import (
     Membership,
     alter_group_offsets,

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from kafka_on_spark.consume import consuming, group_offsets, member
+from kafka_on_spark.consume import consuming, member, positions
 from kafka_on_spark.controller import topics
-from kafka_on_spark.groups import assignment, heartbeats, liveness
+from kafka_on_spark.groups import liveness, membership
 from kafka_on_spark.metadata.result import ControllerResult
 from tests.simulation.groups.world import run_seed
 
@@ -62,19 +62,19 @@ def test_it_is_so_with_more_seeds():
 
 def saves_offsets_of_what_it_does_not_own(patch):
     def wrong(image, group, processed, member, now_ms):
-        records = group_offsets.saved_positions(image, group, processed, member, now_ms)
+        records = positions.saved_positions(image, group, processed, member, now_ms)
         return ControllerResult(records, None)
 
-    patch.setattr(group_offsets, "check_may_commit", lambda *_: None)
+    patch.setattr(positions, "check_may_commit", lambda *_: None)
     patch.setattr(consuming, "save_positions", wrong)
 
 
 def takes_what_another_owns(patch):
-    patch.setattr(assignment, "_owned_by_others", lambda group, member_id: set())
+    patch.setattr(membership, "_owned_by_others", lambda group, member_id: set())
 
 
 def gives_up_before_the_offsets_are_saved(patch):
-    patch.setattr(group_offsets, "_saved", lambda *_: [])
+    patch.setattr(positions, "_saved", lambda *_: [])
 
 
 def goes_on_without_asking(patch):
@@ -83,18 +83,18 @@ def goes_on_without_asking(patch):
 
 
 def fences_by_looks_from_before_it_was_frozen(patch):
-    patch.setattr(heartbeats, "_gap_ms", lambda session_ms: math.inf)
+    patch.setattr(liveness, "_gap_ms", lambda session_ms: math.inf)
 
 
 def begins_where_a_partition_ends_when_it_looks(patch):
     def wrong(*arguments, begins_at, **others):
-        return group_offsets.follow_target(*arguments, begins_at=None, **others)
+        return positions.follow_target(*arguments, begins_at=None, **others)
 
     patch.setattr(member, "follow_target", wrong)
 
 
 def reads_added_partitions_as_any_other(patch):
-    patch.setattr(assignment, "_begun_partitions", lambda *_: ())
+    patch.setattr(membership, "_begun_partitions", lambda *_: ())
 
 
 def reads_topics_created_anew_as_any_other(patch):
@@ -102,7 +102,7 @@ def reads_topics_created_anew_as_any_other(patch):
 
 
 def lets_offsets_be_old_as_the_last_member_goes(patch):
-    for module in (group_offsets, liveness):
+    for module in (positions, liveness):
         patch.setattr(module, "offsets_kept", lambda image, group, left, now_ms: left)
 
 

@@ -1,8 +1,7 @@
 """The program of a consumer group in a simulated cluster: it says where it is, or falls silent."""
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.group_offsets import save_group
-from kafka_on_spark.consume.stream_offsets import StreamOffset
+from kafka_on_spark.consume.stream_offsets import StreamOffset, save_group
 from tests.simulation.checks.checker import Checker
 from tests.simulation.programs.cluster import TOPIC
 from tests.simulation.programs.program import Program, Stop

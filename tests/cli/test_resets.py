@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.groups.offsets import Reset, Target, parse_datetime, parse_duration, plan_reset
+from kafka_on_spark.cli.groups import Reset, Target, parse_datetime, parse_duration, plan_reset
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import KEY, image_of, partition
 
