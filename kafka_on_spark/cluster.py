@@ -95,7 +95,7 @@ if TYPE_CHECKING:
         ReassignmentStatus,
     )
     from kafka_on_spark.controller.replication_round import ReplicationReport
-    from kafka_on_spark.controller.upkeep_report import UpkeepReport
+    from kafka_on_spark.controller.upkeep import UpkeepReport
     from kafka_on_spark.fsck.findings import FsckReport
     from kafka_on_spark.groups.membership import GroupMembers
     from kafka_on_spark.groups.offsets import GroupLag
@@ -1256,10 +1256,9 @@ class Cluster:
             NotControllerError: Another process controls the cluster.
             RootAccessDeniedError: This process may write to no broker's root.
         """
-        from kafka_on_spark.controller.controller_loop import duration_ms
-        from kafka_on_spark.controller.rounds import controller_loop
+        from kafka_on_spark.controller.controller_loop import ControllerLoop, duration_ms
 
-        return controller_loop(self._node).run(duration_ms(seconds))
+        return ControllerLoop(self._node).run(duration_ms(seconds))
 
     @_operation(REPLICATE)
     def replicate(
@@ -1276,7 +1275,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        from kafka_on_spark.controller.rounds import replicate
+        from kafka_on_spark.controller.replication_round import replicate
 
         return replicate(self._node, topics, is_sweep=is_sweep, configs=configs)
 
@@ -1297,10 +1296,10 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        from kafka_on_spark.controller.rounds import maintain
+        from kafka_on_spark.controller.upkeep import Upkeep
 
         self._node.metadata.check_open()
-        return maintain(self._node, topics, is_dry_run=is_dry_run)
+        return self._node.part(Upkeep).maintain(topics, is_dry_run=is_dry_run)
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:

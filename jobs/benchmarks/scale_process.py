@@ -12,7 +12,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,8 @@ from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import drain_broker, fence_broker, register_broker
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.election import elect_preferred
-from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.inspections import InspectionOrder
+from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
@@ -34,9 +35,10 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.metadata.reports import ReplicaInspection
+from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.node.node import open_node
 from kafka_on_spark.node.opening import open_metadata
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.roots import StorageOptions
 
 BROKERS = 100
@@ -182,29 +184,28 @@ def elect(root: str) -> dict[str, Any]:
 def whole_pass(root: str) -> dict[str, Any]:
     """Make a controller's passes: one with all leaders to move, one with nothing to do, one that
     drains a broker, and one after it. Brokers answer; there are no disks to clean."""
-    metadata = open_metadata(root, OPTIONS)
+    node = open_node(root, OPTIONS)
+    metadata = node.metadata
     took: dict[str, Any] = {}
     for name in ("all leaders", "nothing", "draining", "drained"):
         if name == "draining":
             submit(metadata, lambda image: drain_broker(image, DEAD, "for the benchmark"))
         before = metadata.image.offset
         clock = Stopwatch()
-        _controller(metadata).run(None)
+        _Controller(node, dry_run=metadata).run(None)
         took[name] = clock.read() | {"records": metadata.image.offset - before}
     assert all(DEAD not in each.isr for _, each in metadata.image.partitions())
     return took
 
 
-def _controller(metadata: MetadataService) -> ControllerLoop:
-    return ControllerLoop(
-        metadata,
-        SystemClock(),
-        controller_id="benchmark",
-        run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
-        run_inspections=lambda orders: [],
-        id_source=IdSource(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
-        timeout_ms=TIMEOUT_MS,
-    )
+class _Controller(ControllerLoop):
+    """A controller whose brokers all answer, and of which no replica can be inspected."""
+
+    def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+        return [ProbeResult(each.broker_id, NO_ERROR) for each in orders]
+
+    def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
+        return []
 
 
 class Stopwatch:

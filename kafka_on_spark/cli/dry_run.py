@@ -119,10 +119,10 @@ class DryRun(Cluster):
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
-        from kafka_on_spark.controller.rounds import controller_loop
+        from kafka_on_spark.controller.controller_loop import ControllerLoop
 
         metadata = DryRunMetadata(self._metadata.catch_up(), self._node.clock)
-        controller_loop(self._node, metadata).run(None)
+        ControllerLoop(self._node, dry_run=metadata).run(None)
         self.end_with(metadata.decided)
 
 

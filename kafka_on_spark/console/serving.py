@@ -21,8 +21,7 @@ from kafka_on_spark.base.metric import PASS_MS, Metric
 from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
-from kafka_on_spark.controller.replication_round import ReplicationReport
-from kafka_on_spark.controller.rounds import controller_loop, replicate
+from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
 from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.node.node import Node, check_created, open_node
 from kafka_on_spark.observe.figures import metrics_of
@@ -226,7 +225,7 @@ class ServedCluster:
             opened.counts.observe(PASS_MS, took_ms)
             self._note_success(PASS)
 
-        self._controlling = controller_loop(opened, clock=self._clock, after_pass=note_pass)
+        self._controlling = ControllerLoop(opened, clock=self._clock, after_pass=note_pass)
         self._controlling.run(FOR_EVER_MS)
 
     def _replicate(self) -> None:

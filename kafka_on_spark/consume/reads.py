@@ -77,7 +77,7 @@ class Reads:
         """Have a leader compacted that can't be read before."""
         if self._past is None:
             # In the function: a read that finds no such leader needs nothing of what keeps logs.
-            from kafka_on_spark.controller.rounds import finish_compaction
+            from kafka_on_spark.controller.replication_round import finish_compaction
 
             finish_compaction(self.node, order)
 

@@ -2,12 +2,12 @@
 
 It calls the decisions of `controller/` in order, and holds the failed probes. Its term commits
 them, and ends when a higher controller epoch is seen. What is not urgent comes after the decisions
-about leaders: retention, expiry, compaction, the removal of tables, and a share of upkeep. Each may
-take seconds, so between two of them the controller renews its lease, or it would count as dead.
+about leaders: expiry, the removal of tables, and a share of upkeep. Each may take seconds, so
+between two of them the controller renews its lease, or it would count as dead.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -24,41 +24,38 @@ from kafka_on_spark.controller.brokers import (
     refusing_most,
     unfence_broker,
 )
+from kafka_on_spark.controller.cleanup import RETENTION
 from kafka_on_spark.controller.commands import serve_requests
-from kafka_on_spark.controller.compaction_passes import CompactionPasses
 from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
-from kafka_on_spark.controller.expiry import Expired, expire
+from kafka_on_spark.controller.expiry import expire
 from kafka_on_spark.controller.inspections import (
+    InspectionOrder,
     LostReplicaInspector,
-    RunInspections,
+    inspect_task,
     plan_inspections,
 )
 from kafka_on_spark.controller.isr import renew_lost, restore
 from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
 from kafka_on_spark.controller.probes import (
     FailedProbes,
+    ProbeOrder,
     ProbeResult,
-    RunProbes,
     judgement_ms_max,
+    probe,
     probe_orders,
     refused_writes,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.replica_tables import CheckControls
-from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.replica_tables import Cleaner
+from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import CommitClock
-from kafka_on_spark.metadata.result import (
-    ControllerResult,
-    Decide,
-    IdSource,
-    MetadataDecider,
-    submit_if_due,
-)
-from kafka_on_spark.store.requests import CLEAN, COMPACT, RETAIN, UPKEEP, operating
+from kafka_on_spark.metadata.reports import ReplicaInspection
+from kafka_on_spark.metadata.result import Decide, MetadataDecider, submit_if_due
+from kafka_on_spark.node.node import Node, heartbeats
+from kafka_on_spark.store.requests import CLEAN, operating
 
 log = logging.getLogger(__name__)
 
@@ -113,29 +110,22 @@ class Tally:
 CHECK_MS_MAX: Final = 600_000
 """Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
 
-Clean = Callable[[CheckControls], int]
-
-Maintain = Callable[..., object]
-"""Does a share of upkeep, and calls `after_part` after each part of it."""
-
-SubmitExpired = Callable[[Callable[[MetadataImage], ControllerResult[Expired]]], Expired]
-
 
 class Expiry:
     """Has what is due of expiry decided, by the earliest of three clocks, some times an hour."""
 
-    def __init__(self, clock: CommitClock) -> None:
-        self._clock = clock
+    def __init__(self, node: Node) -> None:
+        self._clock = node.metadata.clock
         self._checked_at_ms: int | None = None
 
-    def run(self, image: MetadataImage, submit: SubmitExpired) -> None:
+    def run(self, image: MetadataImage, term: Term) -> None:
         if not self._is_time(image):
             return
         now_ms = self._clock.too_old_by_ms()
         if now_ms is None:
             return  # the next pass looks again
         if expire(image, now_ms).records:
-            expired = submit(lambda newest: expire(newest, now_ms))
+            expired = term.submit(lambda newest: expire(newest, now_ms))
             log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
         self._checked_at_ms = self._clock.monotonic_ms()
 
@@ -150,51 +140,9 @@ class Expiry:
         return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chores:
-    """The services that do each of it; None: it is not done."""
-
-    retention: Retention | None = None
-    expiry: Expiry | None = None
-    silent_groups: SilentGroups | None = None
-    compaction: CompactionPasses | None = None
-    clean: Clean | None = None
-    maintain: Maintain | None = None
-
-    def run(
-        self,
-        term: Term,
-        image: Callable[[], MetadataImage],
-        tally: Tally,
-        after_part: Callable[[], None],
-    ) -> None:
-        """Do all of it under a term, and call `after_part` after each part of it.
-
-        Raises:
-            NotControllerError: Another controller has claimed.
-        """
-        if self.retention is not None:
-            with operating(RETAIN):
-                rows = self.retention.run(submit=term.submit)
-            tally.records_deleted += sum(row.count for row in rows)
-        after_part()
-        if self.expiry is not None:
-            self.expiry.run(image(), term.submit)
-        after_part()
-        if self.silent_groups is not None:
-            self.silent_groups.run(image(), term.submit)
-        after_part()
-        if self.compaction is not None:
-            with operating(COMPACT):
-                self.compaction.run(submit=term.submit)
-        after_part()
-        if self.clean is not None:
-            with operating(CLEAN):
-                tally.removed += self.clean(term.check)
-        after_part()
-        if self.maintain is not None:
-            with operating(UPKEEP):
-                self.maintain(after_part=after_part)
+def silent_groups(node: Node) -> SilentGroups:
+    """Return what fences members of groups of which nobody is left: a part of a node."""
+    return SilentGroups(node.part(heartbeats), node.clock)
 
 
 PROBE_PAUSE_MS_MIN = 50.0
@@ -206,8 +154,6 @@ are promised, and long enough to hear of others whose writes it takes."""
 POLL_MS = 200.0
 """How often requests and a lease are asked for: one small question to the log each time, or one
 reading where another process controls."""
-
-NO_CHORES = Chores()
 
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
@@ -225,9 +171,11 @@ def duration_ms(seconds: float | None) -> int | None:
 
 
 class ControllerLoop:
-    """One controllership, from claim to resignation.
+    """One controllership of a process, from claim to resignation.
 
-    `after_pass` is called after each pass, with how long it took, ms.
+    `dry_run`: it decides on that in place of the node's metadata, and does nothing else: no replica
+    that was lost is read, no table removed. `clock` takes the place of the node's. `after_pass` is
+    called after each pass, with how long it took, ms.
 
     Attributes:
         moved_at_ms: When the loop last waited for the lease or served requests: one that is stuck
@@ -236,37 +184,27 @@ class ControllerLoop:
 
     def __init__(
         self,
-        metadata: MetadataDecider,
-        clock: Clock,
+        node: Node,
         *,
-        controller_id: str,
-        run_probes: RunProbes,
-        run_inspections: RunInspections,
-        id_source: IdSource,
-        timeout_ms: int,
-        lost_inspector: LostReplicaInspector | None = None,
-        chores: Chores = NO_CHORES,
+        dry_run: MetadataDecider | None = None,
+        clock: Clock | None = None,
         after_pass: Callable[[int], None] | None = None,
     ) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._controller_id = controller_id
-        self._run_probes = run_probes
-        self._run_inspections = run_inspections
-        self._id_source = id_source
-        self._timeout_ms = timeout_ms
+        self._node = node
+        self._metadata = dry_run or node.metadata
+        self._is_dry_run = dry_run is not None
+        self._clock = clock or node.clock
+        self._timeout_ms = node.timeout_ms
         self._claimed: Term | None = None
-        self._lost_inspector = lost_inspector
-        self._chores = chores
         self._after_pass = after_pass
         self._denied: frozenset[BrokerId] = frozenset()
-        self._failed = FailedProbes(clock)
+        self._failed = FailedProbes(self._clock)
         self._suspects: dict[BrokerId, tuple[int, MetadataImage]] = {}
         self._tried_at_ms: dict[BrokerId, int] = {}
         self._refusing: frozenset[BrokerId] = frozenset()
         self._is_single_pass = False
         self._tally = Tally()
-        self.moved_at_ms = clock.monotonic_ms()
+        self.moved_at_ms = self._clock.monotonic_ms()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
@@ -316,7 +254,7 @@ class ControllerLoop:
                 term = Term.claim(
                     self._metadata,
                     self._clock,
-                    controller_id=self._controller_id,
+                    controller_id=self._node.controller_id,
                     seen=watch.seen,
                     timeout_ms=self._timeout_ms,
                 )
@@ -337,7 +275,7 @@ class ControllerLoop:
 
     def _serve_requests(self) -> None:
         self.moved_at_ms = self._clock.monotonic_ms()
-        serve_requests(self._term, self._id_source)
+        serve_requests(self._term, self._node.ids)
 
     def _submit(self, decide: Decide[T]) -> T:
         return self._term.submit(decide)
@@ -362,10 +300,24 @@ class ControllerLoop:
         self._tally.passes += 1
         self._lead()
         self._after_part()
-        self._chores.run(self._term, lambda: self._metadata.image, self._tally, self._after_part)
+        if not self._is_dry_run:
+            self._do_what_may_wait()
         self._denied = frozenset(self._tally.denied)
         if self._after_pass is not None:
             self._after_pass(self._clock.monotonic_ms() - began_ms)
+
+    def _do_what_may_wait(self) -> None:
+        node, term = self._node, self._term
+        node.part(Expiry).run(self._metadata.image, term)
+        self._after_part()
+        node.part(silent_groups).run(self._metadata.image, term.submit)
+        self._after_part()
+        with operating(CLEAN):
+            self._tally.removed += node.part(Cleaner).clean(term.check)
+        self._after_part()
+        report = node.part(Upkeep).run_share(submit=term.submit, after_part=self._after_part)
+        kept = (row.count for row in report.rows if row.kind == RETENTION)
+        self._tally.records_deleted += sum(kept)
 
     def _lead(self) -> None:
         """Decide who lives, who leads and what moves."""
@@ -380,7 +332,7 @@ class ControllerLoop:
         )
         self._tally.moved.update(moved)
         self._recover()
-        self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
+        self._submit_if_due(lambda image: renew_lost(image, self._node.ids.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
         moved = self._submit_if_due(rebalance_leaders)
@@ -388,9 +340,9 @@ class ControllerLoop:
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
-        if self._lost_inspector is None:
+        if self._is_dry_run:
             return
-        whole = self._lost_inspector.inspect(self._metadata.image)
+        whole = self._node.part(LostReplicaInspector).inspect(self._metadata.image)
         if whole:
             self._submit(lambda image: restore(image, whole))
 
@@ -415,6 +367,9 @@ class ControllerLoop:
         moved = self._submit(lambda image: recover(image, inspections))
         self._tally.moved.update(moved)
 
+    def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
+        return self._node.tasks.run(inspect_task, orders)
+
     def _judge_brokers(self) -> None:
         """Probe until each broker has answered or its session is over.
 
@@ -432,7 +387,7 @@ class ControllerLoop:
             sizes = {each.broker_id: each.refused.size_bytes for each in known if each.refused}
             orders = probe_orders(known, self._session_ms(), sizes)
             results = self._run_probes(orders)
-            met = refused_writes(orders, results, self._controller_id)
+            met = refused_writes(orders, results, self._node.controller_id)
             self._refusing |= met.keys()
             for result in results:
                 if self._judge(result, began_ms, met.get(result.broker_id)):
@@ -445,6 +400,9 @@ class ControllerLoop:
             if pending:
                 next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
                 self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
+
+    def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+        return probe(self._node, orders)
 
     def _may_try(self, broker_id: BrokerId) -> bool:
         """Return whether a broker is to be probed: one that is fenced for space once a session."""

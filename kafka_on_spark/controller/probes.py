@@ -1,4 +1,4 @@
-"""The rule of probes: which brokers are probed, and when one counts as silent.
+"""Probes of brokers' roots: who is probed and how, and when a broker counts as silent.
 
 It is silent once its probes failed often enough, over all of its session: the same rule for the
 controller's loop and for an append that waits. A process that was frozen has seen nothing
@@ -12,12 +12,23 @@ from typing import Final
 from kafka_on_spark.base.errors import (
     NO_ERROR,
     REFUSES_WRITES,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+    ProtocolError,
     RootAccessDeniedError,
     RootReadOnlyError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.base.metric import PROBE_FAILURES, PROBE_MS
 from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.text import visible
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.deadlines import begin
+from kafka_on_spark.store.requests import PROBE, operating
+from kafka_on_spark.store.root_identity import probe_root
 
 PROBES_MIN: Final = 3
 
@@ -46,15 +57,6 @@ def judgement_ms_max(session_ms: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """When one probe began and ended, and after which time it is given up."""
-
-    began_ms: int
-    ended_ms: int
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Silence:
     """Probes of one broker that have failed in a row, by a clock that never goes back: since when
     the first and the last of them had, how many, and what the last met."""
@@ -74,18 +76,18 @@ class Silence:
 
 
 def after_failure(
-    before: Silence | None, probe: Probe, error: str, session_ms: int
+    before: Silence | None, began_ms: int, ended_ms: int, error: str, session_ms: int
 ) -> Silence | None:
     """Return what a failed probe leads to, after those that had failed before it, if any.
 
     None: the probing process was frozen meanwhile, and the probe does not count.
     """
     gap_ms = session_ms / GAPS_A_SESSION
-    if probe.ended_ms - probe.began_ms > probe.timeout_ms + gap_ms:
+    if ended_ms - began_ms > probe_timeout_ms(session_ms) + gap_ms:
         return None
-    if before is None or probe.began_ms - before.last_ms > gap_ms:
-        return Silence(probe.ended_ms, probe.ended_ms, 1, error)
-    return replace(before, last_ms=probe.ended_ms, count=before.count + 1, error=error)
+    if before is None or began_ms - before.last_ms > gap_ms:
+        return Silence(ended_ms, ended_ms, 1, error)
+    return replace(before, last_ms=ended_ms, count=before.count + 1, error=error)
 
 
 def next_probe_in_ms(silence: Silence, session_ms: int) -> float:
@@ -183,6 +185,60 @@ def refused_writes(
     }
 
 
+def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
+    """Check that one root answers, is the broker's disk, and takes writes. A task."""
+    began_ms = worker.clock.precise_ms()
+    result = _probe_root(order, worker)
+    return replace(result, took_ms=worker.clock.precise_ms() - began_ms)
+
+
+def _probe_root(order: ProbeOrder, worker: Worker) -> ProbeResult:
+    try:
+        begin(
+            order.root,
+            lambda: probe_root(order.root, order.directory_id, worker.options, order.size_bytes),
+        ).in_time(order.timeout_ms / 1000)
+    except KafkaOnSparkError as error:
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        # A fencing takes these words as its cause, which is printed for people.
+        return ProbeResult(order.broker_id, code, visible(error.message))
+    return ProbeResult(order.broker_id, NO_ERROR)
+
+
+def probe(node: Node, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+    """Probe roots where tasks run, and count the probes."""
+    with operating(PROBE):
+        results = node.tasks.run(probe_task, orders)
+    count_probes(node.counts, results)
+    return results
+
+
+def probe_where_it_appends(node: Node, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+    """Probe roots from this process, which commits appends, and from the executors, which write
+    their files: a root is reachable if one executor reaches it.
+
+    Raises:
+        KafkaStorageError: Spark has given the job up, so the result is unknown.
+    """
+    results = node.tasks.run_here(probe_task, orders)
+    failed = [order for order, each in zip(orders, results, strict=True) if not each.is_answer]
+    found = node.tasks.run_elsewhere(probe_task, failed)
+    elsewhere = {each.broker_id for each in found if each.is_answer}
+    return [
+        ProbeResult(each.broker_id, NO_ERROR) if each.broker_id in elsewhere else each
+        for each in results
+    ]
+
+
+def count_probes(counts: Counts, results: Iterable[ProbeResult]) -> None:
+    """Count probes by broker, with how long they took. A count of failures begins with the first
+    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
+    for each in results:
+        if each.took_ms is not None:
+            counts.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
+        counts.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
+
+
 class FailedProbes:
     """Brokers whose probes fail, by this process's clock."""
 
@@ -198,10 +254,9 @@ class FailedProbes:
         """
         failed = None
         if not result.is_answer and not result.is_denied:
-            now_ms = self._clock.monotonic_ms()
-            probe = Probe(began_ms, now_ms, probe_timeout_ms(session_ms))
-            before = self._silences.get(result.broker_id)
-            failed = after_failure(before, probe, result.error or "it failed", session_ms)
+            before, now_ms = self.of(result.broker_id), self._clock.monotonic_ms()
+            error = result.error or "it failed"
+            failed = after_failure(before, began_ms, now_ms, error, session_ms)
         if failed is None:
             self.forget(result.broker_id)
         else:

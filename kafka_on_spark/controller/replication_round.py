@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.base.metric import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 from kafka_on_spark.controller.brokers import note_refused
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
@@ -33,12 +34,11 @@ from kafka_on_spark.controller.fetch_plan import (
 )
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.isr import awaiting_compaction, conclude, renew_lost, restore
-from kafka_on_spark.controller.probes import REFUSAL_CODES, probe_orders, refused_writes
-from kafka_on_spark.controller.probing import probe
+from kafka_on_spark.controller.probes import REFUSAL_CODES, probe, probe_orders, refused_writes
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep
+from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
@@ -46,6 +46,7 @@ from kafka_on_spark.log.fetch import (
     inspect_partition_task,
     merge_reports,
 )
+from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.metadata.result import Decide, submit_if_due
@@ -220,7 +221,7 @@ class ReplicationRound:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
         waiting = tally.uncompacted
-        if not waiting or not self._node.part(ReplicaUpkeep).compact_followers(waiting):
+        if not waiting or not self._node.part(Upkeep).compact_followers(waiting):
             return
         image = self._metadata.image
         self._fetch({key: plan_fetches(image, key) for key in waiting}, tally)
@@ -446,3 +447,28 @@ def _failures(
             code, words = refusal_of(image, order, refused)
             error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
             yield place, f"{name} on broker {refused.broker_id}: {error_name}: {words}"
+
+
+def replicate(
+    node: Node,
+    topics: str | Iterable[str] | None = None,
+    *,
+    is_sweep: bool = False,
+    configs: Mapping[str, object] | None = None,
+    copy_ms_max: float = inf,
+) -> ReplicationReport:
+    """Run a round, with its share of upkeep, as documented at `Cluster.replicate`."""
+    with node.counts.timed(ROUND_MS):
+        report = ReplicationRound(node, configs).run(
+            topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
+        )
+    node.counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
+    node.counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
+    node.part(Upkeep).run_share(topics)
+    return report
+
+
+def finish_compaction(node: Node, order: ReadOrder) -> None:
+    """Have a leader compacted that can't be read before: it must lead first."""
+    ReplicationRound(node).run([order.name.topic])
+    node.part(Upkeep).finish_compaction([order.key])

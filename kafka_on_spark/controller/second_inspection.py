@@ -39,8 +39,7 @@ from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, Replica
 from kafka_on_spark.controller.fetch_plan import fetch_orders
 from kafka_on_spark.controller.inspections import inspect_task, inspections_of
 from kafka_on_spark.controller.isr import leave_unreadable
-from kafka_on_spark.controller.probes import probe_orders
-from kafka_on_spark.controller.probing import probe_task
+from kafka_on_spark.controller.probes import probe_orders, probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment

@@ -1,26 +1,33 @@
-"""Upkeep: replicas are kept small, and roots are cleaned of what killed processes left there.
+"""Upkeep: what is due of partitions and roots is done, by one scheduler.
 
-A bounded share of it comes after each round of replication and in each pass of the controller; or
-all that is due is done at once. `sweep` says which partitions a round comes to, as it does for
-inspections. What a round does not finish, the next one begins with. Brokers' roots are cleaned as a
-whole, and seldom, by a process that has made rounds for an interval; metadata roots on request
-only: who writes a checkpoint of the metadata log cleans it. What a process remembers is its own: if
-it ends, that costs some visits that find nothing to do.
+First topics' cleanup.policy is decided (`cleanup`): what is deleted need not be merged before. Then
+replicas are kept small, and roots are cleaned of what killed processes left there. A bounded share
+of it comes after each round of replication and in each pass of the controller; or all that is due
+is done at once. `sweep` says which partitions a round comes to, as it does for inspections. What a
+round does not finish, the next one begins with. Brokers' roots are cleaned as a whole, and seldom,
+by a process that has made rounds for an interval; metadata roots on request only: who writes a
+checkpoint of the metadata log cleans it. What a process remembers is its own: if it ends, that
+costs some visits that find nothing to do.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import KafkaOnSparkError, NotControllerError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey, TopicId
-from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.base.errors import (
+    ERROR_NAME_BY_CODE,
+    NO_ERROR,
+    KafkaOnSparkError,
+    NotControllerError,
+)
+from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey
+from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
 from kafka_on_spark.controller.second_inspection import Finding, note_findings
 from kafka_on_spark.controller.sweep import (
     Ring,
@@ -31,158 +38,196 @@ from kafka_on_spark.controller.sweep import (
     upkeep_hints,
 )
 from kafka_on_spark.controller.throttle import UNLIMITED, Demand, Quota, accrue, deal, wait_ms
-from kafka_on_spark.controller.upkeep_report import (
-    UpkeepReport,
-    UpkeepRow,
-    report_of,
-    upkeep_totals,
+from kafka_on_spark.controller.upkeep_plan import (
+    TASK_MS,
+    not_looked_at,
+    plan_compaction,
+    plan_unread_leaders,
+    plan_upkeep,
+    raise_epochs_over_orphans,
+    with_time,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.producer_state import registered_producers
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.replica_folders import tables_on
-from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
-from kafka_on_spark.log.retention import limits_of
-from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
+from kafka_on_spark.log.replica_upkeep import upkeep_task
+from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.metadata.result import ControllerResult, submit_if_due
-from kafka_on_spark.metadata.temporaries import clean_broker_root
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.result import submit_if_due
+from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.clock import processor_ms
+from kafka_on_spark.store.requests import UPKEEP, operating
 from kafka_on_spark.store.root_identity import check_obeys
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
 
-BYTES_A_MS: Final = 64 * 1024
-"""What a core reads and rewrites in a ms, about: a bound in time is one in bytes, too."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepRow:
+    """What one kind of work has done on one replica, or why it could not.
+
+    Attributes:
+        topic: The topic's name; empty: it concerns a broker's root.
+        partition: The partition's number; -1: it concerns a broker's root.
+        broker_id: The replica, or the root; None: the metadata log.
+        kind: The kind of work.
+        count: Pieces of work that were done; in a dry run, that are due.
+        what: What the pieces are.
+        size_bytes: Bytes that they were about.
+        is_left: More is due.
+        error: What went wrong; empty: nothing.
+    """
+
+    topic: str
+    partition: int
+    broker_id: BrokerId | None
+    kind: str
+    count: int = 0
+    what: str = ""
+    size_bytes: int = 0
+    is_left: bool = False
+    error: str = ""
+
+    @property
+    def log(self) -> str:
+        """The log that was worked on, as people name it; of a root: "root"."""
+        return f"{self.topic}-{self.partition}" if self.topic else "root"
+
+    def __str__(self) -> str:
+        place = self.log
+        if self.broker_id is not None:
+            place = f"{place} on broker {self.broker_id}"
+        if self.error:
+            return f"{place}: {self.kind}: {self.error}"
+        return f"{place}: {self.kind}: {self.count} {self.what} ({self.size_bytes} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepReport:
+    """What a round of upkeep did.
+
+    Attributes:
+        visited: Replicas that were visited.
+        rows: Where something was done, is left or went wrong.
+        not_looked_at: What `maintain` was to look at and could not, and why, a sentence each. Of a
+            share it is empty: that never looks at all.
+    """
+
+    visited: int = 0
+    rows: tuple[UpkeepRow, ...] = ()
+    not_looked_at: tuple[str, ...] = ()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether more is due, could not be done, or may be due where nobody could look."""
+        return bool(self.not_looked_at) or any(row.is_left or row.error for row in self.rows)
+
+    def plus(self, other: "UpkeepReport") -> "UpkeepReport":
+        """Return both together; of one kind of work on one replica, the sum, and whether it is left
+        after `other`."""
+        return UpkeepReport(
+            visited=self.visited + other.visited,
+            rows=tuple(_summed((*self.rows, *other.rows))),
+            not_looked_at=tuple(dict.fromkeys((*self.not_looked_at, *other.not_looked_at))),
+        )
+
+
+def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
+    found: dict[tuple[str, int, BrokerId | None, str], UpkeepRow] = {}
+    for row in rows:
+        name = (row.topic, row.partition, row.broker_id, row.kind)
+        before = found.get(name)
+        if before is not None:
+            row = replace(
+                row,
+                count=row.count + before.count,
+                what=row.what or before.what,
+                size_bytes=row.size_bytes + before.size_bytes,
+            )
+        found[name] = row
+    return filter(_tells, found.values())
+
+
+def _tells(row: UpkeepRow) -> bool:
+    return bool(row.count or row.is_left or row.error)
+
+
+def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepReport:
+    """Return results as rows, and log what was done, is left or went wrong.
+
+    Rows of nothing are there, too: together with an earlier report they say that nothing is left.
+    """
+    rows = []
+    for result in results:
+        topic = image.topics.get(result.key.topic_id)
+        for kind, work in result.done:
+            name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
+            row = UpkeepRow(
+                topic="deleted" if topic is None else topic.name,
+                partition=result.key.partition,
+                broker_id=result.broker_id,
+                kind=kind,
+                count=work.count,
+                what=work.what,
+                size_bytes=work.size_bytes,
+                is_left=work.is_left,
+                error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
+            )
+            if _tells(row):
+                log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
+            rows.append(row)
+    return UpkeepReport(visited=len(results), rows=tuple(rows))
+
+
+@dataclass(slots=True)
+class UpkeepTotal:
+    """What a process has done of one kind of work since it began: pieces, bytes that they were
+    about and that they wrote instead, and how often it failed."""
+
+    count: int = 0
+    size_bytes: int = 0
+    written_bytes: int = 0
+    failures: int = 0
+
+
+class UpkeepTotals:
+    """What a process has done of upkeep, by kind of work. Threads may share it."""
+
+    def __init__(self, _: Node | None = None) -> None:
+        self._lock = threading.Lock()
+        self._totals: dict[str, UpkeepTotal] = {}
+
+    def take(self, results: Iterable[UpkeepResult]) -> None:
+        for result in results:
+            for kind, work in result.done:
+                if not (work.count or work.error):
+                    continue
+                with self._lock:
+                    total = self._totals.setdefault(kind, UpkeepTotal())
+                    total.count += work.count
+                    total.size_bytes += work.size_bytes
+                    total.written_bytes += work.written_bytes
+                    total.failures += bool(work.error)
+
+    def count_failure(self, kind: str) -> None:
+        with self._lock:
+            self._totals.setdefault(kind, UpkeepTotal()).failures += 1
+
+    def by_kind(self) -> dict[str, UpkeepTotal]:
+        with self._lock:
+            return {kind: replace(total) for kind, total in self._totals.items()}
+
 
 PIECE_BYTES: Final = 2**20
 """What each replica may rewrite at least, if a throttle lets anything through."""
 
-PIECE_MS: Final = 50.0
-"""What each replica may take at least."""
-
-TASK_MS: Final = 1000.0
-"""For how long a task works at a time, but for the piece that it is at."""
-
 PART_MS: Final = 4 * TASK_MS
 """How long the tasks of a part may take in all, one after the other at worst. Between two parts a
 controller renews its lease."""
-
-FREEING: Final = ("log start", *ON_THE_TABLE_ALONE)
-"""Kinds of work that write next to nothing, and delete files."""
-
-
-def plan_upkeep(
-    image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
-) -> list[UpkeepOrder]:
-    """Return an order for each replica of `keys` that was created and whose broker is online; where
-    it is fenced since its root is full, for what gives it room."""
-    return [
-        UpkeepOrder(
-            key=key,
-            partition=partition,
-            address=address,
-            leader=leader,
-            image_offset=image.offset,
-            settings=image.settings(key.topic_id),
-            is_dry_run=is_dry_run,
-            registered=registered_producers(image),
-            works=None if image.brokers[broker_id].is_online else FREEING,
-        )
-        for key in keys
-        if (partition := image.partition(key)) is not None
-        for leader in [_address(image, key, partition, partition.leader)]
-        for broker_id in partition.replicas
-        if (address := _address(image, key, partition, broker_id)) is not None
-    ]
-
-
-def plan_unread_leaders(
-    image: MetadataImage,
-    scope: Container[TopicId] | None,
-    finished: Mapping[PartitionKey, LeaderEpoch],
-) -> list[UpkeepOrder]:
-    """Return orders to compact leaders that can't be read before they are compacted (I27).
-
-    A leader that was in sync when it was elected has finished what it must. One that was elected
-    since it proves its log, or uncleanly, may not have; it is alone in the ISR then. `finished`:
-    the leader epochs in which it had.
-    """
-    keys = [
-        key
-        for key, partition in image.partitions_needing_work()
-        if partition.compaction.cleaned_below
-        and partition.isr == {partition.leader}
-        and finished.get(key) != partition.leader_epoch
-        and (scope is None or key.topic_id in scope)
-    ]
-    return plan_compaction(image, dict.fromkeys(keys, frozenset()))
-
-
-def plan_compaction(
-    image: MetadataImage, followers: Mapping[PartitionKey, Collection[BrokerId]]
-) -> list[UpkeepOrder]:
-    """Return orders to compact the leaders of partitions, and these of their followers."""
-    return [
-        replace(order, works=("compact",))
-        for order in plan_upkeep(image, followers)
-        if order.is_of_leader or order.address.broker_id in followers[order.key]
-    ]
-
-
-def _address(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    broker_id: BrokerId | None,
-) -> ReplicaAddress | None:
-    if broker_id is None or not partition.is_created(broker_id):
-        return None
-    broker = image.brokers.get(broker_id)
-    if broker is None or not broker.has_upkeep:
-        return None
-    return address_of(image, key, partition, broker_id)
-
-
-def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[str]:
-    """Return what `maintain` does not come to of `keys`, for people, a sentence each: brokers that
-    are fenced, and partitions without a leader, whose log could show that something is due."""
-    partitions = [(key, each) for key in keys if (each := image.partition(key)) is not None]
-    used = {broker_id for _, each in partitions for broker_id in each.replicas}
-    fenced = [each for each in image.brokers.values() if not each.has_upkeep]
-    sentences = [
-        f"broker {broker.broker_id} is fenced: its root, and its replicas"
-        for broker in fenced
-        if broker.broker_id in used
-    ]
-    for key, partition in partitions:
-        settings = image.settings(key.topic_id)
-        is_asked_for = limits_of(settings) is not None or is_compacted(settings)
-        has_records = partition.high_watermark > partition.log_start_offset
-        if partition.leader is None and is_asked_for and has_records:
-            sentences.append(
-                f"{image.name_of(key)}: it has no leader, on whose log retention and compaction are"
-                " decided"
-            )
-    return sentences
-
-
-def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
-    """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
-
-    None has more than `TASK_MS`: one that is left after it comes again, while the round has time.
-    """
-    if not orders:
-        return []
-    each_ms = max(PIECE_MS, budget_ms / len(orders))
-    bytes_max = int(each_ms * BYTES_A_MS)
-    task_ms = min(each_ms, TASK_MS)
-    return [replace(order, work_ms_max=task_ms, bytes_max=bytes_max) for order in orders]
 
 
 class UpkeepThrottle:
@@ -198,19 +243,18 @@ class UpkeepThrottle:
         self, orders: Sequence[UpkeepOrder], settings: Settings, now_ms: int
     ) -> list[UpkeepOrder]:
         """Return `orders` with the bytes that the quota lets each have."""
-        rate = _rate(settings)
-        if rate is None:
-            self._quota = None
+        self._accrue(settings, now_ms)
+        if self._quota is None:
             return list(orders)
-        self._quota = accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
-        granted = deal(
-            [Demand((0,))] * len(orders),
-            [self._quota.credit_bytes],
-            share_bytes_min=PIECE_BYTES,
-        )
+        demands, credit = [Demand((0,))] * len(orders), self._quota.credit_bytes
         return [
-            replace(order, bytes_max=_smaller(order.bytes_max, size))
-            for order, size in zip(orders, granted, strict=True)
+            replace(
+                order, bytes_max=size if order.bytes_max is None else min(order.bytes_max, size)
+            )
+            for order, granted in zip(
+                orders, deal(demands, [credit], share_bytes_min=PIECE_BYTES), strict=True
+            )
+            for size in [granted or 0]
         ]
 
     def charge(self, size_bytes: int) -> None:
@@ -219,28 +263,14 @@ class UpkeepThrottle:
 
     def wait_ms(self, settings: Settings, now_ms: int) -> int:
         """Return how long until a byte may be read. What is read then is charged."""
-        rate = _rate(settings)
-        if rate is None:
-            self._quota = None
-            return 0
-        self._quota = accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
-        return wait_ms(self._quota, bytes_per_s=rate)
+        rate = self._accrue(settings, now_ms)
+        return 0 if self._quota is None else wait_ms(self._quota, bytes_per_s=rate)
 
-
-def _rate(settings: Settings) -> int | None:
-    rate = settings.integer("log.cleaner.io.max.bytes.per.second")
-    return None if rate == UNLIMITED else rate
-
-
-def _smaller(bound: int | None, granted: int | None) -> int | None:
-    return bound if granted is None else granted if bound is None else min(bound, granted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    partition: PartitionRegistration
-    configs: tuple[Mapping[str, str], ...]
-    due_at_ms: int
+    def _accrue(self, settings: Settings, now_ms: int) -> int:
+        rate = settings.integer("log.cleaner.io.max.bytes.per.second")
+        is_limited = rate != UNLIMITED
+        self._quota = accrue(self._quota, bytes_per_s=rate, now_ms=now_ms) if is_limited else None
+        return rate
 
 
 class Visits:
@@ -251,23 +281,21 @@ class Visits:
     """
 
     def __init__(self) -> None:
-        self._visits: dict[PartitionKey, _Visit] = {}
+        # What was seen of each, and when something may be due though it is still so.
+        self._visits: dict[PartitionKey, tuple[PartitionRegistration, object, int]] = {}
 
     def are_due(
         self, image: MetadataImage, keys: Iterable[PartitionKey], now_ms: int
     ) -> list[PartitionKey]:
         due = []
         for key in keys:
-            visit = self._visits.get(key)
             partition = image.partition(key)
             if partition is None:
                 self._visits.pop(key, None)
-            elif (
-                visit is None
-                or visit.due_at_ms <= now_ms
-                or visit.partition != partition
-                or visit.configs != image.settings(key.topic_id).layers
-            ):
+                continue
+            seen, layers, due_at_ms = self._visits.get(key, (None, (), 0))
+            is_known = seen == partition and layers == image.settings(key.topic_id).layers
+            if not is_known or due_at_ms <= now_ms:
                 due.append(key)
         return due
 
@@ -281,13 +309,13 @@ class Visits:
     ) -> set[PartitionKey]:
         """Record what visits have found; return the partitions in which more is due now."""
         left = {result.key for result in results if result.is_left}
-        failed = {each.key for each in results if any(work.error for _, work in each.done)}
+        failed = {each.key for each in results if each.has_failed}
         for order in orders:
             if order.key in left | failed:
                 self._visits.pop(order.key, None)
-                continue
-            due_at_ms = now_ms + order.settings.integer("file.delete.delay.ms")
-            self._visits[order.key] = _Visit(order.partition, order.settings.layers, due_at_ms)
+            else:
+                due_at_ms = now_ms + order.settings.integer("file.delete.delay.ms")
+                self._visits[order.key] = order.partition, order.settings.layers, due_at_ms
         return left
 
 
@@ -296,17 +324,14 @@ ROOTS_INTERVAL_MS: Final = 3_600_000
 
 METADATA: Final = "__cluster_metadata"
 
-CLEAN: Final = "clean"
-"""The kind of work."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VisitOrder:
+class RootOrder:
     """Which broker's root to clean of what killed processes left. Picklable.
 
-    `begins_at`: where an earlier visit has left it; "": nowhere. `work_ms_max`: how long the task
-    may work; it ends the folder that it is at. `registered_voters`: of the metadata log, all that
-    it ever had: the root must obey one.
+    `begins_at`: where an earlier cleaning has left it; "": nowhere. `work_ms_max`: how long the
+    task may work; it ends the folder that it is at. `registered_voters`: of the metadata log, all
+    that it ever had: the root must obey one.
     """
 
     broker_id: BrokerId
@@ -315,15 +340,6 @@ class VisitOrder:
     begins_at: str = ""
     work_ms_max: float | None = None
     registered_voters: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisitResult:
-    """Where the next visit begins, since the time was over ("": all was cleaned), and why the root,
-    or a part of it, was not cleaned."""
-
-    left_at: str = ""
-    error: str | None = None
 
 
 class RootUpkeep:
@@ -371,7 +387,6 @@ class RootUpkeep:
             rows += [_root_row(METADATA, count=count)] if count else []
         except KafkaOnSparkError as error:
             rows.append(_root_row(METADATA, error=error.message))
-            log.warning("%s", rows[-1])
         return rows
 
     def _clean(
@@ -383,7 +398,7 @@ class RootUpkeep:
         work_ms_max: float | None = None,
     ) -> list[UpkeepRow]:
         orders = [
-            VisitOrder(
+            RootOrder(
                 broker_id=broker.broker_id,
                 root=broker.root,
                 directory_id=broker.directory_id,
@@ -394,23 +409,22 @@ class RootUpkeep:
             for broker in brokers
         ]
         try:
-            results = self._node.tasks.run_or_lose(visit_task, orders)
+            results = self._node.tasks.run_or_lose(clean_root_task, orders)
         except KafkaOnSparkError as error:
-            results = [VisitResult(error=error.message)] * len(orders)
+            results = [RootCleaned(count=0, error=error.message)] * len(orders)
         rows = []
         for order, result in zip(orders, results, strict=True):
             if result.left_at:
                 self._left[order.broker_id] = result.left_at
             if result.error is not None:
                 rows.append(_root_row("", order.broker_id, error=result.error))
-                log.warning("%s", rows[-1])
         return rows
 
 
 def _root_row(
     topic: str, broker_id: BrokerId | None = None, *, count: int = 0, error: str = ""
 ) -> UpkeepRow:
-    return UpkeepRow(
+    row = UpkeepRow(
         topic=topic,
         partition=0 if topic else -1,
         broker_id=broker_id,
@@ -419,63 +433,37 @@ def _root_row(
         what="files deleted",
         error=error,
     )
+    if error:
+        log.warning("%s", row)
+    return row
 
 
 def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
     return [broker for broker in image.brokers.values() if broker.has_upkeep]
 
 
-def visit_task(order: VisitOrder, worker: Worker) -> VisitResult:
+def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:
     """Remove what killed processes left on one root; a store is asked for no replica folders, since
     nothing is left there. A task."""
-    clock, options = worker.clock, worker.options
+    clock, options, most_ms = worker.clock, worker.options, order.work_ms_max
     began_ms = clock.monotonic_ms()
-
-    def is_over() -> bool:
-        most_ms = order.work_ms_max
-        return most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms
-
     try:
         check_obeys(order.root, order.directory_id, order.registered_voters, options)
         found = (
             tables_on(order.broker_id, order.root, options, None) if is_local(order.root) else ()
         )
-        cleaned = clean_broker_root(
+        return clean_broker_root(
             order.root,
             [each.path for each in found],
             options,
             begins_at=order.begins_at,
-            is_over=is_over,
+            is_over=lambda: most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms,
         )
     except KafkaOnSparkError as error:
-        return VisitResult(error=error.message)
-    return VisitResult(left_at=cleaned.left_at, error=cleaned.error)
+        return RootCleaned(count=0, error=error.message)
 
 
-SeenOrphans = tuple[PartitionKey, BrokerId, LeaderEpoch, int]
-"""Bytes in a replica's folder that no log names, under the leader epoch of when they were seen."""
-
-
-def raise_epochs_over_orphans(
-    image: MetadataImage, seen: Iterable[SeenOrphans]
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide a new epoch, with the same leader, where orphans exceed orphan.bytes.max: once for
-    what was seen under one epoch. Where nobody leads, the next election raises it."""
-    records: dict[PartitionKey, PartitionChangeRecord] = {}
-    for key, broker_id, epoch, size_bytes in seen:
-        partition = image.partition(key)
-        if partition is None or partition.leader is None or partition.leader_epoch != epoch:
-            continue
-        size_max = image.settings(key.topic_id).integer("orphan.bytes.max")
-        if size_bytes > size_max:
-            cause = f"broker {broker_id}: {size_bytes} bytes of files of epoch {epoch}"
-            cause += f" that no log names, more than orphan.bytes.max {size_max}"
-            change = PartitionChange(leader=partition.leader)
-            records[key] = change_record(image, key, partition, change, cause)
-    return ControllerResult(list(records.values()), list(records))
-
-
-UPKEEP: Final = SweepPace(
+PACE: Final = SweepPace(
     interval="log.cleaner.interval.ms", share="log.cleaner.share", ms_min=0.0, begins_idle=True
 )
 
@@ -493,20 +481,28 @@ VISITS_MAX: Final = 10_000
 """How often `run_all` comes back to a partition in which more is due."""
 
 
-class ReplicaUpkeep:
-    """The upkeep of one process. Threads may share it: one of them does a round at a time."""
+class Upkeep:
+    """The upkeep of one process. Threads may share it: one of them does a round at a time.
+
+    Attributes:
+        passes: What is decided of topics' cleanup.policy.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
-        self._totals = node.part(upkeep_totals)
+        self._totals = node.part(UpkeepTotals)
         self._roots = node.part(RootUpkeep)
+        self.passes: tuple[CleanupPass[Any], ...] = (
+            RetentionPass(node),
+            CompactionPass(node),
+        )
         self._progress = SweepProgress(
             node.clock,
             node.part(upkeep_hints),
             random_below=node.ids.random_below,
-            pace=UPKEEP,
+            pace=PACE,
         )
         # The processor time that this process has had, if tasks run in it.
         is_here = node.tasks.executors is None
@@ -523,29 +519,50 @@ class ReplicaUpkeep:
         self,
         topics: str | Iterable[str] | None = None,
         *,
+        submit: Submit | None = None,
         after_part: Callable[[], None] = lambda: None,
     ) -> UpkeepReport:
         """Do the share of upkeep that is due since the last round. It never fails its caller.
 
-        `after_part` is called after each part of it: a controller renews its lease.
+        `submit` commits under a controller's epoch. `after_part` is called after each part: a
+        controller renews its lease.
 
         Raises:
-            NotControllerError: `after_part` does, which ends the round.
+            NotControllerError: `submit` or `after_part` does, which ends the round.
         """
+        report = UpkeepReport()
+        for each in self.passes:
+            with self._failing(each.kind):
+                scope = scope_of(self._metadata.image, topics)
+                report = report.plus(self._reported(each.run(scope, submit=submit)))
+            after_part()
         if not self._lock.acquire(blocking=False):
-            return UpkeepReport()  # another thread does it
+            return report  # another thread does it
         try:
-            return self._run_share(self._metadata.image, topics, after_part)
+            with self._failing("round"), operating(UPKEEP):
+                report = report.plus(self._visit_share(self._metadata.image, topics, after_part))
+        finally:
+            self._lock.release()
+        return report
+
+    @contextmanager
+    def _failing(self, kind: str) -> Iterator[None]:
+        try:
+            yield
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
-            self._totals.count("round", 0, 0, failed=True)
-            log.warning("upkeep is left to the next round: %s", error)
-            return UpkeepReport()
-        finally:
-            self._lock.release()
+            self._totals.count_failure(kind)
+            log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
-    def _run_share(
+    def _reported(
+        self, results: Sequence[UpkeepResult], *, is_dry_run: bool = False
+    ) -> UpkeepReport:
+        if not is_dry_run:
+            self._totals.take(results)
+        return report_of(self._metadata.image, results)
+
+    def _visit_share(
         self,
         image: MetadataImage,
         topics: str | Iterable[str] | None,
@@ -553,8 +570,9 @@ class ReplicaUpkeep:
     ) -> UpkeepReport:
         scope = scope_of(image, topics)
         unread = plan_unread_leaders(image, scope, self._finished)[:PARTITIONS_AT_ONCE]
-        bounded = [replace(order, work_ms_max=FINISH_MS) for order in unread]
-        report = self._finish_leaders(image, bounded)
+        report = self._finish_leaders(
+            image, [replace(order, work_ms_max=FINISH_MS) for order in unread]
+        )
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
@@ -569,18 +587,11 @@ class ReplicaUpkeep:
         self._progress.keep(image, scope, sweep_round)
         return report
 
-    def _forget_deleted(self, image: MetadataImage) -> None:
-        ring = Ring.of(image)
-        self._visits.forget_all_but(ring)
-        if len(self._finished) > ring.count:
-            self._finished = {key: each for key, each in self._finished.items() if key in ring}
-
     def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
         """Clean roots for at most half of a round's time: neither they nor replicas wait for the
         other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
-        is_due = sweep_round.budget_ms > 0 and not self._throttle.wait_ms(image.settings(), now_ms)
-        if not is_due:
+        if sweep_round.budget_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
             return UpkeepReport()
         mark = self._mark()
         rows = self._roots.run_share(sweep_round.budget_ms / 2)
@@ -622,7 +633,7 @@ class ReplicaUpkeep:
             ]
             results = self._run(image, orders, self._clock.monotonic_ms())
             return any(
-                not (order.is_of_leader or _is_unfinished(result))
+                not (order.is_of_leader or result.is_left or result.has_failed)
                 for order, result in zip(orders, results, strict=True)
             )
         except KafkaOnSparkError as error:
@@ -635,9 +646,15 @@ class ReplicaUpkeep:
         self._forget_deleted(image)
         results = self._run(image, orders, self._clock.monotonic_ms())
         for order, result in zip(orders, results, strict=True):
-            if not _is_unfinished(result):
+            if not (result.is_left or result.has_failed):
                 self._finished[order.key] = order.partition.leader_epoch
         return UpkeepReport().plus(report_of(image, results))
+
+    def _forget_deleted(self, image: MetadataImage) -> None:
+        ring = Ring.of(image)
+        self._visits.forget_all_but(ring)
+        if len(self._finished) > ring.count:
+            self._finished = {key: each for key, each in self._finished.items() if key in ring}
 
     def _visit(
         self,
@@ -685,19 +702,13 @@ class ReplicaUpkeep:
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
             self._totals.take(results)
-            self._record_findings(orders, results)
+            # A follower that must compact a file before it may join the ISR has no other reader.
+            for order, result in zip(orders, results, strict=True):
+                for _, work in result.done:
+                    if work.is_evidence:
+                        found = Finding.of(order.address, work.suspect)
+                        note_findings(self._node, findings=[found])
         return results
-
-    def _record_findings(
-        self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]
-    ) -> None:
-        """Have replicas inspected a second time that upkeep has found bad: a follower that must
-        compact a file before it may join the ISR has no other reader."""
-        for order, result in zip(orders, results, strict=True):
-            for _, work in result.done:
-                if work.is_evidence:
-                    found = Finding.of(order.address, work.suspect)
-                    note_findings(self._node, findings=[found])
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""
@@ -714,13 +725,29 @@ class ReplicaUpkeep:
         if raised:
             log.info("%d partitions have a new leader epoch, so that orphans can go", len(raised))
 
-    def run_all(
-        self,
-        topics: str | Iterable[str] | None = None,
-        *,
-        is_dry_run: bool = False,
+    def maintain(
+        self, topics: str | Iterable[str] | None, *, is_dry_run: bool = False
     ) -> UpkeepReport:
-        """Do all upkeep that is due now, as fast as the throttle lets it; or say what is due.
+        """Do all upkeep that is due, as documented at `Cluster.maintain`."""
+        retention, compaction = self.passes
+
+        def decided(each: CleanupPass[Any]) -> UpkeepReport:
+            scope = scope_of(self._metadata.catch_up(), topics)
+            results = each.run(scope, is_all=True, is_dry_run=is_dry_run)
+            return self._reported(results, is_dry_run=is_dry_run)
+
+        report = UpkeepReport().plus(decided(retention)).plus(decided(compaction))
+        report = report.plus(self.run_all(topics, is_dry_run=is_dry_run))
+        if not is_dry_run:  # from now on tombstones are about to go
+            for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
+                report = report.plus(decided(compaction))
+        return report
+
+    def run_all(
+        self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
+    ) -> UpkeepReport:
+        """Do all upkeep of replicas and roots that is due now, as fast as the throttle lets it; or
+        say what is due.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -758,7 +785,3 @@ class ReplicaUpkeep:
             if not keys or is_dry_run:
                 break
         return report
-
-
-def _is_unfinished(result: UpkeepResult) -> bool:
-    return result.is_left or any(work.error for _, work in result.done)

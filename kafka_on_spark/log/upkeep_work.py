@@ -162,6 +162,11 @@ class UpkeepResult:
         return any(work.is_left for _, work in self.done)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether a kind of work ended early."""
+        return any(work.error for _, work in self.done)
+
+    @property
     def has_progressed(self) -> bool:
         """Whether the next order has less to do."""
         return any(work.count or work.has_advanced for _, work in self.done)

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.controller.lease import is_held_by
-from kafka_on_spark.controller.upkeep_report import UpkeepTotals, upkeep_totals
+from kafka_on_spark.controller.upkeep import UpkeepTotals
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
 from kafka_on_spark.metadata.high_watermark import min_isr_setting
@@ -56,7 +56,7 @@ def metrics_of(
         ]
     return [
         *of_cluster,
-        *upkeep_metrics(logs, node.part(upkeep_totals)),
+        *upkeep_metrics(logs, node.part(UpkeepTotals)),
         *node.counts.metrics(),
         *FLUSHES.metrics(),
         *_of_roots(node),

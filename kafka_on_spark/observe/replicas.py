@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.controller.cleanup import leader_dirt
 from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.controller.compaction_passes import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
-from kafka_on_spark.controller.upkeep import plan_upkeep
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.offset_lookup import FoundOffset, look_up_offset
@@ -238,8 +238,7 @@ def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> Com
     settings, progress = order.settings, state.compaction
     if not is_compacted(settings) and not progress.compacted_below:
         return None
-    lag_ms = settings.integer("min.compaction.lag.ms")
-    dirt = leader_dirt(state, order.partition, min_lag_ms=lag_ms, now_ms=now_ms)
+    dirt = leader_dirt(state, order.partition, settings, now_ms=now_ms)
     return CompactedPart(
         cleaner_offset=progress.finished_below,
         target_offset=progress.compacted_below,

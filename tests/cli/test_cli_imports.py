@@ -31,7 +31,6 @@ FOREIGN = {
     "uvicorn",
 }
 KEEPING = {
-    "kafka_on_spark.controller.rounds",
     "kafka_on_spark.controller.controller_loop",
     "kafka_on_spark.fsck.cluster_audit",
     "kafka_on_spark.controller.replication_round",

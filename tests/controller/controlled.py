@@ -14,6 +14,7 @@ from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import BrokerRecord
 from kafka_on_spark.metadata.result import ControllerResult, IdSource
 from tests.fakes import FakeClock, MemoryMetadataLog
+from tests.nodes import node_of
 
 LEASE_MS = 10_000
 TIMEOUT_MS = 60_000
@@ -71,15 +72,12 @@ class World:
         return term
 
     def loop(self, name):
-        return ControllerLoop(
-            self.metadata(),
-            self.clock,
-            controller_id=name,
-            run_probes=lambda orders: [ProbeResult(each.broker_id, 0) for each in orders],
-            run_inspections=lambda orders: [],
-            id_source=self.id_source,
-            timeout_ms=1000,
-        )
+        metadata = self.metadata()
+        node = node_of(metadata, self.clock, new_uuid=self.id_source.new_uuid)
+        node.controller_id = name
+        loop = ControllerLoop(node, dry_run=metadata)
+        loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 0) for each in orders]
+        return loop
 
     def while_waiting(self, act):
         """Have `act` done once, when somebody sleeps next."""

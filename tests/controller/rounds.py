@@ -8,12 +8,11 @@ from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.fetch_plan import FetchPace, fetch_pace
 from kafka_on_spark.controller.inspections import LostReplicaInspector
-from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.probing import probe_task
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep import SweepProgress, sweep
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep
+from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.metadata.image import snapshot_records
@@ -140,7 +139,7 @@ class Rounds:
                 fetch_pace: self.pace,
                 SecondInspections: self.second_inspections,
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
-                ReplicaUpkeep: SimpleNamespace(compact_followers=self._compact_followers),
+                Upkeep: SimpleNamespace(compact_followers=self._compact_followers),
             },
         )
 

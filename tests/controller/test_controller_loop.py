@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,9 +24,12 @@ from kafka_on_spark.controller.commands import (
     answer_requests,
     serve_requests,
 )
-from kafka_on_spark.controller.controller_loop import Chores, duration_ms
+from kafka_on_spark.controller.controller_loop import Expiry, duration_ms, silent_groups
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.replica_tables import Cleaner
+from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord, HighWatermarkRecord
@@ -62,18 +66,33 @@ def renewals_of(world):
     ]
 
 
+def with_chores(loop, parts):
+    """Have a loop do what may wait in its passes: these parts of it; of others nothing is due."""
+    nothing = SimpleNamespace(run=lambda *args: None, clean=lambda check: 0)
+    others = dict.fromkeys((Expiry, silent_groups, Cleaner), nothing)
+    loop._node._parts |= others | parts
+    loop._is_dry_run = False
+    return loop
+
+
 def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
-    loop = world.loop("active")
+    row = UpkeepRow(topic="orders", partition=0, broker_id=1, kind="retention", count=1)
 
-    class Slow:
-        count = 1
+    def slow(*args, after_part=lambda: None, **keywords):
+        world.clock.advance(4000)
+        after_part()
+        return 2
 
-        def run(self, *args, **keywords):
-            world.clock.advance(4000)
-            return [self]
-
-    loop._chores = Chores(
-        retention=Slow(), expiry=Slow(), compaction=Slow(), clean=lambda check: Slow().run() and 2
+    loop = with_chores(
+        world.loop("active"),
+        {
+            Expiry: SimpleNamespace(run=slow),
+            silent_groups: SimpleNamespace(run=slow),
+            Cleaner: SimpleNamespace(clean=slow),
+            Upkeep: SimpleNamespace(
+                run_share=lambda **each: slow(**each) and UpkeepReport(rows=(row,))
+            ),
+        },
     )
 
     report = loop.run(None)
@@ -83,9 +102,9 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
 
 
 def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
-    loop, done = world.loop("active"), []
+    done = []
 
-    def maintain(*, after_part):
+    def maintain(*, submit, after_part):
         for number in range(3):
             world.clock.advance(2 * LEASE_MS)
             if number == 1:
@@ -97,7 +116,7 @@ def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
             done.append(number)
             after_part()
 
-    loop._chores = Chores(maintain=maintain)
+    loop = with_chores(world.loop("active"), {Upkeep: SimpleNamespace(run_share=maintain)})
 
     with pytest.raises(NotControllerError):
         loop.run(None)
@@ -111,11 +130,12 @@ def test_parts_that_take_no_time_cost_no_look_at_the_log(world):
     serve = loop._serve_requests
     loop._serve_requests = lambda: served.append(1) or serve()
 
-    def maintain(*, after_part):
+    def maintain(*, submit, after_part):
         for _ in range(100):
             after_part()
+        return UpkeepReport()
 
-    loop._chores = Chores(maintain=maintain)
+    with_chores(loop, {Upkeep: SimpleNamespace(run_share=maintain)})
 
     loop.run(None)
 
@@ -271,14 +291,11 @@ def test_a_pass_goes_on_without_a_judgement_where_probes_come_too_seldom(judged)
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_pass_takes_back_lost_replicas_that_are_whole(judged, is_whole):
     found = whole(3, judged.image.partition(KEY).partition_epoch)
-    loop = judged.loop("active")
+    inspector = SimpleNamespace(inspect=lambda image: [found] if is_whole else [])
+    upkeep = SimpleNamespace(run_share=lambda **given: UpkeepReport())
+    parts = {LostReplicaInspector: inspector, Upkeep: upkeep}
 
-    class Found:
-        inspect = staticmethod(lambda image: [found] if is_whole else [])
-
-    loop._lost_inspector = Found()
-
-    loop.run(None)
+    with_chores(judged.loop("active"), parts).run(None)
 
     assert (judged.image.partition(KEY).directories == (disk(1), disk(2), disk(3))) is is_whole
 

@@ -2,11 +2,9 @@
 
 import pytest
 
-from kafka_on_spark.controller.probes import Probe, after_failure, next_probe_in_ms
+from kafka_on_spark.controller.probes import after_failure, next_probe_in_ms
 
 SESSION_MS = 900
-
-TIMEOUT_MS = 225
 
 
 def after(*probes):
@@ -14,8 +12,8 @@ def after(*probes):
     silence = None
     for each in probes:
         began_ms, ended_ms = each if isinstance(each, tuple) else (each, each)
-        probe = Probe(began_ms, ended_ms, TIMEOUT_MS)
-        silence = after_failure(silence, probe, f"away at {ended_ms}", SESSION_MS)
+        error = f"away at {ended_ms}"
+        silence = after_failure(silence, began_ms, ended_ms, error, SESSION_MS)
     return silence
 
 

@@ -7,9 +7,9 @@ from kafka_on_spark.controller.upkeep import (
     METADATA,
     ROOTS_INTERVAL_MS,
     RootUpkeep,
-    VisitResult,
-    visit_task,
+    clean_root_task,
 )
+from kafka_on_spark.metadata.temporaries import RootCleaned
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock
 from tests.nodes import node_of
@@ -27,9 +27,9 @@ class Roots:
         self.image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
         self.done = []
         self.cleaned = lambda: 3
-        self.visited = lambda order: VisitResult()
+        self.visited = lambda order: RootCleaned(count=0)
         self.took_ms = 0
-        self.upkeep = RootUpkeep(node_of(self, self.clock, given={visit_task: self.visit}))
+        self.upkeep = RootUpkeep(node_of(self, self.clock, given={clean_root_task: self.visit}))
 
     def clean(self):
         self.done.append(METADATA)
@@ -82,7 +82,7 @@ def test_what_a_cleaning_has_left_is_gone_on_with():
 
     def visited(order):
         orders.append(order)
-        return VisitResult(left_at="t-1/0-a" if len(orders) == 1 else "")
+        return RootCleaned(count=0, left_at="t-1/0-a" if len(orders) == 1 else "")
 
     roots.visited = visited
     roots.share(after_ms=ROOTS_INTERVAL_MS)
@@ -98,7 +98,7 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
     def visited(order):
         if order.broker_id == 1:
             raise KafkaStorageError("the executor is gone")
-        return VisitResult()
+        return RootCleaned(count=0)
 
     roots.visited = visited
     [row] = roots.work(after_ms=ROOTS_INTERVAL_MS)
@@ -109,7 +109,9 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
 
 def test_all_that_fails_when_all_are_cleaned_is_a_row():
     roots = Roots()
-    roots.visited = lambda order: VisitResult(error="EIO" if order.broker_id == 2 else None)
+    roots.visited = lambda order: RootCleaned(
+        count=0, error="EIO" if order.broker_id == 2 else None
+    )
 
     def fail():
         raise KafkaStorageError("away")
@@ -127,7 +129,7 @@ def test_all_that_fails_when_all_are_cleaned_is_a_row():
 def test_all_are_cleaned_at_once_when_asked_for():
     roots = Roots()
     orders = []
-    roots.visited = lambda order: orders.append(order) or VisitResult()
+    roots.visited = lambda order: orders.append(order) or RootCleaned(count=0)
 
     [row] = roots.upkeep.run()
 

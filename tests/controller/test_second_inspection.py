@@ -19,8 +19,7 @@ from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.inspections import inspect_replica, inspect_task
-from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.probing import probe_task
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.controller.second_inspection import (
     Finding,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import upkeep_hints
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep, RootUpkeep
+from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord
@@ -25,11 +25,12 @@ class Worked(Rounds):
         self.took_ms = 1.0
         self.side_by_side = 1
         self.moved_bytes = 0
+        self.passes = ()
         self.upkeep_hints = MemorySweepHints()
         self.upkeep = self.new_upkeep()
 
     def new_upkeep(self):
-        return ReplicaUpkeep(
+        upkeep = Upkeep(
             node_of(
                 self.metadata,
                 self.clock,
@@ -41,6 +42,8 @@ class Worked(Rounds):
                 },
             )
         )
+        upkeep.passes = self.passes
+        return upkeep
 
     def run_orders(self, orders):
         self.done += orders

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_retention, plan_cleanup
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.passes import PassTimes
-from kafka_on_spark.controller.retention import RetentionOrder, inspect_leader, plan_retention
-from kafka_on_spark.controller.upkeep import plan_upkeep
+from kafka_on_spark.controller.log_start import RetentionReport
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
 from kafka_on_spark.log.replica_operations import commit_decided, plan_log_starts, run_log_start
 from kafka_on_spark.log.replica_upkeep import apply_log_start
-from kafka_on_spark.log.retention import RetentionLimits
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH
@@ -28,7 +28,7 @@ KNOWN = {"expired": 5, "back": 6}
 REGISTERED = RegisteredProducers(ids={"p"}, expired_epoch=5)
 """As of an image before "back" came back, above all epochs that had expired."""
 
-LIMITS = RetentionLimits(retention_ms=None, retention_bytes=10**9)
+SETTINGS = Settings(({"retention.ms": "-1", "retention.bytes": "1000000000"},))
 COUNT = 32 + NEWEST
 
 
@@ -85,16 +85,16 @@ def drop_by_fetch(cluster, registered):
 
 
 def drop_by_look(cluster, registered):
-    order = RetentionOrder(
+    order = CleanupOrder(
         key=cluster.keys[0],
         partition=drop(cluster),
-        address=address(1, key=cluster.keys[0]),
-        limits=LIMITS,
+        addresses=(address(1, key=cluster.keys[0]),),
+        settings=SETTINGS,
         now_ms=cluster.clock.now_ms(),
         commit_ms=cluster.clock.now_ms(),
         registered=registered,
     )
-    assert inspect_leader(order, cluster.replicas, None).report is not None
+    assert isinstance(inspect_for_retention(order, cluster.replicas, None), RetentionReport)
 
 
 def compact(cluster, registered):
@@ -148,13 +148,12 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
     cluster = Merging(count=1)
     image = replace(cluster.metadata.image, producers={"p": 0}, expired_epoch=5)
     [key] = cluster.keys
-    partition = image.partition(key)
 
     orders = [
         *plan_upkeep(image, [key]),
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
-        plan_retention(image, key, partition, PassTimes(0, 0, False)),
+        plan_cleanup(image, key, now_ms=0, commit_ms=0),
     ]
 
     assert len(orders) == 9

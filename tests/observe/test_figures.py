@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.metric import HELP
-from kafka_on_spark.controller.upkeep_report import UpkeepTotals
+from kafka_on_spark.controller.upkeep import UpkeepTotals
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset

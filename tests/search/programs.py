@@ -24,7 +24,7 @@ from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep import sweep_hints
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep
+from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
 from kafka_on_spark.produce.appender import (
@@ -196,7 +196,7 @@ class Replicating:
                 fetch_pace: _NoPace(),
                 SecondInspections: _second_inspections(process),
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
-                ReplicaUpkeep: SimpleNamespace(compact_followers=lambda followers: False),
+                Upkeep: SimpleNamespace(compact_followers=lambda followers: False),
             },
             new_uuid=lambda: "renewed",
             timeout_ms=1,

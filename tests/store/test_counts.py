@@ -12,8 +12,7 @@ from kafka_on_spark.base.metric import (
     PROBE_MS,
     FigureName,
 )
-from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.probing import count_probes
+from kafka_on_spark.controller.probes import ProbeResult, count_probes
 from kafka_on_spark.metadata.decision_counts import count_decisions
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from kafka_on_spark.base.errors import RequestTimedOutError
-from kafka_on_spark.controller import probing
+from kafka_on_spark.controller import probes
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.deadlines import within
@@ -114,14 +114,14 @@ class HangingStore:
 
 
 def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monkeypatch):
-    root, event, probe = str(disks.root(1)), threading.Event(), probing.probe_root
+    root, event, probe = str(disks.root(1)), threading.Event(), probes.probe_root
 
     def probe_or_hang(probed, *rest):
         if probed == root:
             event.wait()
         probe(probed, *rest)
 
-    monkeypatch.setattr(probing, "probe_root", probe_or_hang)
+    monkeypatch.setattr(probes, "probe_root", probe_or_hang)
     appender = cluster._node.part(AppendService)._appender
     monkeypatch.setattr(appender, "_replicas", HangingStore(appender._replicas, root, event))
 

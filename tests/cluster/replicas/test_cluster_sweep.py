@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.controller.fetch_plan import fetch_pace
 from kafka_on_spark.controller.sweep import sweep
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep
+from kafka_on_spark.controller.upkeep import Upkeep
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
 
@@ -46,7 +46,7 @@ def disks(life):
 def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
     node = cluster._node
-    node.part(ReplicaUpkeep)  # by the system's clock none is due: rounds alone inspect
+    node.part(Upkeep)  # by the system's clock none is due: rounds alone inspect
     node.part(sweep)._clock = node.part(fetch_pace)._clock = node.clock = disks.clock
     return cluster
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
-from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.store import local_changes
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
@@ -196,11 +196,11 @@ def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, ser
     process.becomes_ready()
     hung, thawed = threading.Event(), threading.Event()
 
-    def hang(**_):
+    def hang(*_):
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(process.served._node.part(Retention), "run", hang)
+    monkeypatch.setattr(process.served._node.part(Cleaner), "clean", hang)
     assert hung.wait(WAIT_S_MAX)
     assert process.is_healthy()
     monkeypatch.setattr(serving, "STALLED_MS", 100)

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from kafka_on_spark.controller.compaction_passes import (
-    CompactionPasses,
+from kafka_on_spark.controller.cleanup import (
+    CompactionPass,
+    RetentionPass,
     compaction_task,
     inspect_for_compaction,
+    inspect_for_retention,
+    retention_task,
 )
-from kafka_on_spark.controller.retention import Retention, inspect_leader, retention_task
-from kafka_on_spark.controller.upkeep import plan_upkeep
+from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.replica_operations import log_start_task, run_log_start
@@ -29,7 +31,7 @@ from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor
 
 @dataclass(frozen=True, slots=True)
 class Tidying:
-    """Upkeep of one replica, order after order (ReplicaUpkeep).
+    """Upkeep of one replica, order after order (Upkeep).
 
     Attributes:
         broker_id: The replica.
@@ -66,17 +68,18 @@ def _few_files() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Retaining:
-    """Passes of retention (Retention); they come long after all appends."""
+    """Passes of retention (RetentionPass); they come long after all appends."""
 
     def run(self, process: Process) -> "Retaining":
         """Look at the leader, decide where the log starts, and have the replicas in sync apply it."""
-        retention = Retention(
+        retention = RetentionPass(
             node_of(
                 process.metadata,
                 process.clock,
                 given={
                     retention_task: lambda orders: [
-                        inspect_leader(each, process.replicas, _time_of(process)) for each in orders
+                        inspect_for_retention(each, process.replicas, _time_of(process))
+                        for each in orders
                     ],
                     log_start_task: lambda orders: process.map(
                         lambda order: run_log_start(order, process.replicas), orders
@@ -91,11 +94,11 @@ class Retaining:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """Passes over what is compacted (CompactionPasses): they decide, and replicas apply it."""
+    """Passes over what is compacted (CompactionPass): they decide, and replicas apply it."""
 
     def run(self, process: Process) -> "Deciding":
         """Look at all replicas, and decide how far the log is compacted."""
-        passes = CompactionPasses(
+        passes = CompactionPass(
             node_of(
                 process.metadata,
                 process.clock,

@@ -40,9 +40,9 @@ def heal_and_read_back(driver: Driver, checker: Checker) -> None:
     _clean(driver, checker)
     invariants.no_acked_record_lost(checker.ledger)
     read_back(driver, checker)
-    if driver.retention is not None:
+    if driver.world.deletes:
         _delete_all(driver, checker)
-    if driver.expiry is not None:
+    if driver.world.silent_ms is not None:
         driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
         driver.controller_loop().run(None)
         nothing_silent_is_left(driver.metadata.catch_up())

@@ -51,9 +51,9 @@ def _not_readmitted(*arguments: Any, **named: Any) -> float:
     return float("-inf")
 
 
-def _in_a_row(before: Any, probe: Any, error: str, session_ms: int) -> Silence:
-    since_ms = probe.ended_ms if before is None else before.since_ms
-    return Silence(since_ms, probe.ended_ms, 1 if before is None else before.count + 1, error)
+def _in_a_row(before: Any, began_ms: int, ended_ms: int, error: str, session_ms: int) -> Silence:
+    since_ms = ended_ms if before is None else before.since_ms
+    return Silence(since_ms, ended_ms, 1 if before is None else before.count + 1, error)
 
 
 def _denies_nothing(self: Any) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.controller import (
+    cleanup,
     compaction,
-    compaction_passes,
     inspections,
     isr,
     replication_round,
@@ -34,7 +34,7 @@ L3 = "L3 the ISR returns to all replicas"
 
 _DECIDED = compaction._decided
 _MAY_JOIN = isr.may_join
-_DIRT_OF = compaction_passes.leader_dirt
+_DIRT_OF = cleanup.leader_dirt
 _MAY_COMPACT = compacting_replicas._may_compact
 
 
@@ -55,9 +55,9 @@ def _joins(image: Any, partition: Any, report: Any, seen: Any) -> bool:
     return _MAY_JOIN(image, partition, report, replace(seen, compacted_below=2**40))
 
 
-def _whole_log(leader: Any, partition: Any, **named: Any) -> Any:
+def _whole_log(leader: Any, partition: Any, *settings: Any, **named: Any) -> Any:
     above = replace(partition, high_watermark=leader.log_end_offset)
-    return _DIRT_OF(leader, above, **named)
+    return _DIRT_OF(leader, above, *settings, **named)
 
 
 def _as_dirty(partition: Any, dirt: Any) -> Any:
@@ -131,7 +131,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is compacted",
         (
-            (compaction_passes, "leader_dirt", _whole_log),
+            (cleanup, "leader_dirt", _whole_log),
             (compaction, "_cleanable_below", _as_dirty),
             (registrations, "ensure", _nothing),
         ),

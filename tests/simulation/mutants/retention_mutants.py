@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller import log_start
-from kafka_on_spark.controller import retention as retention_passes
+from kafka_on_spark.controller import cleanup, log_start
 from kafka_on_spark.log import operations, replica_operations, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.simulation.checks import producers
@@ -53,7 +52,7 @@ RETENTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is deleted",
         (
-            (retention_passes, "retained", _to_the_end),
+            (cleanup, "retained", _to_the_end),
             (log_start, "is_raised_within", _is_possible),
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
@@ -63,13 +62,13 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
-        ((retention_passes, "too_old_by_ms", _own),),
+        ((cleanup, "too_old_by_ms", _own),),
         seed=7,
         invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
-        ((retention_passes, "too_old_by_ms", _root_s),),
+        ((cleanup, "too_old_by_ms", _root_s),),
         seed=67,
         invariant="I16 retention",
     ),
@@ -81,7 +80,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
-        ((retention_passes, "try_to_advance", _one_further),),
+        ((cleanup, "try_to_advance", _one_further),),
         invariant="I16 retention",
     ),
 ]

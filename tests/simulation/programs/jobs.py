@@ -20,10 +20,7 @@ class Replicator(Program):
         self.seen["round without all inspected"] += report.not_looked_at > 0
         if report.is_caught_up:
             round_.check()
-        if self.driver.retention is not None:
-            self.driver.retention.run_share()
-        if self.driver.compaction is not None:
-            self.driver.compaction.run_share()
+        self.driver.upkeep.run_share()
         self.driver.metadata.maintain()
 
 

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_compaction
 from kafka_on_spark.controller.compaction import CompactionReport
-from kafka_on_spark.controller.compaction_passes import (
-    CompactionOrder,
-    inspect_for_compaction,
-)
-from kafka_on_spark.controller.passes import Inspected
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment
+from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
@@ -133,13 +130,13 @@ class SimulatedCompactor:
         return [row for part in parts for row in rows_of(part)]
 
 
-def compaction_task(order: CompactionOrder, worker: "Worker") -> Inspected[CompactionReport]:
+def compaction_task(order: CleanupOrder, worker: "Worker") -> CompactionReport | WorkDone:
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 
     look = inspect_for_compaction(order, worker.replicas, worker.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    world.seen["look for compaction"] += look.report is not None
-    world.seen["look for compaction refused"] += look.report is None
+    world.seen["look for compaction"] += isinstance(look, CompactionReport)
+    world.seen["look for compaction refused"] += isinstance(look, WorkDone)
     return look

@@ -4,16 +4,12 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller import rounds
 from kafka_on_spark.controller.commands import Command, run_command
-from kafka_on_spark.controller.compaction_passes import CompactionPasses
-from kafka_on_spark.controller.controller_loop import Chores, ControllerLoop, Expiry
-from kafka_on_spark.controller.replica_tables import Cleaner
-from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.retention import Retention
+from kafka_on_spark.controller.controller_loop import ControllerLoop, Expiry, silent_groups
+from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
 from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
-from kafka_on_spark.controller.upkeep import ReplicaUpkeep
+from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
@@ -47,11 +43,30 @@ class Process(Node):
 class Nothing:
     """Maintenance that nobody does: each program does its own."""
 
+    def run(self, *arguments: object) -> None:
+        pass
+
     def add(self, works: object) -> None:
         pass
 
     def promise(self, key: object, work: object) -> None:
         pass
+
+
+class Decisions(Upkeep):
+    """What is decided of topics' cleanup.policy, if anything is in this simulation. In shares no
+    replica is visited: that is a tidier's."""
+
+    def __init__(self, process: Process, world: World) -> None:
+        super().__init__(process)
+        retention, compaction = self.passes
+        self.passes = (
+            *([retention] if world.deletes else []),
+            *([compaction] if "compact" in world.works else []),
+        )
+
+    def _visit_share(self, *arguments: object) -> UpkeepReport:
+        return UpkeepReport()
 
 
 class Driver:
@@ -87,10 +102,12 @@ class Driver:
                 append_threads: self.threads,
                 sweep_hints: SimulatedSweepHints(world),
                 upkeep_hints: SimulatedSweepHints(world),
+                silent_groups: Nothing(),
+                **({Expiry: Nothing()} if world.silent_ms is None else {}),
             },
         )
         self.clock = self.process.clock
-        self.expiry = None if world.silent_ms is None else Expiry(self.metadata.clock)
+        self.process._parts[Upkeep] = Decisions(self.process, world)
 
     @property
     def appends(self) -> AppendService:
@@ -101,19 +118,8 @@ class Driver:
         return self.process.part(SecondInspections)
 
     @property
-    def upkeep(self) -> ReplicaUpkeep:
-        return self.process.part(ReplicaUpkeep)
-
-    @property
-    def retention(self) -> Retention | None:
-        """None: nothing is deleted in this simulation."""
-        return self.process.part(Retention) if self.world.deletes else None
-
-    @property
-    def compaction(self) -> CompactionPasses | None:
-        """None: nothing is compacted in this simulation."""
-        is_done = "compact" in self.world.works
-        return self.process.part(CompactionPasses) if is_done else None
+    def upkeep(self) -> Upkeep:
+        return self.process.part(Upkeep)
 
     def begin_sweep(self) -> None:
         """Know nothing of the sweep but what its hint says, as a job that has just begun."""
@@ -126,17 +132,11 @@ class Driver:
     def finish_compaction(self, order: ReadOrder) -> None:
         """Have a leader compacted that can't be read before, as a reader does."""
         self.world.seen["compacted by a reader"] += 1
-        rounds.finish_compaction(self.process, order)
+        finish_compaction(self.process, order)
 
     def controller_loop(self) -> ControllerLoop:
-        """Return a controllership that has not begun. Its upkeep is a tidier's."""
-        chores = Chores(
-            clean=self.process.part(Cleaner).clean,
-            retention=self.retention,
-            expiry=self.expiry,
-            compaction=self.compaction,
-        )
-        return rounds.controller_loop(self.process, chores=chores)
+        """Return a controllership that has not begun."""
+        return ControllerLoop(self.process)
 
     def command(self, command: Command[Any], **arguments: object) -> None:
         """Run a one-shot command: here, or asked for in the log."""

@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING
 
+from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_retention
 from kafka_on_spark.controller.log_start import RetentionReport
-from kafka_on_spark.controller.passes import Inspected
-from kafka_on_spark.controller.retention import RetentionOrder, inspect_leader
+from kafka_on_spark.log.upkeep_work import WorkDone
 
 if TYPE_CHECKING:
     from tests.simulation.world.workers import Worker
 
 
-def retention_task(order: RetentionOrder, worker: "Worker") -> Inspected[RetentionReport]:
+def retention_task(order: CleanupOrder, worker: "Worker") -> RetentionReport | WorkDone:
     """Say what retention may delete of one leader's log."""
     world = worker.world
 
-    result = inspect_leader(order, worker.replicas, worker.root_now_ms)
+    result = inspect_for_retention(order, worker.replicas, worker.root_now_ms)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    world.seen["leader looked at"] += result.report is not None
-    world.seen["leader's log refused a look"] += result.report is None
+    world.seen["leader looked at"] += isinstance(result, RetentionReport)
+    world.seen["leader's log refused a look"] += isinstance(result, WorkDone)
     return result

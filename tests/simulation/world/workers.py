@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.controller import compaction_passes, probing, replica_tables, retention
+from kafka_on_spark.controller import cleanup, probes, replica_tables
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.replica_tables import (
     ListOrder,
@@ -20,7 +20,7 @@ from kafka_on_spark.controller.replica_tables import (
     RemoveOrder,
     create_replica_task,
 )
-from kafka_on_spark.controller.upkeep import VisitResult, visit_task
+from kafka_on_spark.controller.upkeep import clean_root_task
 from kafka_on_spark.log import fetch as log_fetch
 from kafka_on_spark.log import replica_upkeep
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -31,6 +31,7 @@ from kafka_on_spark.log.fetch import (
     fetch,
     inspect_partition,
 )
+from kafka_on_spark.metadata.temporaries import RootCleaned
 from kafka_on_spark.node.tasks import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import SimulatedCompactor, compaction_task
@@ -117,11 +118,11 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     log_fetch.fetch_task: fetch_task,
     log_fetch.inspect_partition_task: inspect_partition_task,
     replica_upkeep.upkeep_task: upkeep_task,
-    probing.probe_task: probe_task,
+    probes.probe_task: probe_task,
     replica_tables.list_task: list_task,
     replica_tables.remove_task: remove_task,
-    retention.retention_task: retention_task,
-    compaction_passes.compaction_task: compaction_task,
+    cleanup.retention_task: retention_task,
+    cleanup.compaction_task: compaction_task,
 }
 """What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
 All others are those of production."""
@@ -131,8 +132,8 @@ class SimulatedTasks(Tasks):
     """Runs tasks by simulated executors, but for creations: production does few of them itself."""
 
     def run(self, task: Any, orders: Sequence[Any], *, few: int = 0) -> list[Any]:
-        if task is visit_task:  # killed processes leave nothing outside of replicas' folders
-            return [VisitResult()] * len(orders)
+        if task is clean_root_task:  # killed processes leave nothing outside of replicas' folders
+            return [RootCleaned(count=0)] * len(orders)
         if task is create_replica_task:
             return self.run_here(task, orders)
         return super().run(SIMULATED.get(task, task), orders)

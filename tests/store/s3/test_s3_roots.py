@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRootError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset
-from kafka_on_spark.controller.upkeep import VisitOrder, VisitResult, visit_task
+from kafka_on_spark.controller.upkeep import RootOrder, clean_root_task
 from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata import temporaries
@@ -64,7 +64,7 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
 ):
     directory = DirectoryId("e" * 32)
     files.write(f"{root}/meta.properties", encode_properties("c", "broker.id=1", directory))
-    order = VisitOrder(broker_id=BrokerId(1), root=root, directory_id=directory)
+    order = RootOrder(broker_id=BrokerId(1), root=root, directory_id=directory)
     probe, table, rest = f"_probe-{'a' * 32}", f"_race-{'b' * 32}", f"_race-{'c' * 32}"
     others = ["_probe-mine", "_race-mine", f"orders-{'d' * 32}"]
     files.write(f"{root}/{probe}", b"probe")
@@ -72,11 +72,11 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
     for name in (rest, *others):
         files.write(f"{root}/{name}/put-twice", b"first")
 
-    assert visit_task(order, Worker(options)) == VisitResult()
+    assert clean_root_task(order, Worker(options)).error is None
     assert files.names(root) == sorted([probe, table, *others, "meta.properties"])
 
     monkeypatch.setattr(temporaries, "AGE_SECONDS_MIN", -60.0)
-    assert visit_task(order, Worker(options)) == VisitResult()
+    assert clean_root_task(order, Worker(options)).error is None
     assert files.names(root) == sorted([*others, "meta.properties"])
 
 

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError, UnknownTopicOrPartitionError
+from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller import passes
-from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
-from kafka_on_spark.controller.compaction_passes import (
-    CompactionPasses,
+from kafka_on_spark.controller import cleanup
+from kafka_on_spark.controller.cleanup import (
+    CompactionPass,
     compaction_task,
     inspect_for_compaction,
-    plan_compaction_inspection,
+    plan_cleanup,
 )
-from kafka_on_spark.controller.passes import Inspected, PassTimes
+from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
+from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.builders import KEY, NOW_MS, TOPIC, TOPIC_ID, address, image_of, merged, partition
 from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds
@@ -42,12 +42,8 @@ class Looking(Rounds):
         return self.replicas.open(address(broker_id, key=self.keys[0]))
 
     def order(self):
-        image = self.metadata.image
-        partition = image.partition(self.keys[0])
         now_ms = self.clock.now_ms()
-        return plan_compaction_inspection(
-            image, self.keys[0], partition, PassTimes(now_ms, now_ms, False)
-        )
+        return plan_cleanup(self.metadata.image, self.keys[0], now_ms=now_ms, commit_ms=now_ms)
 
     def look(self, order=None):
         return inspect_for_compaction(order or self.order(), self.replicas, self.root_now)
@@ -67,7 +63,7 @@ def test_all_replicas_say_how_far_they_are_and_the_leader_what_is_dirty():
     change = operations.set_compaction(state, progress, leader_epoch=EPOCH)
     cluster.table(2).commit(state, change)
 
-    report = cluster.look().report
+    report = cluster.look()
 
     assert {each: seen.progress.finished_below for each, seen in report.replicas.items()} == {
         1: 0,
@@ -83,7 +79,7 @@ def test_all_replicas_say_how_far_they_are_and_the_leader_what_is_dirty():
 def test_the_newest_batches_are_left_for_the_lag():
     cluster = Looking(**{"min.compaction.lag.ms": str(2 * HOUR_MS)})
 
-    assert cluster.look().report.dirt.cleanable_below == 4
+    assert cluster.look().dirt.cleanable_below == 4
 
 
 def test_what_was_merged_is_as_old_as_its_oldest_record():
@@ -104,14 +100,14 @@ def test_a_root_of_a_follower_that_is_away_is_left_out():
     cluster = Looking()
     cluster.roots["memory://3"].is_offline = True
 
-    assert set(cluster.look().report.replicas) == {1, 2}
+    assert set(cluster.look().replicas) == {1, 2}
 
 
 def test_a_fenced_broker_and_a_replica_that_was_not_made_are_not_asked():
     registered = partition("2 1 3 4", unmade="4", hw=5)
     image = image_of(registered, ids="1 2 3 4", fenced="3")
 
-    order = plan_compaction_inspection(image, KEY, registered, PassTimes(NOW_MS, NOW_MS, False))
+    order = plan_cleanup(image, KEY, now_ms=NOW_MS, commit_ms=NOW_MS)
 
     assert [each.broker_id for each in order.addresses] == [2, 1]
 
@@ -130,7 +126,6 @@ def test_a_leader_that_can_not_be_asked_makes_no_report(spoil):
 
     look = cluster.look()
 
-    assert look.report is None
     assert look.error
 
 
@@ -144,7 +139,7 @@ def test_a_leader_of_another_leadership_makes_no_report():
 
     look = cluster.look(order)
 
-    assert (look.report, bool(look.error)) == (None, True)
+    assert look.error
 
 
 def test_a_leader_that_lacks_committed_records_makes_no_report():
@@ -153,7 +148,7 @@ def test_a_leader_that_lacks_committed_records_makes_no_report():
 
     look = cluster.look()
 
-    assert (look.report, bool(look.error)) == (None, True)
+    assert look.error
 
 
 CONFIGS = {"cleanup.policy": "compact"}
@@ -199,7 +194,7 @@ class World:
         self.process()
 
     def process(self):
-        self.passes = CompactionPasses(
+        self.passes = CompactionPass(
             node_of(
                 self.metadata,
                 self.clock,
@@ -216,7 +211,7 @@ class World:
         number = order.key.partition
         self.looked_at.append(number)
         if number in self.errors:
-            return Inspected(error=self.errors[number])
+            return WorkDone(error=self.errors[number])
         now = order.partition.compaction
         end = Offset(self.dirty_to.get(number, 0))
         finished = CompactionProgress(
@@ -235,7 +230,7 @@ class World:
         dirt = Dirt(now.compacted_below, end, 0, 100, order.now_ms - 1)
         if end <= now.compacted_below:
             dirt = Dirt(now.compacted_below, now.compacted_below, 100, 0, None)
-        report = CompactionReport(
+        return CompactionReport(
             key=order.key,
             leader_epoch=order.partition.leader_epoch,
             dirt=dirt,
@@ -244,16 +239,15 @@ class World:
             now_ms=order.now_ms,
             latest_ms=order.now_ms,
         )
-        return Inspected(report=report)
 
     def seen(self, **given):
         """Make a pass; return the partitions that were looked at."""
         self.looked_at = []
-        self.rows = self.passes.run(**given)
+        self.results = self.passes.run(**given)
         return self.looked_at
 
     def decided(self):
-        return [row.partition for row in self.rows if not row.error]
+        return [each.key.partition for each in self.results if not each.has_failed]
 
     def compacted(self, number=0):
         return self.metadata.image.partition(PartitionKey(TOPIC_ID, number)).compaction
@@ -282,7 +276,7 @@ def test_an_empty_partition_is_not_looked_at():
 
 
 def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before(monkeypatch):
-    monkeypatch.setattr(passes, "REST_PART", BACKOFF_MS + 1)
+    monkeypatch.setattr(cleanup, "REST_PART", BACKOFF_MS + 1)
     world = World(*of_all(2))
     world.seen()
 
@@ -318,9 +312,9 @@ def test_maintain_looks_at_all_whenever_they_were_looked_at():
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
-    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = passes.PASS_MS_MAX
+    world.look_ms = cleanup.PASS_MS_MAX
 
     assert world.seen() == [0, 1]
     assert world.seen() == [2, 3]
@@ -332,9 +326,9 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
 
 def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
     """Those that were looked at are due again before the others have been looked at once."""
-    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(20))
-    world.look_ms = passes.PASS_MS_MAX
+    world.look_ms = cleanup.PASS_MS_MAX
     seen = Counter()
     for _ in range(40):
         seen.update(world.seen())
@@ -344,9 +338,9 @@ def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(mo
 
 
 def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
-    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(4))
-    world.look_ms = passes.PASS_MS_MAX
+    world.look_ms = cleanup.PASS_MS_MAX
     seen = []
     for world.first in (3, 1):
         world.process()
@@ -356,9 +350,9 @@ def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatc
 
 
 def test_maintain_is_not_bounded_by_time(monkeypatch):
-    monkeypatch.setattr(passes, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = passes.PASS_MS_MAX
+    world.look_ms = cleanup.PASS_MS_MAX
 
     assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
 
@@ -389,49 +383,34 @@ def test_a_controller_commits_under_its_own_term():
     assert world.decided() == [0]
 
 
-def test_a_round_s_share_never_fails_it():
+def test_a_pass_over_some_topics_looks_at_theirs_alone():
     world = World(*of_all(1))
-    world.dirty_to = {0: 40}
-    world.metadata.error = KafkaStorageError("the metadata root does not answer")
 
-    world.passes.run_share()
-    with pytest.raises(KafkaStorageError):
-        world.passes.run_all()
-
-
-def test_topics_are_named_or_refused():
-    world = World(*of_all(1))
-    world.dirty_to = {0: 40}
-
-    assert world.passes.run_all([]) == ()
-    assert world.looked_at == []
-    [row] = world.passes.run_all([TOPIC])
-    assert (row.topic, row.partition) == (TOPIC, 0)
-    assert world.looked_at == [0]
-    with pytest.raises(UnknownTopicOrPartitionError):
-        world.passes.run_all("nowhere")
+    assert world.seen(scope=frozenset(), is_all=True) == []
+    assert world.seen(scope=frozenset([TOPIC_ID]), is_all=True) == [0]
 
 
 def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commits_nothing():
     world = World(*of_all(3))
     world.dirty_to, world.errors = {0: 40}, {1: "a file is damaged"}
 
-    told = world.passes.run_all(is_dry_run=True)
+    told = world.passes.run(is_all=True, is_dry_run=True)
     assert world.metadata.commits == 0
-    done = world.passes.run_all()
+    done = world.passes.run(is_all=True)
 
     assert told == done
-    decided, failed = done
-    assert (decided.kind, decided.partition, decided.count) == ("compaction", 0, 1)
+    [(kind, decided)], [(_, failed)] = (each.done for each in done)
+    assert [each.key.partition for each in done] == [0, 1]
+    assert (kind, decided.count) == ("compaction", 1)
     assert decided.what.startswith("decision: compacted below 40")
-    assert (failed.partition, failed.count, failed.error) == (1, 0, "a file is damaged")
+    assert (failed.count, failed.error) == (0, "a file is damaged")
     assert world.metadata.commits == 1
 
 
 def test_a_pass_over_some_topics_is_none_over_all():
     """The others are not put off by it."""
     world = World(*of_all(2))
-    world.passes.run_share([])
+    world.passes.run(frozenset())
 
     assert world.seen() == [0, 1]
 

@@ -5,26 +5,27 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.controller import passes
-from kafka_on_spark.controller.log_start import RetentionReport
-from kafka_on_spark.controller.passes import Inspected
-from kafka_on_spark.controller.retention import (
+from kafka_on_spark.controller import cleanup
+from kafka_on_spark.controller.cleanup import (
     INSPECT_AGAIN_MS_MAX,
-    Retention,
-    RetentionOrder,
-    inspect_leader,
+    CleanupOrder,
+    RetentionPass,
+    inspect_for_retention,
     retention_task,
 )
+from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replica_operations import log_start_task
-from kafka_on_spark.log.retention import Retained, RetentionLimits
+from kafka_on_spark.log.retention import Retained, limits_of
+from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.builders import KEY, NOW_MS, TOPIC_ID, address, disk, image_of, partition, staged
 from tests.committing import replay
 from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots
 from tests.nodes import node_of
 
-LIMITS = RetentionLimits(retention_ms=1000, retention_bytes=None)
+SETTINGS = Settings(({"retention.ms": "1000"},))
 
 LATER_MS = NOW_MS + 5000
 
@@ -52,32 +53,32 @@ def order(replicas, **fields):
         hw_chain=state.chain_at(3),
         **fields,
     )
-    return RetentionOrder(
+    return CleanupOrder(
         key=KEY,
         partition=registered,
-        address=address(),
-        limits=LIMITS,
+        addresses=(address(),),
+        settings=SETTINGS,
         now_ms=LATER_MS,
         commit_ms=LATER_MS,
     )
 
 
 def look(replicas, asked, root_ms=LATER_MS):
-    return inspect_leader(asked, replicas, lambda address: root_ms)
+    return inspect_for_retention(asked, replicas, lambda address: root_ms)
 
 
 def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now(replicas):
     """A host that is wrong as a whole, with the broker's root, and not alone."""
     wrong = replace(order(replicas), now_ms=NOW_MS + 10**12, commit_ms=NOW_MS + 500)
 
-    assert look(replicas, wrong, NOW_MS + 10**12).report.found.log_start_offset == 0
+    assert look(replicas, wrong, NOW_MS + 10**12).found.log_start_offset == 0
 
 
 def test_a_root_that_tells_no_time_deletes_nothing(replicas):
     def refuse(address):
         raise KafkaStorageError("takes no writes")
 
-    assert inspect_leader(order(replicas), replicas, refuse).error == "takes no writes"
+    assert inspect_for_retention(order(replicas), replicas, refuse).error == "takes no writes"
 
 
 # fmt: off
@@ -104,7 +105,6 @@ def test_only_the_leader_s_own_complete_log_says_anything(replicas, fields, word
 
     result = look(replicas, replace(asked, partition=changed))
 
-    assert result.report is None
     assert words in result.error
 
 
@@ -114,13 +114,13 @@ def test_a_table_that_a_later_leadership_has_fenced_says_nothing(replicas):
     state = log.load()
     log.commit(state, operations.adopt(state, leader_epoch=1, truncate_to=None, floor=0))
 
-    assert look(replicas, asked).report is None
+    assert look(replicas, asked).error
 
 
 def test_it_applies_the_log_start_that_was_decided_before(replicas):
     asked = order(replicas, start=2)
 
-    found = look(replicas, replace(asked, now_ms=NOW_MS)).report
+    found = look(replicas, replace(asked, now_ms=NOW_MS))
 
     assert replicas.open(address()).load().log_start_offset == 2
     assert found.found.log_start_offset == 2
@@ -129,7 +129,7 @@ def test_it_applies_the_log_start_that_was_decided_before(replicas):
 def test_a_log_start_that_cant_be_applied_yet_keeps_nobody_from_looking(replicas):
     replicas._roots["memory://1"].faults.append(Fault.OFFLINE)
 
-    found = look(replicas, order(replicas, start=2)).report
+    found = look(replicas, order(replicas, start=2))
 
     assert replicas.open(address()).load().log_start_offset == 0
     assert (found.log_start_offset, found.found.log_start_offset) == (2, 3)
@@ -170,7 +170,7 @@ class World:
         self.told = []
         self.expires_in_ms = HOUR_MS
         self.before_commit = lambda: None
-        self.retention = Retention(
+        self.retention = RetentionPass(
             node_of(
                 self.metadata,
                 self.clock,
@@ -185,7 +185,7 @@ class World:
             self.looked_at.append(number)
             self.clock.advance(self.look_ms)
             if number in self.errors:
-                results.append(Inspected(error=self.errors[number]))
+                results.append(WorkDone(error=self.errors[number]))
                 continue
             expires_at_ms = None
             if self.expires_in_ms is not None:
@@ -199,16 +199,14 @@ class World:
                 expires_at_ms=expires_at_ms,
             )
             results.append(
-                Inspected(
-                    report=RetentionReport(
-                        key=order.key,
-                        leader_epoch=order.partition.leader_epoch,
-                        partition_epoch=order.partition.partition_epoch,
-                        log_start_offset=order.partition.log_start_offset,
-                        limits=order.limits,
-                        now_ms=order.now_ms,
-                        found=found,
-                    )
+                RetentionReport(
+                    key=order.key,
+                    leader_epoch=order.partition.leader_epoch,
+                    partition_epoch=order.partition.partition_epoch,
+                    log_start_offset=order.partition.log_start_offset,
+                    limits=limits_of(order.settings),
+                    now_ms=order.now_ms,
+                    found=found,
                 )
             )
         self.before_commit()
@@ -246,12 +244,13 @@ def test_new_log_starts_of_all_partitions_are_one_commit_and_replicas_are_told()
     world = World(with_records(), with_records(), with_records())
     world.keeps_from = {0: 3, 2: 5}
 
-    rows = world.run()
+    results = world.run()
 
     assert world.starts() == [3, 0, 5]
     assert world.metadata.commits == 1
     assert world.told == [(0, 1, 3), (0, 2, 3), (2, 1, 5), (2, 2, 5)]
-    assert [(row.partition, row.count, row.size_bytes) for row in rows] == [
+    works = [(each.key.partition, work) for each in results for _, work in each.done]
+    assert [(number, work.count, work.size_bytes) for number, work in works] == [
         (0, 3, 100),
         (2, 5, 100),
     ]
@@ -279,7 +278,7 @@ DUE = [  # settings, expires in (ms), the partition of then, what a pass later f
 
 @pytest.mark.parametrize("configs, expires_in_ms, change, due_ms", DUE)
 def test_when_a_partition_is_looked_at_again(configs, expires_in_ms, change, due_ms, monkeypatch):
-    monkeypatch.setattr(passes, "REST_PART", INTERVAL_MS + 1)
+    monkeypatch.setattr(cleanup, "REST_PART", INTERVAL_MS + 1)
     world = World(with_records(), configs=configs)
     world.expires_in_ms = expires_in_ms
     world.run()
@@ -310,9 +309,10 @@ def test_a_failed_look_is_reported_and_the_others_count():
     world = World(with_records(), with_records())
     world.errors, world.keeps_from = {0: "does not answer"}, {1: 4}
 
-    rows = world.run()
+    results = world.run()
 
-    assert [(row.partition, row.error) for row in rows] == [(0, "does not answer"), (1, "")]
+    errors = [(each.key.partition, work.error) for each in results for _, work in each.done]
+    assert errors == [(0, "does not answer"), (1, "")]
     assert world.starts() == [0, 4]
 
 
@@ -382,4 +382,4 @@ def test_a_cluster_without_topics_has_nothing_to_delete():
     world = World()
     world.metadata.image = replace(world.metadata.image, topics={}, topic_ids={})
 
-    assert world.run() == ()
+    assert world.run() == []
