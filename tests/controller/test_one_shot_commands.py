@@ -135,7 +135,7 @@ def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew
 def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
     zombie = world.controller("zombie")
     pending(world, create("orders"))
-    zombie._metadata.catch_up()
+    zombie.metadata.catch_up()
     world.controller("new")
     before = world.log.end_offset
 
