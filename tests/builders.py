@@ -45,9 +45,9 @@ from kafka_on_spark.log.state import (
     ReplicaIdentity,
     ReplicaState,
 )
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionMap, PartitionMapDraft, PartitionRegistration
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 
 TOPIC = "orders"
@@ -154,6 +154,13 @@ def cluster_of(
     }
 
 
+def partition_map(partitions: Mapping[int, PartitionRegistration]) -> PartitionMap:
+    draft = PartitionMapDraft(PartitionMap())
+    for number, registered in partitions.items():
+        draft.put(number, registered)
+    return draft.finish()
+
+
 def image_of(
     *partitions: PartitionRegistration,
     ids: str = "1 2 3",
@@ -167,7 +174,7 @@ def image_of(
     topic = TopicImage(
         name=TOPIC,
         topic_id=TOPIC_ID,
-        partitions=dict(enumerate(partitions)),
+        partitions=partition_map(dict(enumerate(partitions))),
         configs=configs or {},
     )
     return MetadataImage(
@@ -496,7 +503,7 @@ def image_of_topics(
         brokers=cluster_of("1 2 3"),
         topics={
             ids[name]: TopicImage(
-                name=name, topic_id=ids[name], partitions=dict(enumerate(partitions))
+                name=name, topic_id=ids[name], partitions=partition_map(dict(enumerate(partitions)))
             )
             for name, partitions in topics.items()
         },

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from kafka_on_spark.metadata.result import IdSource
+from kafka_on_spark.base.ids import IdSource
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.storage_options import StorageOptions

@@ -8,8 +8,7 @@ from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.node.opening import open_metadata
 from kafka_on_spark.store.roots import StorageOptions
 

@@ -26,7 +26,7 @@ from kafka_on_spark.controller.election import elect_preferred
 from kafka_on_spark.controller.inspections import InspectionOrder
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.topics import create_topic
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -36,7 +36,6 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
 )
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import open_node
 from kafka_on_spark.node.opening import open_metadata
 from kafka_on_spark.store.roots import StorageOptions

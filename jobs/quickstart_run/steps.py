@@ -17,8 +17,8 @@ from jobs.quickstart_run.stream import Stream, seen_count, seen_records
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.descriptions import PartitionDescription
 from kafka_on_spark.observe.history import HistoryEntry
 from kafka_on_spark.observe.pictures import timeline_picture

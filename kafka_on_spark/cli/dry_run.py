@@ -19,7 +19,7 @@ from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.quorum.voter_changes import voters_record
 from kafka_on_spark.metadata.records import (
     ControllerRecord,
@@ -28,7 +28,6 @@ from kafka_on_spark.metadata.records import (
     Record,
     Stamp,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import ID_SOURCE, new_uuid
 from kafka_on_spark.store.requests import COMMAND, DESCRIBE

@@ -10,7 +10,7 @@ from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FOUND, Include, Limits, Topics
 from kafka_on_spark.cli.output import Output, note, plural, time_text, write_answer
 from kafka_on_spark.cli.verbs import Action, Session, alone, verb
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"

@@ -12,8 +12,8 @@ from kafka_on_spark.console.grid import LiveGrid, grid_view
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.groups.offsets import describe_group, groups_of
-from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.reports import min_isr_setting
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.observe.figures import group_lags
 from kafka_on_spark.observe.metadata_as_of import image_as_of

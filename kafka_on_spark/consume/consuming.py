@@ -40,9 +40,8 @@ from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, CommitWait
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.result import submit_if_due
 
 if TYPE_CHECKING:
     import pyarrow as pa

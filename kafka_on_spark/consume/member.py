@@ -36,10 +36,14 @@ from kafka_on_spark.groups.membership import (
 )
 from kafka_on_spark.groups.offsets import Membership
 from kafka_on_spark.metadata.commit_wait import is_failing
-from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import (
+    ConsumerGroup,
+    Decide,
+    GroupMember,
+    MetadataImage,
+    submit_if_due,
+)
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.result import Decide, submit_if_due
 
 log = logging.getLogger(__name__)
 

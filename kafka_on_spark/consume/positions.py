@@ -27,7 +27,7 @@ from kafka_on_spark.groups.offsets import (
     saved_if_due,
     saved_offset,
 )
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
@@ -35,7 +35,6 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ from kafka_on_spark.consume.positions import (
     may_have_lost,
     saved_positions,
 )
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.result import ControllerResult
 
 CUT: Final = "$cut"
 CUT_VERSION: Final = 1

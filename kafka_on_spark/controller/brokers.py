@@ -31,20 +31,20 @@ from kafka_on_spark.controller.election import (
     eligible_replicas,
     lost_change,
 )
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
-from kafka_on_spark.metadata.high_watermark import min_isr, min_isr_setting
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,
+    BrokerState,
     ControllerRecord,
     MetadataBatch,
     PartitionChangeRecord,
     Record,
+    RefusedWrite,
     UnregisterBrokerRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.reports import min_isr, min_isr_setting
 
 HOSTS_ENOUGH: Final = 2
 """So many hosts that meet a refusal are no fault of one of them."""
@@ -297,7 +297,7 @@ def reached_by_others(before: MetadataImage, now: MetadataImage, broker_id: Brok
         earlier = before.topics.get(topic_id)
         if earlier is None or earlier is topic or earlier.partitions is topic.partitions:
             continue
-        for number, partition in topic.partitions.replicas_on(broker_id):
+        for number, partition in topic.partitions.where("replicas", frozenset({broker_id})):
             known = earlier.partitions.get(number)
             if known is None or known is partition or broker_id not in partition.isr:
                 continue
@@ -542,7 +542,7 @@ def _in_sync_on(
     Once they have left, no partition is visited: every pass does this.
     """
     for topic_id, topic in image.topics.items():
-        for number, partition in topic.partitions.in_sync_on(broker_ids):
+        for number, partition in topic.partitions.where("isr", broker_ids):
             yield PartitionKey(topic_id, number), partition
 
 

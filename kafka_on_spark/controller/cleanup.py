@@ -42,10 +42,9 @@ from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.requests import COMPACT, RETAIN, operating
 

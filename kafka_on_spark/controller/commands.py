@@ -34,7 +34,7 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
+from kafka_on_spark.base.ids import IdSource, MemberId, PartitionKey, TopicId
 from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, isr, reassignment, topics
@@ -43,11 +43,10 @@ from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
-from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import ControllerResult, IdSource
 from kafka_on_spark.node.node import Node
 
 T = TypeVar("T")

@@ -50,10 +50,15 @@ from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import (
+    BrokerRegistration,
+    Decide,
+    MetadataDecider,
+    MetadataImage,
+    submit_if_due,
+)
+from kafka_on_spark.metadata.records import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import Decide, MetadataDecider, submit_if_due
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.requests import CLEAN, operating
 

@@ -29,12 +29,10 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.metadata.high_watermark import has_all_committed, min_isr
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
-from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.reports import ReplicaInspection, has_all_committed, min_isr
 
 LIMIT = "leader.imbalance.per.broker.percentage"
 

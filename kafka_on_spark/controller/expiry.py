@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka_on_spark.groups.offsets import is_renewal_due, offsets_retention_ms
 from kafka_on_spark.log.batch import WRITER_PREFIX
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
     OffsetCommitRecord,
@@ -18,7 +18,6 @@ from kafka_on_spark.metadata.records import (
     Record,
     RemoveProducerRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 
 _UNSAVED: Final = " (offsets.retention.minutes)"
 

@@ -27,7 +27,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import first_stamp
@@ -41,7 +41,6 @@ from kafka_on_spark.metadata.quorum.forcing import (
 from kafka_on_spark.metadata.quorum.raft import Generation
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import THREADS, Node, open_node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import SystemClock

@@ -42,12 +42,16 @@ from kafka_on_spark.controller.election import (
     eligible_replicas,
     lost_change,
 )
-from kafka_on_spark.metadata.high_watermark import advance_high_watermark, min_isr, min_isr_setting
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
-from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaReport,
+    advance_high_watermark,
+    min_isr,
+    min_isr_setting,
+)
 
 
 def alter_isr(

@@ -14,9 +14,13 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import NotControllerError
 from kafka_on_spark.base.ids import ControllerEpoch
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.image import (
+    ControllerLease,
+    ControllerResult,
+    MetadataDecider,
+    MetadataImage,
+)
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult, MetadataDecider
 
 T = TypeVar("T")
 

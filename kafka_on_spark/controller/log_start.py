@@ -16,10 +16,9 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.log.retention import Retained, RetentionLimits, has_delete, limits_of
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, Record
-from kafka_on_spark.metadata.result import ControllerResult
 
 
 def delete_records(

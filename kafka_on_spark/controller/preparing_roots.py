@@ -18,7 +18,7 @@ from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_
 from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.controller.lease import alone
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_log import (
     DeltaMetadataLog,
     create_metadata_log,
@@ -33,7 +33,6 @@ from kafka_on_spark.metadata.metadata_root import (
 )
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import new_uuid

@@ -23,7 +23,8 @@ from kafka_on_spark.base.metric import PROBE_FAILURES, PROBE_MS
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
+from kafka_on_spark.metadata.image import BrokerRegistration
+from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import begin

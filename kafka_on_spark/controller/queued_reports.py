@@ -17,11 +17,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller.isr import conclude, without_suspects
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata import CommitLock
+from kafka_on_spark.metadata.commit_lock import CommitLock
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.metadata.result import ControllerResult
 
 log = logging.getLogger(__name__)
 

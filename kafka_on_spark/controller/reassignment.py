@@ -30,10 +30,9 @@ from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, T
 from kafka_on_spark.controller.election import change_record, elect_leader
 from kafka_on_spark.controller.throttle import THROTTLES, UNLIMITED
 from kafka_on_spark.controller.topics import NewUuid
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
-from kafka_on_spark.metadata.result import ControllerResult
 
 COPY_BYTES_PER_S: Final = 100 * 2**20
 """The rate assumed where nothing limits copying: about a disk's or a network's share."""

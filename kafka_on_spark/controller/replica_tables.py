@@ -44,10 +44,9 @@ from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.replica_folders import FoundTable, remove_table, tables_on
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Record
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.root_identity import check_directory
 

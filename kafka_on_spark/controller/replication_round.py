@@ -47,9 +47,8 @@ from kafka_on_spark.log.fetch import (
     merge_reports,
 )
 from kafka_on_spark.log.read_order import ReadOrder
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import Decide, MetadataImage, submit_if_due
 from kafka_on_spark.metadata.reports import PartitionReport
-from kafka_on_spark.metadata.result import Decide, submit_if_due
 from kafka_on_spark.node.node import Node
 
 T = TypeVar("T")

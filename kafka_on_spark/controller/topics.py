@@ -35,9 +35,7 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.groups.offsets import beginning
-from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.high_watermark import MIN_ISR
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
@@ -48,7 +46,7 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.reports import MIN_ISR
 
 T = TypeVar("T")
 

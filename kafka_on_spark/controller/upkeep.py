@@ -52,10 +52,8 @@ from kafka_on_spark.log.replica_folders import tables_on
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, submit_if_due
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.result import submit_if_due
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.clock import processor_ms

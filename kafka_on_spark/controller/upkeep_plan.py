@@ -13,10 +13,9 @@ from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.upkeep_work import UpkeepOrder
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.metadata.result import ControllerResult
 
 BYTES_A_MS: Final = 64 * 1024
 """What a core reads and rewrites in a ms, about: a bound in time is one in bytes, too."""

@@ -28,12 +28,10 @@ from kafka_on_spark.base.ids import MemberId
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.groups.membership import fence, leave
 from kafka_on_spark.groups.offsets import offsets_kept
-from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.hint_file import HintRoots
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ConsumerGroup, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.daemon_threads import no_thread_error
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.error_translation import storage_error

@@ -45,8 +45,12 @@ from kafka_on_spark.groups.offsets import (
     saved_offset,
     saved_partitions,
 )
-from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import (
+    ConsumerGroup,
+    ControllerResult,
+    GroupMember,
+    MetadataImage,
+)
 from kafka_on_spark.metadata.records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
@@ -56,7 +60,6 @@ from kafka_on_spark.metadata.records import (
     Record,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 
 # Who is in a group
 

@@ -27,11 +27,9 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
     check_text,
 )
-from kafka_on_spark.metadata.group import GroupMember
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, GroupMember, MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord, RemoveGroupMemberRecord
-from kafka_on_spark.metadata.result import ControllerResult
 
 T = TypeVar("T")
 

@@ -29,9 +29,9 @@ from kafka_on_spark.log.producer_state import (
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.state import LastAppend, LogChange, ReplicaState
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.high_watermark import has_all_committed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.reports import has_all_committed
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.partition import (
     NOT_COMPACTED,
     Compaction,
@@ -34,6 +33,7 @@ from kafka_on_spark.metadata.records import (
     AdminResultRecord,
     BrokerChangeRecord,
     BrokerRecord,
+    BrokerState,
     ClusterRecord,
     ConfigRecord,
     ControllerRecord,
@@ -49,6 +49,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     ProducerRecord,
     Record,
+    RefusedWrite,
     RemoveGroupMemberRecord,
     RemovePartitionRecord,
     RemoveProducerRecord,

@@ -26,7 +26,6 @@ from typing import Final
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock
 from kafka_on_spark.store.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
 from kafka_on_spark.store.local_changes import delete_file
 from kafka_on_spark.store.roots import is_local
@@ -55,6 +54,29 @@ QUEUED_MAX: Final = 64
 # wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
 # A module global, since every cluster that this process opens on a table meets the same holder.
 _stalled_tables: Final[set[str]] = set()
+
+
+class CommitLock:
+    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
+
+    Attributes:
+        needs_refresh: Another process may have committed before: read the log first.
+    """
+
+    def __init__(self, *, needs_refresh: bool = False) -> None:
+        self.needs_refresh = needs_refresh
+
+    def queued_reports(self) -> Sequence[bytes]:
+        """Return the reports that waiting processes have queued, encoded, one item a process."""
+        return ()
+
+    def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
+        return
+
+
+NO_LOCK: Final = CommitLock()
+"""There is no lock to take, or another process has held it for too long."""
 
 
 class _HeldLock(CommitLock):

@@ -17,8 +17,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.base.process import Clock, pause_ms, pauses_ms
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.result import MetadataDecider
+from kafka_on_spark.metadata.image import MetadataDecider, MetadataImage
 
 T = TypeVar("T")
 

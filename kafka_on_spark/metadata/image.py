@@ -1,15 +1,15 @@
-"""The cluster's metadata as of one offset of the metadata log: every decision is made on it.
+"""The cluster's metadata as of one offset of the metadata log, and decisions, which are made on it.
 
 It is never changed, only replaced by `replay` of committed batches: decide, commit, replay.
 `snapshot_records` is the inverse of replay: what it folds in must come out of replay as it was.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, repeat
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
@@ -19,9 +19,14 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import (
+    AWAY,
+    NO_EPOCH,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    DirectoryId,
+    GroupEpoch,
+    MemberId,
     Offset,
     PartitionKey,
     ProducerEpoch,
@@ -33,8 +38,7 @@ from kafka_on_spark.base.ids import (
     ensure,
     listed,
 )
-from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.group import ConsumerGroup, rebuilding_records, replayed
+from kafka_on_spark.metadata import records as log
 from kafka_on_spark.metadata.partition import (
     GroupOffset,
     Keyed,
@@ -43,36 +47,9 @@ from kafka_on_spark.metadata.partition import (
     PartitionRegistration,
     construct_many,
 )
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    BrokerChangeRecord,
-    BrokerRecord,
-    ClusterRecord,
-    ConfigRecord,
-    ControllerRecord,
-    ExpiredRecord,
-    GroupAssignmentRecord,
-    GroupMemberRecord,
-    GroupRecord,
-    GroupTargetEpochRecord,
-    GroupTargetRecord,
-    HighWatermarkRecord,
-    LeaderChangeRecord,
-    MetadataBatch,
-    OffsetCommitRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerRecord,
-    Record,
-    RemoveGroupMemberRecord,
-    RemovePartitionRecord,
-    RemoveProducerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
-    VotersRecord,
-)
+from kafka_on_spark.metadata.records import AdminRequestRecord, BrokerState, MetadataBatch, Record
+
+T = TypeVar("T")
 
 _OF_ONE_RUN: Final = re.compile("producer-[0-9a-f]{32}")
 
@@ -87,95 +64,46 @@ def may_come_back(producer_id: str) -> bool:
     return _OF_ONE_RUN.fullmatch(producer_id) is None
 
 
-def _producer(draft: Any, record: ProducerRecord) -> None:
-    if record.producer_id in draft.seen("expired_producers"):
-        del draft.map("expired_producers")[record.producer_id]
-    draft.map("producers")[record.producer_id] = record.producer_epoch
-    if record.first_sequence is not None:
-        draft.map("first_sequences")[record.producer_id] = record.first_sequence
-    heard_at_ms = _heard_at_ms(draft, record.renewed_at_ms)
-    draft.map("producer_times")[record.producer_id] = heard_at_ms
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """One broker, a storage root without a process.
 
-
-def _remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
-    """An id has expired. One that comes back begins above every epoch that has, and nobody knows
-    what stands of it, until somebody vouches: so it is remembered."""
-    draft.map("producers").pop(record.producer_id, None)
-    draft.map("producer_times").pop(record.producer_id, None)
-    if record.producer_id in draft.seen("first_sequences"):
-        del draft.map("first_sequences")[record.producer_id]
-    if record.producer_id and may_come_back(record.producer_id):
-        draft.map("expired_producers")[record.producer_id] = record.producer_epoch
-    draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
-
-
-def _offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
-    place = (record.group, PartitionKey(record.topic_id, record.partition))
-    if record.offset is None:
-        draft.map("groups").pop(place, None)
-    elif record.topic_id in draft.seen("topics"):
-        draft.map("groups")[place] = GroupOffset(
-            offset=record.offset,
-            leader_epoch=record.leader_epoch,
-            unclean_generation=record.unclean_generation or 0,
-            saved_at_ms=_heard_at_ms(draft, record.renewed_at_ms),
-        )
-
-
-def _heard_at_ms(draft: Any, given_ms: int | None) -> int:
-    """Return from when on a client is silent that a batch tells of: the batch's time, which is not
-    by the clock of its process alone (`stamp_ms`). `given_ms`: as a snapshot says, or a reset of
-    the time.
+    Attributes:
+        broker_id: Its id.
+        broker_epoch: Registrations of this id so far; another disk is another registration.
+        root: URL of its root.
+        rack: Failure domain, or None.
+        directory_id: Identity of the disk, as ``meta.properties`` on the root says.
+        state: See BrokerState.
+        fenced_since_ms: Time (ms since 1970 UTC) of the commit that fenced it, as the metadata log
+            says it, so every process counts from the same one; None unless it is fenced.
+        refused: What its root takes no more, as long as nobody has seen otherwise: what it is
+            fenced for, or what the active controller is to look at.
     """
-    return draft.time_ms if given_ms is None else given_ms
 
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    root: str
+    rack: str | None
+    directory_id: DirectoryId
+    state: BrokerState
+    fenced_since_ms: int | None = None
+    refused: log.RefusedWrite | None = None
 
-def put_partition(draft: Any, record: PartitionRecord) -> None:
-    partitions = draft.partitions(record.topic_id)
-    if partitions is not None:
-        partitions.put(record.partition, record.registration)
+    @property
+    def is_eligible(self) -> bool:
+        """Whether its replicas may lead: registered, unfenced, not shutting down."""
+        return self.state is BrokerState.ACTIVE
 
+    @property
+    def is_online(self) -> bool:
+        return self.state is not BrokerState.FENCED
 
-def change_partitions(draft: Any, run: Iterable[Any]) -> None:
-    for topic_id, records in groupby(run, attrgetter("topic_id")):
-        if (partitions := draft.partitions(topic_id)) is not None:
-            partitions.merge([(each.partition, each.change) for each in records])
-
-
-def remove_partition(draft: Any, record: RemovePartitionRecord) -> None:
-    """A partition goes, and with it the positions that groups have saved in it."""
-    partitions = draft.partitions(record.topic_id)
-    if partitions is None or partitions.remove(record.partition) is None:
-        return
-    topics = draft.map("topics")
-    topics[record.topic_id] = replace(topics[record.topic_id], first_partition_count=0)
-    groups = draft.map("groups")
-    for place in [each for each in groups if each[1] == record.key]:
-        del groups[place]
-
-
-def raise_high_watermark(draft: Any, record: HighWatermarkRecord) -> None:
-    """An inspection says how far a partition is committed, and how long its log is."""
-    partitions = draft.partitions(record.topic_id)
-    partition = None if partitions is None else partitions.get(record.partition)
-    if partitions is None or partition is None or not is_current(record, partition):
-        return
-    changed: dict[str, Any] = {"log_end_offset": record.log_end_offset}
-    if record.high_watermark is not None and record.high_watermark > partition.high_watermark:
-        changed["high_watermark"] = record.high_watermark
-        changed["high_watermark_epoch"] = record.high_watermark_epoch
-        changed["high_watermark_chain"] = record.high_watermark_chain
-    if record.log_start_offset is not None:
-        changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
-    partitions.put(record.partition, replace(partition, **changed))
-
-
-def is_current(record: HighWatermarkRecord, partition: PartitionRegistration) -> bool:
-    """Return whether nothing changed in `partition` since the record's author inspected it."""
-    return (
-        record.leader_epoch == partition.leader_epoch
-        and record.partition_epoch == partition.partition_epoch
-    )
+    @property
+    def has_upkeep(self) -> bool:
+        """Whether its replicas are trimmed and cleaned: also those on a root that is full, which
+        gets room by it."""
+        return self.is_online or (self.refused is not None and self.refused.size_bytes > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +125,6 @@ class TopicImage:
     configs: Mapping[str, str] = field(default_factory=dict)
     first_partition_count: int | None = None
 
-    def __post_init__(self) -> None:
-        # A dict may have been given.
-        object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
-
     @property
     def was_shrunk(self) -> bool:
         """Whether partitions of it were removed."""
@@ -211,6 +135,61 @@ class TopicImage:
         """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count
         return first is not None and len(self.partitions) > first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """One member of a group.
+
+    Attributes:
+        member_id: One life of a consumer: who joins again has another.
+        instance_id: Of a static member, which keeps its partitions while it restarts.
+            Source: group.instance.id.
+        subscribed_topics: Names, in order; a topic need not exist.
+        assignor: The one that it asks for; None: any.
+        member_epoch: The target epoch that it has followed in giving up partitions; 0: none; AWAY:
+            a static member that will return.
+        target: Partitions that it shall own.
+        owned: Partitions that it alone hands out.
+    """
+
+    member_id: MemberId
+    instance_id: str | None = None
+    subscribed_topics: tuple[str, ...] = ()
+    assignor: str | None = None
+    member_epoch: GroupEpoch = NO_EPOCH
+    target: frozenset[PartitionKey] = frozenset()
+    owned: frozenset[PartitionKey] = frozenset()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has ended and said that it returns."""
+        return self.member_epoch == AWAY
+
+    @property
+    def to_give_up(self) -> frozenset[PartitionKey]:
+        return self.owned - self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """A group that has members (KIP-848).
+
+    Attributes:
+        group_epoch: Changes of its members and of the partitions that they share (count, from 1).
+        target_epoch: The group epoch that the targets were decided for; 0: none were.
+        last_partitions: The last partition of each topic that was shared out then.
+        members: By id; at least one.
+    """
+
+    group_epoch: GroupEpoch
+    target_epoch: GroupEpoch = NO_EPOCH
+    last_partitions: frozenset[PartitionKey] = frozenset()
+    members: Mapping[MemberId, GroupMember] = field(default_factory=dict)
+
+    def with_instance(self, instance_id: str | None) -> GroupMember | None:
+        static = (each for each in self.members.values() if each.instance_id is not None)
+        return next((each for each in static if each.instance_id == instance_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +294,7 @@ class MetadataImage:
 
     def partitions_on(self, broker_id: BrokerId) -> Iterable[Keyed]:
         for topic_id, topic in self.topics.items():
-            for number, partition in topic.partitions.replicas_on(broker_id):
+            for number, partition in topic.partitions.where("replicas", frozenset({broker_id})):
                 yield PartitionKey(topic_id, number), partition
 
     def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
@@ -346,81 +325,115 @@ class MetadataImage:
             draft.time_ms = batch.stamp.time_ms
             draft.offset = batch.end_offset
             for kind, run in groupby(batch.records, type):
-                if kind is PartitionChangeRecord:
-                    change_partitions(draft, run)
+                if kind in (log.PartitionRecord, log.PartitionChangeRecord):
+                    _set_partitions(draft, kind, run)
                 else:
                     for record in run:
                         _REPLAY[kind](draft, record)
         return draft.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerResult(Generic[T]):
+    """A decision that has not happened yet: records to commit, and the answer to give then. No
+    records: nothing to do, answer at once."""
+
+    records: Sequence[Record]
+    response: T
+
+
+Decide = Callable[[MetadataImage], ControllerResult[T]]
+"""Decides by an image. It may be asked several times, each time by a newer one."""
+
+
+class MetadataDecider(Protocol):
+    """Has decisions take effect: by commits to the log, or in a dry run on its own image alone."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that is known."""
+        ...
+
+    def catch_up(self) -> MetadataImage:
+        """Return the newest image, with what was committed since."""
+        ...
+
+    def has_next(self) -> bool:
+        """Return whether there may be newer commits, as far as one request tells."""
+        ...
+
+    def submit(
+        self,
+        decide: Decide[T],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Have what `decide` says of the newest image take effect; return its response."""
+        ...
+
+
+def submit_if_due(known: MetadataImage, decide: Decide[T], submit: Callable[[Decide[T]], T]) -> T:
+    """Submit a decision, unless it leads to nothing by the image that is known: to submit one takes
+    the commit lock and reads the log again."""
+    result = decide(known)
+    return submit(decide) if result.records else result.response
+
+
 class _Draft:
-    """An image being built: it copies each map once, at its first record."""
+    """An image being built. It reads as its image; `map` copies a map once, at its first change."""
+
+    offset: Offset
+    time_ms: int
+    cluster_id: str | None
+    generation: int
+    registered_voters: tuple[str, ...]
+    controller: ControllerLease | None
+    requests: tuple[AdminRequestRecord, ...]
+    expired_epoch: int
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
-        self._copies: dict[str, Any] = {}
         self._partitions: dict[TopicId, PartitionMapDraft] = {}
-        self.offset = image.offset
-        self.time_ms = image.time_ms
-        self.controller = image.controller
-        self.cluster_id = image.cluster_id
-        self.generation = image.generation
-        self.registered_voters = image.registered_voters
-        self.requests = image.requests
-        self.expired_epoch = image.expired_epoch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._image, name)
 
     def map(self, name: str) -> dict[Any, Any]:
         """Return a copy of the image's map `name` that may be changed."""
-        copy: dict[Any, Any] | None = self._copies.get(name)
+        copy: dict[Any, Any] | None = vars(self).get(name)
         if copy is None:
-            copy = self._copies[name] = dict(getattr(self._image, name))
+            copy = vars(self)[name] = dict(getattr(self._image, name))
         return copy
-
-    def seen(self, name: str) -> Mapping[Any, Any]:
-        """Return the map `name` as it is by now, without a copy: to look, not to change."""
-        copy = self._copies.get(name)
-        found: Mapping[Any, Any] = getattr(self._image, name) if copy is None else copy
-        return found
 
     def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
         if topic_id not in self._partitions:
-            topic = self.map("topics").get(topic_id)
+            topic = self.topics.get(topic_id)
             if topic is None:
                 return None
             self._partitions[topic_id] = PartitionMapDraft(topic.partitions)
         return self._partitions[topic_id]
 
     def finish(self) -> MetadataImage:
-        topics = self.map("topics") if self._partitions else {}
         for topic_id, partitions in self._partitions.items():
-            if topic_id in topics:
-                topics[topic_id] = replace(topics[topic_id], partitions=partitions.finish())
-        return replace(
-            self._image,
-            offset=self.offset,
-            time_ms=self.time_ms,
-            controller=self.controller,
-            cluster_id=self.cluster_id,
-            generation=self.generation,
-            registered_voters=self.registered_voters,
-            requests=self.requests,
-            expired_epoch=self.expired_epoch,
-            **self._copies,
-        )
+            if topic_id in self.topics:
+                topic = replace(self.topics[topic_id], partitions=partitions.finish())
+                self.map("topics")[topic_id] = topic
+        changed = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return replace(self._image, **changed)
 
 
-def _cluster(draft: _Draft, record: ClusterRecord) -> None:
+def _cluster(draft: _Draft, record: log.ClusterRecord) -> None:
     draft.cluster_id = record.cluster_id
     if record.generation is not None:
         draft.generation = record.generation
 
 
-def _voters(draft: _Draft, record: VotersRecord) -> None:
+def _voters(draft: _Draft, record: log.VotersRecord) -> None:
     draft.registered_voters = tuple(sorted({*draft.registered_voters, *record.voters}))
 
 
-def _controller(draft: _Draft, record: ControllerRecord) -> None:
+def _controller(draft: _Draft, record: log.ControllerRecord) -> None:
     draft.controller = ControllerLease(
         controller_id=None if record.is_resignation else record.controller_id,
         controller_epoch=record.controller_epoch,
@@ -428,7 +441,7 @@ def _controller(draft: _Draft, record: ControllerRecord) -> None:
     )
 
 
-def _broker(draft: _Draft, record: BrokerRecord) -> None:
+def _broker(draft: _Draft, record: log.BrokerRecord) -> None:
     draft.map("brokers")[record.broker_id] = BrokerRegistration(
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
@@ -442,21 +455,23 @@ def _broker(draft: _Draft, record: BrokerRecord) -> None:
     draft.map("past_brokers").pop(record.broker_id, None)
 
 
-def _unregister_broker(draft: _Draft, record: UnregisterBrokerRecord) -> None:
+def _unregister_broker(draft: _Draft, record: log.UnregisterBrokerRecord) -> None:
     draft.map("brokers").pop(record.broker_id, None)
     draft.map("past_brokers")[record.broker_id] = record.broker_epoch
 
 
-def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
-    brokers = draft.map("brokers")
-    broker = brokers.get(record.broker_id)
+def _broker_change(draft: _Draft, record: log.BrokerChangeRecord) -> None:
+    broker, state = draft.brokers.get(record.broker_id), record.broker_state
     if broker is not None and broker.broker_epoch == record.broker_epoch:
-        brokers[record.broker_id] = broker.put_in(
-            record.broker_state, draft.time_ms, record.refused
+        since_ms = None
+        if state is BrokerState.FENCED:  # fenced again, it keeps the time
+            since_ms = draft.time_ms if broker.fenced_since_ms is None else broker.fenced_since_ms
+        draft.map("brokers")[record.broker_id] = replace(
+            broker, state=state, fenced_since_ms=since_ms, refused=record.refused
         )
 
 
-def _topic(draft: _Draft, record: TopicRecord) -> None:
+def _topic(draft: _Draft, record: log.TopicRecord) -> None:
     draft.map("topics")[record.topic_id] = TopicImage(
         name=record.topic,
         topic_id=record.topic_id,
@@ -465,75 +480,208 @@ def _topic(draft: _Draft, record: TopicRecord) -> None:
     draft.map("topic_ids")[record.topic] = record.topic_id
 
 
-def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
+def _remove_topic(draft: _Draft, record: log.RemoveTopicRecord) -> None:
     topic = draft.map("topics").pop(record.topic_id, None)
-    if topic is not None and draft.map("topic_ids").get(topic.name) == record.topic_id:
+    if topic is not None and draft.topic_ids.get(topic.name) == record.topic_id:
         del draft.map("topic_ids")[topic.name]
+    _forget_offsets(draft, lambda key: key.topic_id == record.topic_id)
+
+
+def _forget_offsets(draft: _Draft, is_gone: Callable[[PartitionKey], bool]) -> None:
     groups = draft.map("groups")
-    for place in [each for each in groups if each[1].topic_id == record.topic_id]:
+    for place in [each for each in groups if is_gone(each[1])]:
         del groups[place]
 
 
-def _config(draft: _Draft, record: ConfigRecord) -> None:
+def _set_partitions(draft: _Draft, kind: type, run: Iterable[Any]) -> None:
+    """These two come by the million: a topic's are set at once."""
+    for topic_id, records in groupby(run, attrgetter("topic_id")):
+        partitions = draft.partitions(topic_id)
+        if partitions is None:
+            continue
+        if kind is log.PartitionChangeRecord:
+            partitions.merge([(each.partition, each.change) for each in records])
+        else:
+            for each in records:
+                partitions.put(each.partition, each.registration)
+
+
+def _remove_partition(draft: _Draft, record: log.RemovePartitionRecord) -> None:
+    """A partition goes, and with it the positions that groups have saved in it."""
+    partitions = draft.partitions(record.topic_id)
+    if partitions is None or partitions.get(record.partition) is None:
+        return
+    partitions.put(record.partition, None)
+    topics = draft.map("topics")
+    topics[record.topic_id] = replace(topics[record.topic_id], first_partition_count=0)
+    _forget_offsets(draft, lambda key: key == record.key)
+
+
+def _raise_high_watermark(draft: _Draft, record: log.HighWatermarkRecord) -> None:
+    """An inspection says how far a partition is committed, and how long its log is."""
+    partitions = draft.partitions(record.topic_id)
+    partition = None if partitions is None else partitions.get(record.partition)
+    if partitions is None or partition is None or not is_current(record, partition):
+        return
+    changed: dict[str, Any] = {"log_end_offset": record.log_end_offset}
+    if record.high_watermark is not None and record.high_watermark > partition.high_watermark:
+        changed["high_watermark"] = record.high_watermark
+        changed["high_watermark_epoch"] = record.high_watermark_epoch
+        changed["high_watermark_chain"] = record.high_watermark_chain
+    if record.log_start_offset is not None:
+        changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
+    partitions.put(record.partition, replace(partition, **changed))
+
+
+def is_current(record: log.HighWatermarkRecord, partition: PartitionRegistration) -> bool:
+    """Return whether nothing changed in `partition` since the record's author inspected it."""
+    return (
+        record.leader_epoch == partition.leader_epoch
+        and record.partition_epoch == partition.partition_epoch
+    )
+
+
+def _config(draft: _Draft, record: log.ConfigRecord) -> None:
     if record.topic_id is None:
         configs = draft.map("configs")
+    elif record.topic_id in draft.topics:
+        topic = draft.topics[record.topic_id]
+        configs = dict(topic.configs)
+        draft.map("topics")[record.topic_id] = replace(topic, configs=configs)
     else:
-        topics = draft.map("topics")
-        if record.topic_id not in topics:
-            return
-        configs = dict(topics[record.topic_id].configs)
-        topics[record.topic_id] = replace(topics[record.topic_id], configs=configs)
+        return
     if record.config_value is None:
         configs.pop(record.config_name, None)
     else:
         configs[record.config_name] = record.config_value
 
 
-def _group(draft: _Draft, record: GroupRecord) -> None:
-    after = replayed(draft.map("consumer_groups").get(record.group), record)
-    if after is None:
-        draft.map("consumer_groups").pop(record.group, None)
+def _producer(draft: _Draft, record: log.ProducerRecord) -> None:
+    if record.producer_id in draft.expired_producers:
+        del draft.map("expired_producers")[record.producer_id]
+    draft.map("producers")[record.producer_id] = record.producer_epoch
+    if record.first_sequence is not None:
+        draft.map("first_sequences")[record.producer_id] = record.first_sequence
+    draft.map("producer_times")[record.producer_id] = _renewed_at_ms(draft, record)
+
+
+def _renewed_at_ms(draft: _Draft, record: log.ProducerRecord | log.OffsetCommitRecord) -> int:
+    """Return from when on a client is silent: the batch's time, which is not by the clock of its
+    process alone (`stamp_ms`), or what a snapshot, or a reset of the time, says."""
+    found: int = draft.time_ms if record.renewed_at_ms is None else record.renewed_at_ms
+    return found
+
+
+def _remove_producer(draft: _Draft, record: log.RemoveProducerRecord) -> None:
+    """An id has expired. One that comes back begins above every epoch that has, and nobody knows
+    what stands of it, until somebody vouches: so it is remembered."""
+    draft.map("producers").pop(record.producer_id, None)
+    draft.map("producer_times").pop(record.producer_id, None)
+    if record.producer_id in draft.first_sequences:
+        del draft.map("first_sequences")[record.producer_id]
+    if record.producer_id and may_come_back(record.producer_id):
+        draft.map("expired_producers")[record.producer_id] = record.producer_epoch
+    draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
+
+
+def _offset_commit(draft: _Draft, record: log.OffsetCommitRecord) -> None:
+    place = (record.group, PartitionKey(record.topic_id, record.partition))
+    if record.offset is None:
+        draft.map("groups").pop(place, None)
+    elif record.topic_id in draft.topics:
+        draft.map("groups")[place] = GroupOffset(
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+            unclean_generation=record.unclean_generation or 0,
+            saved_at_ms=_renewed_at_ms(draft, record),
+        )
+
+
+def _group_member(draft: _Draft, record: Any) -> None:
+    """A record about a member that is gone changes nothing: none is refused. A group without
+    members does not exist."""
+    groups = draft.map("consumer_groups")
+    group = groups.get(record.group)
+    if isinstance(record, log.GroupMemberRecord):
+        group = group or ConsumerGroup(group_epoch=record.group_epoch)
+    if group is None:
+        return
+    members = dict(group.members)
+    member = _member_after(members.get(record.member_id), record)
+    if member is None:
+        members.pop(record.member_id, None)
     else:
-        draft.map("consumer_groups")[record.group] = after
+        members[record.member_id] = member
+    if members:
+        epoch = max(group.group_epoch, getattr(record, "group_epoch", NO_EPOCH))
+        groups[record.group] = replace(group, group_epoch=epoch, members=members)
+    else:
+        del groups[record.group]
+
+
+def _member_after(member: GroupMember | None, record: log.GroupRecord) -> GroupMember | None:
+    if isinstance(record, log.GroupMemberRecord):
+        return replace(
+            member or GroupMember(member_id=record.member_id),
+            instance_id=record.instance_id,
+            subscribed_topics=record.subscribed_topics,
+            assignor=record.assignor,
+        )
+    if member is None or isinstance(record, log.RemoveGroupMemberRecord):
+        return None
+    if isinstance(record, log.GroupTargetRecord):
+        return replace(member, target=record.partitions)
+    assert isinstance(record, log.GroupAssignmentRecord), record
+    return replace(member, member_epoch=record.member_epoch, owned=record.partitions)
+
+
+def _group_target_epoch(draft: _Draft, record: log.GroupTargetEpochRecord) -> None:
+    group = draft.consumer_groups.get(record.group)
+    if group is not None:
+        draft.map("consumer_groups")[record.group] = replace(
+            group,
+            group_epoch=max(group.group_epoch, record.target_epoch),
+            target_epoch=record.target_epoch,
+            last_partitions=record.partitions,
+        )
 
 
 def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:
     draft.requests = (*draft.requests, record)
 
 
-def _admin_result(draft: _Draft, record: AdminResultRecord) -> None:
+def _admin_result(draft: _Draft, record: log.AdminResultRecord) -> None:
     draft.requests = tuple(each for each in draft.requests if each.request != record.request)
 
 
-def _expired(draft: _Draft, record: ExpiredRecord) -> None:
+def _expired(draft: _Draft, record: log.ExpiredRecord) -> None:
     raise HistoryExpiredError("the history is gone, as metadata.max.retention.ms says")
 
 
 _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
-    ClusterRecord: _cluster,
-    ExpiredRecord: _expired,
-    LeaderChangeRecord: lambda draft, record: None,
-    VotersRecord: _voters,
-    ControllerRecord: _controller,
-    BrokerRecord: _broker,
-    BrokerChangeRecord: _broker_change,
-    UnregisterBrokerRecord: _unregister_broker,
-    TopicRecord: _topic,
-    RemoveTopicRecord: _remove_topic,
-    PartitionRecord: put_partition,
-    RemovePartitionRecord: remove_partition,
-    HighWatermarkRecord: raise_high_watermark,
-    ConfigRecord: _config,
-    ProducerRecord: _producer,
-    RemoveProducerRecord: _remove_producer,
-    OffsetCommitRecord: _offset_commit,
-    GroupMemberRecord: _group,
-    RemoveGroupMemberRecord: _group,
-    GroupTargetRecord: _group,
-    GroupTargetEpochRecord: _group,
-    GroupAssignmentRecord: _group,
-    AdminRequestRecord: _admin_request,
-    AdminResultRecord: _admin_result,
+    log.ClusterRecord: _cluster,
+    log.ExpiredRecord: _expired,
+    log.LeaderChangeRecord: lambda draft, record: None,
+    log.VotersRecord: _voters,
+    log.ControllerRecord: _controller,
+    log.BrokerRecord: _broker,
+    log.BrokerChangeRecord: _broker_change,
+    log.UnregisterBrokerRecord: _unregister_broker,
+    log.TopicRecord: _topic,
+    log.RemoveTopicRecord: _remove_topic,
+    log.RemovePartitionRecord: _remove_partition,
+    log.HighWatermarkRecord: _raise_high_watermark,
+    log.ConfigRecord: _config,
+    log.ProducerRecord: _producer,
+    log.RemoveProducerRecord: _remove_producer,
+    log.OffsetCommitRecord: _offset_commit,
+    log.GroupMemberRecord: _group_member,
+    log.RemoveGroupMemberRecord: _group_member,
+    log.GroupTargetRecord: _group_member,
+    log.GroupAssignmentRecord: _group_member,
+    log.GroupTargetEpochRecord: _group_target_epoch,
+    log.AdminRequestRecord: _admin_request,
+    log.AdminResultRecord: _admin_result,
 }
 
 
@@ -600,14 +748,29 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
 
     The controller's lease comes last: its offset shows only that the holder is alive.
     """
-    records: list[Record] = []
+    found = list(_rebuilding_cluster(image))
+    for topic in image.topics.values():
+        found.extend(_rebuilding_topic(topic))
+    found.extend(_rebuilding_clients(image))
+    found.extend(image.requests)
+    if (lease := image.controller) is not None:
+        found.append(
+            log.ControllerRecord(
+                controller_id=lease.controller_id or "",
+                controller_epoch=lease.controller_epoch,
+                is_resignation=lease.controller_id is None,
+            )
+        )
+    return found
+
+
+def _rebuilding_cluster(image: MetadataImage) -> Iterator[Record]:
     if image.cluster_id is not None:
-        generation = image.generation or None
-        records.append(ClusterRecord(cluster_id=image.cluster_id, generation=generation))
+        yield log.ClusterRecord(cluster_id=image.cluster_id, generation=image.generation or None)
     if image.registered_voters:
-        records.append(VotersRecord(voters=image.registered_voters))
-    records.extend(
-        BrokerRecord(
+        yield log.VotersRecord(voters=image.registered_voters)
+    for broker in image.brokers.values():
+        yield log.BrokerRecord(
             broker_id=broker.broker_id,
             broker_epoch=broker.broker_epoch,
             root=broker.root,
@@ -617,70 +780,72 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             fenced_since_ms=broker.fenced_since_ms,
             refused=broker.refused,
         )
-        for broker in image.brokers.values()
-    )
-    records.extend(
-        UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch)
-        for broker_id, broker_epoch in image.past_brokers.items()
-    )
-    records.extend(_config_records(None, image.configs))
-    for topic in image.topics.values():
-        records.append(
-            TopicRecord(
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                first_partition_count=topic.first_partition_count,
-            )
-        )
-        records.extend(_config_records(topic.topic_id, topic.configs))
-        records.extend(
-            construct_many(
-                PartitionRecord,
-                {
-                    "topic": repeat(topic.name),
-                    "topic_id": repeat(topic.topic_id),
-                    "partition": topic.partitions,
-                    "registration": topic.partitions.values(),
-                    "cause": repeat(None),
-                },
-                len(topic.partitions),
-            )
-        )
-    records.extend(
-        ProducerRecord(
+    for broker_id, broker_epoch in image.past_brokers.items():
+        yield log.UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch)
+    for name, value in image.configs.items():
+        yield log.ConfigRecord(topic_id=None, config_name=name, config_value=value)
+
+
+def _rebuilding_clients(image: MetadataImage) -> Iterator[Record]:
+    for producer_id, epoch in image.producers.items():
+        yield log.ProducerRecord(
             producer_id=producer_id,
-            producer_epoch=producer_epoch,
+            producer_epoch=epoch,
             first_sequence=image.first_sequences.get(producer_id),
             renewed_at_ms=image.producer_times.get(producer_id),
         )
-        for producer_id, producer_epoch in image.producers.items()
-    )
-    records.extend(
-        RemoveProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
-        for producer_id, producer_epoch in image.expired_producers.items()
-    )
+    for producer_id, epoch in image.expired_producers.items():
+        yield log.RemoveProducerRecord(producer_id=producer_id, producer_epoch=epoch)
     if image.expired_epoch >= 0:
         epoch = ProducerEpoch(image.expired_epoch)
-        records.append(RemoveProducerRecord(producer_id="", producer_epoch=epoch))
-    records.extend(
-        OffsetCommitRecord.again(group, key, place, renewed_at_ms=place.saved_at_ms)
-        for (group, key), place in image.groups.items()
-    )
+        yield log.RemoveProducerRecord(producer_id="", producer_epoch=epoch)
+    for (name, key), place in image.groups.items():
+        yield log.OffsetCommitRecord.again(name, key, place, renewed_at_ms=place.saved_at_ms)
     for name, group in image.consumer_groups.items():
-        records.extend(rebuilding_records(name, group))
-    records.extend(image.requests)
-    if image.controller is not None:
-        lease = image.controller
-        records.append(
-            ControllerRecord(
-                controller_id=lease.controller_id or "",
-                controller_epoch=lease.controller_epoch,
-                is_resignation=lease.controller_id is None,
-            )
+        yield from _rebuilding_group(name, group)
+
+
+def _rebuilding_topic(topic: TopicImage) -> Iterator[Record]:
+    yield log.TopicRecord(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        first_partition_count=topic.first_partition_count,
+    )
+    for name, value in topic.configs.items():
+        yield log.ConfigRecord(topic_id=topic.topic_id, config_name=name, config_value=value)
+    yield from construct_many(
+        log.PartitionRecord,
+        {
+            "topic": repeat(topic.name),
+            "topic_id": repeat(topic.topic_id),
+            "partition": topic.partitions,
+            "registration": topic.partitions.values(),
+            "cause": repeat(None),
+        },
+        len(topic.partitions),
+    )
+
+
+def _rebuilding_group(name: str, group: ConsumerGroup) -> Iterator[Record]:
+    for member_id, member in group.members.items():
+        yield log.GroupMemberRecord(
+            group=name,
+            group_epoch=group.group_epoch,
+            member_id=member_id,
+            instance_id=member.instance_id,
+            subscribed_topics=member.subscribed_topics,
+            assignor=member.assignor,
         )
-    return records
-
-
-def _config_records(topic_id: TopicId | None, configs: Mapping[str, str]) -> Iterable[ConfigRecord]:
-    for name, value in configs.items():
-        yield ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
+        if member.target:
+            yield log.GroupTargetRecord(group=name, member_id=member_id, partitions=member.target)
+        if member.owned or member.member_epoch:
+            yield log.GroupAssignmentRecord(
+                group=name,
+                member_id=member_id,
+                member_epoch=member.member_epoch,
+                partitions=member.owned,
+            )
+    if group.target_epoch:
+        yield log.GroupTargetEpochRecord(
+            group=name, target_epoch=group.target_epoch, partitions=group.last_partitions
+        )

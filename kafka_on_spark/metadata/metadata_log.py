@@ -70,7 +70,7 @@ that hangs takes seconds, on a store minutes, until it fails."""
 
 
 class DeltaMetadataLog(QuorumLog):
-    """A MetadataLog on the Delta tables of a cluster's voters.
+    """The metadata log on the Delta tables of a cluster's voters.
 
     `url`: the metadata roots that are asked first, with commas between. The list may be old, and
     some of them away. `patience_ms`: as of `given_roots`.

@@ -6,7 +6,7 @@ the image that the winner's commit led to, so it must be pure.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -14,25 +14,48 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     CommitConflictError,
+    CommitOutcomeUnknownError,
     HistoryExpiredError,
     KafkaOnSparkError,
     RequestTimedOutError,
 )
-from kafka_on_spark.base.ids import ControllerEpoch, Offset, ReplicaUuid
+from kafka_on_spark.base.ids import (
+    KEEP,
+    BrokerId,
+    ControllerEpoch,
+    Offset,
+    PartitionKey,
+    ReplicaUuid,
+)
+from kafka_on_spark.base.metric import (
+    COMMIT_MS,
+    COMMITS,
+    COMMITTED,
+    CONFLICT,
+    ELECTIONS,
+    FAILED,
+    ISR_EXPANDS,
+    ISR_SHRINKS,
+    MESSAGES_IN,
+    UNCLEAN_ELECTIONS,
+    UNKNOWN,
+)
 from kafka_on_spark.base.process import Clock, gc_paused, pauses_ms
+from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.commit_wait import wait_for_root
-from kafka_on_spark.metadata.decision_counts import count_decisions, counted_commit
-from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
-from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock, MetadataLog
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
+    HighWatermarkRecord,
     MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
     Stamp,
     stamp_ms,
     too_old_by_ms,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.counts import Counts
 
 ASK_AGAIN_MS: Final = 1000
@@ -157,7 +180,7 @@ class MetadataService:
 
     def __init__(
         self,
-        metadata_log: MetadataLog,
+        metadata_log: QuorumLog,
         clock: Clock,
         *,
         random: Callable[[], float],
@@ -220,7 +243,7 @@ class MetadataService:
         self._log.check_writable()
 
     @property
-    def log(self) -> MetadataLog:
+    def log(self) -> QuorumLog:
         """The log itself, for who changes where it is kept."""
         return self._log
 
@@ -414,7 +437,7 @@ class MetadataService:
                     return result.response
                 try:
                     stamp = self._stamp(controller)
-                    with nullcontext() if self._counts is None else counted_commit(self._counts):
+                    with _counted(self._counts):
                         batch = self._log.append(
                             result.records, stamp, expected_offset=image.offset
                         )
@@ -512,3 +535,79 @@ class MetadataService:
         """Return every batch of the log, oldest first; those up to `to_offset`."""
         self.check_open()
         return self._log.read(from_offset=Offset(0), to_offset=to_offset)
+
+
+@contextmanager
+def _counted(counts: Counts | None) -> Iterator[None]:
+    """Count and time the commit that the block makes, by its outcome."""
+    if counts is None:
+        yield
+        return
+    outcome = UNKNOWN
+    try:
+        with counts.timed(COMMIT_MS):
+            yield
+        outcome = COMMITTED
+    except CommitConflictError:
+        outcome = CONFLICT
+        raise
+    except Exception as error:
+        outcome = UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else FAILED
+        raise
+    finally:
+        counts.count(COMMITS, outcome=outcome)
+
+
+def count_decisions(
+    counts: Counts,
+    before: MetadataImage,
+    batches: Iterable[MetadataBatch],
+    after: MetadataImage,
+) -> None:
+    """Count what batches decided of partitions, which lead from one image to another."""
+    raised: set[PartitionKey] = set()
+    led: dict[PartitionKey, tuple[frozenset[BrokerId], BrokerId | None]] = {}
+    for record in (record for batch in batches for record in batch.records):
+        if isinstance(record, HighWatermarkRecord):
+            raised.add(record.key)
+        elif isinstance(record, PartitionRecord):
+            led[record.key] = (record.registration.isr, record.registration.leader)
+        elif isinstance(record, PartitionChangeRecord):
+            known = before.partition(record.key)
+            if known is not None:
+                led.setdefault(record.key, (known.isr, known.leader))
+            if record.key in led:
+                led[record.key] = _count_change(counts, *led[record.key], record)
+    for key in raised:
+        _count_committed(counts, key, before, after)
+
+
+def _count_committed(
+    counts: Counts, key: PartitionKey, before: MetadataImage, after: MetadataImage
+) -> None:
+    then, now = before.partition(key), after.partition(key)
+    if now is not None:
+        more = now.high_watermark - (0 if then is None else then.high_watermark)
+        if more > 0:
+            counts.count(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
+
+
+def _count_change(
+    counts: Counts,
+    old_isr: frozenset[BrokerId],
+    old_leader: BrokerId | None,
+    record: PartitionChangeRecord,
+) -> tuple[frozenset[BrokerId], BrokerId | None]:
+    """Count a change of an ISR and a leader; return these after it."""
+    change = record.change
+    isr = old_isr if change.isr is KEEP else change.isr
+    leader = old_leader if change.leader is KEEP else change.leader
+    if old_isr - isr:
+        counts.count(ISR_SHRINKS)
+    if isr - old_isr:
+        counts.count(ISR_EXPANDS)
+    if leader is not None and leader != old_leader:
+        counts.count(ELECTIONS)
+        if change.unclean_generation is not KEEP:
+            counts.count(UNCLEAN_ELECTIONS)
+    return isr, leader

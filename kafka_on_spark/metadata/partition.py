@@ -11,6 +11,7 @@ or have a replica of any, so that a search skips the other chunks.
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import repeat
 from operator import attrgetter, le
 from typing import Any, Final, Self, TypeVar
@@ -165,10 +166,6 @@ class PartitionChange:
 
 def _is_below(compaction: Compaction, high_watermark: Offset) -> bool:
     return compaction is NOT_COMPACTED or compaction.compacted_below <= high_watermark
-
-
-_FOLLOWS: Final = {"log_end_offset": "high_watermark"}
-"""Fields that change with another: an unclean leader's log ends at its high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,8 +387,7 @@ class PartitionRegistration:
         columns = {name: list(map(attrgetter(name), partitions)) for name in cls.__slots__}
         # Many partitions share a change, and it sets few fields.
         distinct = {id(change): change for change in changes}.values()
-        sources = {**{name: name for name in PartitionChange.__slots__}, **_FOLLOWS}
-        for name, source in sources.items():
+        for name, source in _SOURCES.items():
             if any(getattr(change, source) is not KEEP for change in distinct):
                 pairs = zip(columns[name], map(attrgetter(source), changes), strict=True)
                 columns[name] = [own if new is KEEP else new for own, new in pairs]
@@ -401,38 +397,32 @@ class PartitionRegistration:
         return cls.from_columns(columns, len(partitions))
 
     def merge(self, change: PartitionChange) -> Self:
-        """Return this registration with `change` applied.
-
-        The fields are written out, since `dataclasses.replace` takes three times as long.
-        """
+        """Return this registration with `change` applied: past the constructor, which takes twice
+        as long, and with its checks."""
         leader_epoch, partition_epoch = self.epochs_after(change)
-        uuids, generation = change.replica_uuids, change.unclean_generation
-        former = change.former_uuids
-        mark, mark_epoch = change.high_watermark, change.high_watermark_epoch
-        chain = change.high_watermark_chain
-        adding, removing = change.adding_replicas, change.removing_replicas
-        throttle, compaction = change.throttle_bytes_per_s, change.compaction
-        return type(self)(
-            replicas=self.replicas if change.replicas is KEEP else change.replicas,
-            replica_uuids=self.replica_uuids if uuids is KEEP else uuids,
-            former_uuids=self.former_uuids if former is KEEP else former,
-            directories=self.directories if change.directories is KEEP else change.directories,
-            isr=self.isr if change.isr is KEEP else change.isr,
-            leader=self.leader if change.leader is KEEP else change.leader,
-            leader_epoch=leader_epoch,
-            partition_epoch=partition_epoch,
-            elr=self.elr if change.elr is KEEP else change.elr,
-            adding_replicas=self.adding_replicas if adding is KEEP else adding,
-            removing_replicas=self.removing_replicas if removing is KEEP else removing,
-            throttle_bytes_per_s=self.throttle_bytes_per_s if throttle is KEEP else throttle,
-            high_watermark=self.high_watermark if mark is KEEP else mark,
-            high_watermark_epoch=self.high_watermark_epoch if mark_epoch is KEEP else mark_epoch,
-            high_watermark_chain=self.high_watermark_chain if chain is KEEP else chain,
-            log_end_offset=self.log_end_offset if mark is KEEP else mark,
-            log_start_offset=self.log_start_offset,
-            unclean_generation=self.unclean_generation if generation is KEEP else generation,
-            compaction=self.compaction if compaction is KEEP else compaction,
-        )
+        made = object.__new__(type(self))
+        for set_field, own in zip(_SETTERS.values(), _FIELDS_OF(self), strict=True):
+            set_field(made, own)
+        for name, new in zip(_SOURCES, _NEW_OF(change), strict=True):
+            if new is not KEEP:
+                _SETTERS[name](made, new)
+        _SETTERS["leader_epoch"](made, leader_epoch)
+        _SETTERS["partition_epoch"](made, partition_epoch)
+        made.__post_init__()
+        return made
+
+
+_SETTERS: Final[Mapping[str, Callable[[Any, Any], None]]] = {
+    name: getattr(PartitionRegistration, name).__set__ for name in PartitionRegistration.__slots__
+}
+_FIELDS_OF: Final = attrgetter(*PartitionRegistration.__slots__)
+_SOURCES: Final = {
+    **{name: name for name in PartitionChange.__slots__},
+    "log_end_offset": "high_watermark",  # an unclean leader's log ends at its high watermark
+}
+"""The fields of a registration that a change sets, and its own that each follows."""
+
+_NEW_OF: Final = attrgetter(*_SOURCES.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,67 +459,39 @@ Keyed = tuple[PartitionKey, PartitionRegistration]
 class _Chunk:
     """Partitions with neighbouring numbers; None where there is none."""
 
-    __slots__ = ("_brokers", "_needing_work", "partitions")
-
     def __init__(self, partitions: Iterable[PartitionRegistration | None]) -> None:
         self.partitions = tuple(partitions)
-        self._needing_work: tuple[tuple[int, PartitionRegistration], ...] | None = None
         self._brokers: dict[str, frozenset[BrokerId]] = {}
 
-    def needing_work(self) -> tuple[Numbered, ...]:
-        """Return those that need work, with their places; found once."""
-        if self._needing_work is None:
-            self._needing_work = tuple(
-                (place, partition)
-                for place, partition in enumerate(self.partitions)
-                if partition is not None and partition.needs_work
-            )
-        return self._needing_work
+    @cached_property
+    def needing_work(self) -> Sequence[Numbered]:
+        """Those that need work, with their places."""
+        there = ((place, each) for place, each in enumerate(self.partitions) if each is not None)
+        return [(place, each) for place, each in there if each.needs_work]
 
     def brokers(self, field: str) -> frozenset[BrokerId]:
-        """Return the brokers that are in a field of any of them, `isr` or `replicas`; found
-        once."""
+        """Return the brokers that are in a field of any of them, `isr` or `replicas`."""
         if field not in self._brokers:
             # Thousands of partitions have few different ones.
-            found = {getattr(each, field) for each in self.partitions if each is not None}
-            self._brokers[field] = frozenset().union(*found)
+            distinct = {getattr(each, field) for each in self.partitions if each is not None}
+            self._brokers[field] = frozenset().union(*distinct)
         return self._brokers[field]
 
 
-_EMPTY: Final = _Chunk(())
-
-
 class PartitionMap(Mapping[int, PartitionRegistration]):
-    """Registrations by partition number, in order of the numbers. Immutable."""
+    """Registrations by partition number, in order of the numbers. Immutable; a draft makes it."""
 
     __slots__ = ("_chunks", "_count")
 
-    def __init__(self, partitions: Mapping[int, PartitionRegistration] | None = None) -> None:
-        self._chunks: dict[int, _Chunk] = {}
-        self._count = 0
-        if partitions:
-            draft = PartitionMapDraft(self)
-            for number in sorted(partitions):
-                draft.put(number, partitions[number])
-            finished = draft.finish()
-            self._chunks, self._count = finished._chunks, finished._count
-
-    @classmethod
-    def of(cls, partitions: Mapping[int, PartitionRegistration]) -> "PartitionMap":
-        """Return `partitions` as such a map; itself, if it is one."""
-        return partitions if isinstance(partitions, cls) else cls(partitions)
-
-    @classmethod
-    def _of_chunks(cls, chunks: dict[int, _Chunk], count: int) -> "PartitionMap":
-        map_ = cls()
-        map_._chunks, map_._count = chunks, count
-        return map_
+    def __init__(self, chunks: Mapping[int, _Chunk] | None = None, count: int = 0) -> None:
+        self._chunks = chunks or {}
+        self._count = count
 
     def __getitem__(self, number: int) -> PartitionRegistration:
         try:
             found = self._chunks[number >> CHUNK_BITS].partitions[number & _MASK]
         except (KeyError, IndexError, TypeError):
-            raise KeyError(number) from None
+            found = None
         if found is None:
             raise KeyError(number)
         return found
@@ -547,28 +509,19 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
                     yield number, partition
 
     def items(self) -> ItemsView[int, PartitionRegistration]:
-        """Return a view of the numbers and registrations."""
         return _Items(self)
 
     def values(self) -> ValuesView[PartitionRegistration]:
-        """Return a view of the registrations."""
         return _Values(self)
 
     def needing_work(self) -> Iterator[Numbered]:
         """Yield the partitions that need work: in a healthy topic, none is visited."""
         for chunk_number, chunk in self._chunks.items():
-            for place, partition in chunk.needing_work():
+            for place, partition in chunk.needing_work:
                 yield (chunk_number << CHUNK_BITS) + place, partition
 
-    def in_sync_on(self, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
-        """Yield the partitions in whose ISR any of `broker_ids` is, so that it may lead them."""
-        return self._where("isr", broker_ids)
-
-    def replicas_on(self, broker_id: BrokerId) -> Iterator[Numbered]:
-        """Yield the partitions of which a broker has a replica."""
-        return self._where("replicas", frozenset({broker_id}))
-
-    def _where(self, field: str, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
+    def where(self, field: str, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
+        """Yield the partitions that have any of `broker_ids` in a field, `isr` or `replicas`."""
         for chunk_number, chunk in self._chunks.items():
             if chunk.brokers(field).isdisjoint(broker_ids):
                 continue
@@ -590,7 +543,7 @@ class _Items(ItemsView[int, PartitionRegistration]):
 
 
 class _Values(ValuesView[PartitionRegistration]):
-    """A view of a map that needs no look-up for each entry."""
+    """The same of the registrations alone."""
 
     _mapping: PartitionMap
 
@@ -607,27 +560,28 @@ class PartitionMapDraft:
         self._open: dict[int, list[PartitionRegistration | None]] = {}
 
     def get(self, number: int) -> PartitionRegistration | None:
-        """Return the registration of a number, or None if there is none."""
         chunk = self._open.get(number >> CHUNK_BITS)
         if chunk is None:
             return self._base.get(number)
         place = number & _MASK
         return chunk[place] if place < len(chunk) else None
 
-    def put(self, number: int, partition: PartitionRegistration) -> None:
-        """Set the registration of a number."""
-        chunk = self._opened(number >> CHUNK_BITS)
+    def put(self, number: int, partition: PartitionRegistration | None) -> None:
+        """Set the registration of a number; None: there is none any more."""
+        chunk = self._open.get(number >> CHUNK_BITS)
+        if chunk is None:
+            base = self._base._chunks.get(number >> CHUNK_BITS)
+            chunk = self._open[number >> CHUNK_BITS] = [] if base is None else [*base.partitions]
         place = number & _MASK
         if place >= len(chunk):
             chunk.extend([None] * (place + 1 - len(chunk)))
-        self._count += chunk[place] is None
+        self._count += (partition is not None) - (chunk[place] is not None)
         chunk[place] = partition
 
     def merge(self, changes: Sequence[tuple[int, PartitionChange]]) -> None:
         """Apply changes in order; a change of a number that does not exist is passed over."""
         by_number = dict(changes)
-        is_each_once = len(by_number) == len(changes)
-        if not is_each_once or len(changes) < MERGED_AT_ONCE_MIN:
+        if len(by_number) < len(changes) or len(changes) < MERGED_AT_ONCE_MIN:
             for number, change in changes:
                 partition = self.get(number)
                 if partition is not None:
@@ -641,23 +595,7 @@ class PartitionMapDraft:
         for (number, _), partition in zip(known, merged, strict=True):
             self.put(number, partition)
 
-    def remove(self, number: int) -> PartitionRegistration | None:
-        """Take a number out; return what stood there, or None."""
-        found = self.get(number)
-        if found is not None:
-            self._opened(number >> CHUNK_BITS)[number & _MASK] = None
-            self._count -= 1
-        return found
-
-    def _opened(self, chunk_number: int) -> list[PartitionRegistration | None]:
-        chunk = self._open.get(chunk_number)
-        if chunk is None:
-            chunk = list(self._base._chunks.get(chunk_number, _EMPTY).partitions)
-            self._open[chunk_number] = chunk
-        return chunk
-
     def finish(self) -> PartitionMap:
-        """Return the map."""
         chunks = dict(self._base._chunks)
         for chunk_number, opened in self._open.items():
             while opened and opened[-1] is None:
@@ -666,7 +604,6 @@ class PartitionMapDraft:
                 chunks[chunk_number] = _Chunk(opened)
             else:
                 chunks.pop(chunk_number, None)
-        numbers = sorted(chunks)
-        if numbers != list(chunks):
-            chunks = {number: chunks[number] for number in numbers}
-        return PartitionMap._of_chunks(chunks, self._count)
+        if list(chunks) != sorted(chunks):
+            chunks = dict(sorted(chunks.items()))
+        return PartitionMap(chunks, self._count)

@@ -7,6 +7,7 @@ figures. The batch's Stamp says once which process committed it, and when.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Self
 
 from kafka_on_spark.base.ids import (
@@ -25,7 +26,6 @@ from kafka_on_spark.base.ids import (
     ProducerEpoch,
     TopicId,
 )
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange, PartitionRegistration
 
 
@@ -193,6 +193,32 @@ class ControllerRecord:
     controller_epoch: ControllerEpoch
     is_resignation: bool = False
     cause: str | None = None
+
+
+class BrokerState(Enum):
+    """Whether a broker's replicas count. Source: KRaft's BrokerRegistration flags."""
+
+    ACTIVE = "active"  # may lead and be in sync
+    FENCED = "fenced"  # its root does not answer: it leads nothing and is in no ISR
+    DRAINING = "draining"  # controlled shutdown: keeps its replicas, takes no leadership
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWrite:
+    """A write for which a broker's root has no room, or any if it is read-only.
+
+    Attributes:
+        size_bytes: Of the write; 0: the root is read-only.
+        hosts: Which have met it: the first two.
+    """
+
+    size_bytes: int
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.size_bytes:
+            return "read-only"
+        return f"full (no room for {self.size_bytes:,} bytes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

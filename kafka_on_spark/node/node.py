@@ -13,13 +13,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_on_spark.base.errors import ClusterNotFoundError
-from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.ids import IdSource, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.result import IdSource
 from kafka_on_spark.node.maintenance import Maintenance
 from kafka_on_spark.node.opening import Awaits, metadata_log_of, open_metadata
 from kafka_on_spark.node.tasks import Executors, Tasks

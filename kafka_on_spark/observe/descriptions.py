@@ -19,10 +19,10 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
     time_of,
 )
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
-from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr, min_isr
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
+from kafka_on_spark.metadata.records import BrokerState
+from kafka_on_spark.metadata.reports import is_at_min_isr, is_under_min_isr, min_isr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

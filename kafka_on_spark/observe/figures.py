@@ -17,9 +17,9 @@ from kafka_on_spark.controller.lease import is_held_by
 from kafka_on_spark.controller.upkeep import UpkeepTotals
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
-from kafka_on_spark.metadata.high_watermark import min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
+from kafka_on_spark.metadata.reports import min_isr_setting
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.observe.descriptions import stalled_on

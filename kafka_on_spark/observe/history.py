@@ -17,12 +17,12 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
     time_of,
 )
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,
+    BrokerState,
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,

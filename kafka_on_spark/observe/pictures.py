@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.base.text import visible
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.descriptions import Cell, Grid, GridRow, Part, grid_of
 from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry, Lane, Span, lanes_of
 

@@ -27,7 +27,6 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.election import elect_leader, eligible_replicas, is_unclean_allowed
-from kafka_on_spark.metadata.high_watermark import MIN_ISR, min_isr_setting
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -40,6 +39,7 @@ from kafka_on_spark.metadata.records import (
     RemovePartitionRecord,
     RemoveTopicRecord,
 )
+from kafka_on_spark.metadata.reports import MIN_ISR, min_isr_setting
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 DECIDABLE: Final = frozenset({UNCLEAN, MIN_ISR})

@@ -13,10 +13,10 @@ from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.brokers import fence_broker, registered_broker
 from kafka_on_spark.controller.election import elect_where_none
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr, min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.reports import is_under_min_isr, min_isr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

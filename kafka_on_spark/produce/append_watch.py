@@ -50,13 +50,12 @@ from kafka_on_spark.controller.probes import (
     probe_orders,
     refused_writes,
 )
-from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.metadata.reports import PartitionReport
-from kafka_on_spark.metadata.result import ControllerResult
 
 log = logging.getLogger(__name__)
 

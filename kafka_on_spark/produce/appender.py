@@ -77,11 +77,10 @@ from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, Wait, wait_of
 from kafka_on_spark.produce.idempotence import check_tries, check_writer_not_fenced

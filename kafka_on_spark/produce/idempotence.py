@@ -27,10 +27,9 @@ from kafka_on_spark.log.producer_state import (
     writer_fenced,
 )
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, Decide, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult, Decide
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.producer_runs import (
     GIVEN_EPOCH_MAX,

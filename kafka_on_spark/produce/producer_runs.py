@@ -14,9 +14,8 @@ from typing import Final
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownProducerIdError
 from kafka_on_spark.base.ids import ProducerEpoch
 from kafka_on_spark.log.producer_state import producer_fenced
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 
 GIVEN_EPOCH_MAX: Final = 2**31 - 1
 """The highest epoch that there is: it has 32 bits."""

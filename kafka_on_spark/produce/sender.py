@@ -39,8 +39,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.base.process import pauses_ms
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
+from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.accumulator import (
     TRY_MS_MIN,

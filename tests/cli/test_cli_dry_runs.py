@@ -5,8 +5,8 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.cli.dry_run import DryRun
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import OffsetCommitRecord, ProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.cluster.disks import files_below, records
 
 YEAR_MS = 365 * 24 * 3_600_000

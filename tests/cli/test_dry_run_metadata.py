@@ -6,10 +6,9 @@ from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.cli.dry_run import DryRunMetadata
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.isr import conclude
-from kafka_on_spark.metadata.image import snapshot_records
+from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.observe.metadata_as_of import MetadataAsOf
 from tests.builders import KEY, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog

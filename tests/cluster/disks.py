@@ -17,8 +17,8 @@ from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller import preparing_roots, probes
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import META_PROPERTIES

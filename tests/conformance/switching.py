@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 
 
 def production_functions(package: str) -> set[str]:

@@ -10,11 +10,11 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.fetch import partition_report, state_report
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import ends_alike, missing_batches
-from kafka_on_spark.metadata.high_watermark import advance_high_watermark
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import ConfigRecord, Record
-from tests.builders import KEY, address, disk, identity, image_of, partition
+from kafka_on_spark.metadata.reports import advance_high_watermark
+from tests.builders import KEY, address, disk, identity, image_of, partition, partition_map
 from tests.committing import committed
 from tests.conformance.logs import batch_of, in_chain
 
@@ -85,7 +85,7 @@ class World:
     def register(self, registration: PartitionRegistration) -> None:
         """Have the image say this of the partition, whatever led to it."""
         topic = self.image.topics[KEY.topic_id]
-        topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
+        topics = {KEY.topic_id: replace(topic, partitions=partition_map({0: registration}))}
         self.image = replace(self.image, topics=topics)
 
     def configure(self, name: str, value: object) -> None:

@@ -20,10 +20,9 @@ from kafka_on_spark.console.timeline import (
     moments_view,
     timeline_view,
 )
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember, MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.what_if import forecast
 from tests.builders import KEY, TOPIC_ID, image_of, partition

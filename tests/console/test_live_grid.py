@@ -6,12 +6,12 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.console.answers import past_grid
 from kafka_on_spark.console.grid import ROW_FIELDS, LiveGrid, concerns, part_code
 from kafka_on_spark.observe.descriptions import cell_of, grid_of
-from tests.builders import TOPIC_ID, broker, brokers, image_of, partition
+from tests.builders import TOPIC_ID, broker, brokers, image_of, partition, partition_map
 
 
 def changed(image, *partitions, **fields):
     """Return the next image, with these partitions in place of its own."""
-    topic = replace(image.topics[TOPIC_ID], partitions=dict(enumerate(partitions)))
+    topic = replace(image.topics[TOPIC_ID], partitions=partition_map(dict(enumerate(partitions))))
     topics = {TOPIC_ID: topic}
     return replace(image, offset=Offset(image.offset + 1), topics=topics, **fields)
 

@@ -8,9 +8,9 @@ from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscribe
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import join, leave
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import TopicRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import TOPIC, TOPIC_ID
 from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
 

@@ -3,16 +3,14 @@
 import random
 from itertools import count
 
-from kafka_on_spark.base.ids import BrokerEpoch, BrokerId
+from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, IdSource
 from kafka_on_spark.controller.commands import CREATE_TOPIC, CommandRunner, Request, request_record
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.records import BrokerRecord
-from kafka_on_spark.metadata.result import ControllerResult, IdSource
+from kafka_on_spark.metadata.records import BrokerRecord, BrokerState
 from tests.fakes import FakeClock, MemoryMetadataLog
 from tests.nodes import node_of
 

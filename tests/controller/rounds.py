@@ -15,10 +15,9 @@ from kafka_on_spark.controller.sweep import SweepProgress, sweep
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import fetch, fetch_task, inspect_partition_task
-from kafka_on_spark.metadata.image import snapshot_records
+from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,

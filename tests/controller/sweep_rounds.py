@@ -9,7 +9,7 @@ from kafka_on_spark.controller.sweep import (
     next_slice,
 )
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from tests.builders import partition
+from tests.builders import partition, partition_map
 
 INTERVAL_MS = 600_000
 A_PARTITION = partition("1 2 3")
@@ -21,7 +21,7 @@ def image_with(**counts):
         TopicId(topic_id): TopicImage(
             name=f"named-{topic_id}",
             topic_id=TopicId(topic_id),
-            partitions=dict.fromkeys(range(count), A_PARTITION),
+            partitions=partition_map(dict.fromkeys(range(count), A_PARTITION)),
         )
         for topic_id, count in counts.items()
     }

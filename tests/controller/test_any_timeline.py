@@ -12,9 +12,8 @@ from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.commands import answer
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.reassignment import _only
-from kafka_on_spark.metadata.image import snapshot_records
+from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
 from kafka_on_spark.metadata.records import ConfigRecord, UnregisterBrokerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.controller import timeline_events, timelines
 from tests.controller.timeline_events import EVENTS
 from tests.controller.timelines import Timeline, check_replay, shape

@@ -9,9 +9,9 @@ from kafka_on_spark.controller.brokers import (
     reached_by_others,
     readmitted_at_ms,
 )
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
+    BrokerState,
     ControllerRecord,
     MetadataBatch,
     PartitionChangeRecord,

@@ -32,9 +32,13 @@ from kafka_on_spark.controller.election import (
 )
 from kafka_on_spark.controller.isr import lose_replica
 from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.records import BrokerRecord, PartitionChangeRecord
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
+from kafka_on_spark.metadata.records import (
+    BrokerRecord,
+    BrokerState,
+    PartitionChangeRecord,
+    RefusedWrite,
+)
 from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
 from tests.committing import committed, replay
 

@@ -18,7 +18,17 @@ from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgre
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
 from kafka_on_spark.log.upkeep_work import WorkDone
-from tests.builders import KEY, NOW_MS, TOPIC, TOPIC_ID, address, image_of, merged, partition
+from tests.builders import (
+    KEY,
+    NOW_MS,
+    TOPIC,
+    TOPIC_ID,
+    address,
+    image_of,
+    merged,
+    partition,
+    partition_map,
+)
 from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import FakeClock
@@ -291,14 +301,14 @@ def test_once_all_were_looked_at_passes_rest_for_half_of_the_interval_or_until_s
     world = World(*of_all(1))
     world.seen()
     topic = world.metadata.image.topic(TOPIC)
-    more = replace(topic, partitions=dict(enumerate(of_all(2))))
+    more = replace(topic, partitions=partition_map(dict(enumerate(of_all(2)))))
     world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: more})
 
     world.clock.advance(BACKOFF_MS // 2 - 1)
     assert world.seen() == []
     world.clock.advance(1)
     assert world.seen() == [1]
-    topic = replace(more, partitions=dict(enumerate(of_all(3))))
+    topic = replace(more, partitions=partition_map(dict(enumerate(of_all(3)))))
     changed = replace(world.metadata.image, topics={TOPIC_ID: topic}, configs={**CONFIGS})
     world.metadata.image = changed
     assert world.seen() == [2]
@@ -419,7 +429,7 @@ def test_what_is_remembered_of_deleted_partitions_is_forgotten():
     world = World(*of_all(9))
     world.seen()
     topic = world.metadata.image.topic(TOPIC)
-    left = replace(topic, partitions={0: topic.partitions[0]})
+    left = replace(topic, partitions=partition_map({0: topic.partitions[0]}))
     world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: left})
     world.clock.advance(BACKOFF_MS)
 

@@ -30,11 +30,15 @@ from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.controller.replica_tables import Cleaner
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord, HighWatermarkRecord
+from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
+from kafka_on_spark.metadata.records import (
+    BrokerState,
+    ConfigRecord,
+    ControllerRecord,
+    HighWatermarkRecord,
+    RefusedWrite,
+)
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, digest_at, disk, image_of, partition, whole
 from tests.controller.controlled import LEASE_MS, World, commit, create, pending, run
 

@@ -12,6 +12,7 @@ from kafka_on_spark.groups.membership import fence, join, leave
 from kafka_on_spark.groups.offsets import Membership, offsets_kept
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.metadata.image import (
+    ControllerResult,
     GroupOffset,
     MetadataImage,
     id_of_one_run,
@@ -24,7 +25,6 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
     Stamp,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
 DAY_MS = 24 * 3600 * 1000

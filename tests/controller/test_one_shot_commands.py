@@ -26,8 +26,8 @@ from kafka_on_spark.controller.commands import (
     serve_requests,
     withdraw,
 )
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.controller.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
 from tests.fakes import Fault
 

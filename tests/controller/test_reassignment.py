@@ -26,7 +26,7 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
     status_of,
 )
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, image_of, partition, report, seen, subsets
 from tests.controller.move_steps import changed, finished, in_sync, only, replay, start
 

@@ -24,7 +24,7 @@ from kafka_on_spark.controller.replica_tables import (
     times_unassigned,
 )
 from kafka_on_spark.log.replica_folders import FoundTable
-from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
@@ -36,7 +36,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, disk, image_of, partition, uuid_on
 from tests.fakes import FakeClock, MemoryMetadataLog
 from tests.nodes import node_of

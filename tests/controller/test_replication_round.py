@@ -10,9 +10,8 @@ from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.log import operations
-from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import RemoveTopicRecord
+from kafka_on_spark.metadata.records import RefusedWrite, RemoveTopicRecord
 from tests.builders import KEY, TOPIC_ID, address, disk, image_of, partition, report, seen
 from tests.committing import replay
 from tests.controller.rounds import EPOCH, Rounds

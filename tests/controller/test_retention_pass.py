@@ -20,7 +20,17 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.replica_operations import log_start_task
 from kafka_on_spark.log.retention import Retained, limits_of
 from kafka_on_spark.log.upkeep_work import WorkDone
-from tests.builders import KEY, NOW_MS, TOPIC_ID, address, disk, image_of, partition, staged
+from tests.builders import (
+    KEY,
+    NOW_MS,
+    TOPIC_ID,
+    address,
+    disk,
+    image_of,
+    partition,
+    partition_map,
+    staged,
+)
 from tests.committing import replay
 from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots
 from tests.nodes import node_of
@@ -228,7 +238,9 @@ class World:
         topic = self.metadata.image.topics[TOPIC_ID]
         configs = fields.pop("configs", topic.configs)
         if fields:
-            topic = replace(topic, partitions={0: partition("1 2", hw_epoch=1, **fields)})
+            topic = replace(
+                topic, partitions=partition_map({0: partition("1 2", hw_epoch=1, **fields)})
+            )
         topics = {TOPIC_ID: replace(topic, configs=configs)}
         self.metadata.image = replace(self.metadata.image, topics=topics)
 
@@ -322,7 +334,7 @@ def elect_before_commit(world):
     def elect():
         topic = world.metadata.image.topics[TOPIC_ID]
         elected = {0: with_records(epoch=6), 1: topic.partitions[1]}
-        changed = replace(topic, partitions=elected)
+        changed = replace(topic, partitions=partition_map(elected))
         world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: changed})
 
     world.before_commit = elect

@@ -8,7 +8,7 @@ from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.upkeep import UpkeepReport
 from kafka_on_spark.controller.upkeep_plan import FREEING, not_looked_at, plan_upkeep
-from kafka_on_spark.metadata.broker import RefusedWrite
+from kafka_on_spark.metadata.records import RefusedWrite
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 

@@ -8,7 +8,7 @@ import json
 from itertools import count
 
 from kafka_on_spark.base.errors import ProtocolError
-from kafka_on_spark.base.ids import NO_CHAIN, Offset
+from kafka_on_spark.base.ids import NO_CHAIN, IdSource, Offset
 from kafka_on_spark.controller.brokers import continue_draining
 from kafka_on_spark.controller.commands import Request, answer, request_record, response_of
 from kafka_on_spark.controller.election import (
@@ -20,12 +20,10 @@ from kafka_on_spark.controller.election import (
 from kafka_on_spark.controller.isr import conclude, renew_lost
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.replica_tables import record_created
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
-from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
-from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
+from kafka_on_spark.metadata.records import AdminResultRecord, BrokerState, MetadataBatch, Stamp
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
-from kafka_on_spark.metadata.result import ControllerResult, IdSource
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 
 BROKERS = (1, 2, 3, 4)

@@ -16,9 +16,8 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replica_operations import commit_decided
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records
 

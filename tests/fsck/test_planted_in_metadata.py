@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.controller.expiry import reset_time
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     BrokerRecord,
+    BrokerState,
     ConfigRecord,
     ControllerRecord,
     PartitionRecord,

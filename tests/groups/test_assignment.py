@@ -25,15 +25,14 @@ from kafka_on_spark.groups.membership import (
     subscribe,
 )
 from kafka_on_spark.groups.offsets import saved_offset
-from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import TopicImage
+from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember, TopicImage
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     RemovePartitionRecord,
     RemoveTopicRecord,
     Stamp,
 )
-from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
+from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, partition_map
 from tests.committing import committed, replay
 from tests.examples import many
 
@@ -130,7 +129,7 @@ def grown(image, *partitions):
     topic = image.topics[TOPIC_ID]
     there = dict(topic.partitions.items())
     more = {len(there) + place: each for place, each in enumerate(partitions)}
-    return replace(image, topics={TOPIC_ID: replace(topic, partitions=there | more)})
+    return replace(image, topics={TOPIC_ID: replace(topic, partitions=partition_map(there | more))})
 
 
 def saved(image):
@@ -169,7 +168,7 @@ def test_a_topic_that_is_gone_is_given_up_and_one_that_comes_is_taken():
     gone = reconciled(gone, "a", member(gone, "a").owned)
     assert owned(gone) == {"a": []}
 
-    later = TopicImage(name="later", topic_id="4" * 32, partitions={0: ONE_REPLICA})
+    later = TopicImage(name="later", topic_id="4" * 32, partitions=partition_map({0: ONE_REPLICA}))
     there = replace(gone, topics={later.topic_id: later}, topic_ids={later.name: later.topic_id})
     assert member(reconciled(shared(there), "a"), "a").owned == {PartitionKey(later.topic_id, 0)}
 

@@ -5,9 +5,9 @@ import pytest
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.groups.liveness import Liveness, Observed
 from kafka_on_spark.groups.membership import join
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import RemoveGroupMemberRecord, TopicRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import TOPIC, TOPIC_ID
 from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
 

@@ -8,7 +8,7 @@ import pytest
 from jobs import controller, replicate
 from jobs.command_line import rounds
 from kafka_on_spark.base.errors import NotControllerError
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import isr_of, new_disks
 from tests.cluster.mortal import KilledError, make_mortal
 

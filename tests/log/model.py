@@ -15,7 +15,7 @@ from kafka_on_spark.controller.compaction import (
 from kafka_on_spark.log import compaction
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import KEY, image_of, partition
+from tests.builders import KEY, image_of, partition, partition_map
 from tests.committing import committed
 from tests.kept import KeyedRecord, kept_records
 from tests.log.cut_reader import BrokenError, CutReader, table_of
@@ -101,7 +101,7 @@ class Log:
 
     def _put(self, registration) -> None:
         topic = self.image.topics[KEY.topic_id]
-        topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
+        topics = {KEY.topic_id: replace(topic, partitions=partition_map({0: registration}))}
         self.image = replace(self.image, topics=topics)
 
     # Steps.

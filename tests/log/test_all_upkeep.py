@@ -1,8 +1,7 @@
 """All upkeep at once, as `maintain` asks for it: to its end, or a dry run that says what is due."""
 
 from kafka_on_spark.log.upkeep_work import WorkDone
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.records import BrokerChangeRecord
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState
 from tests.controller.worked_rounds import SlowRoots, Worked, begun
 
 

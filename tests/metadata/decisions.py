@@ -1,7 +1,7 @@
 """Decisions on topics, and how tests submit them."""
 
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import TopicRecord
-from kafka_on_spark.metadata.result import ControllerResult
 
 
 def create_topic(name, *, before_commit=lambda: None):

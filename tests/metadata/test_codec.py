@@ -10,7 +10,6 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import KEEP, LOST, PartitionKey
 from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.metadata import records as kinds
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.codec import (
     COLUMNS,
     RUN_MIN,
@@ -34,7 +33,7 @@ from kafka_on_spark.metadata.partition import (
     PartitionChange,
     PartitionRegistration,
 )
-from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.records import BrokerState, RefusedWrite, Stamp
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
 from tests.examples import many
 

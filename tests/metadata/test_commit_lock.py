@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from kafka_on_spark.metadata import commit_lock
-from kafka_on_spark.metadata.commit_lock import acquire_commit_lock
-from kafka_on_spark.metadata.metadata import NO_LOCK
+from kafka_on_spark.metadata.commit_lock import NO_LOCK, acquire_commit_lock
 
 
 def _die_with_the_lock(folder, holds_it):

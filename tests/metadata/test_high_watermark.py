@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.metadata.high_watermark import (
+from kafka_on_spark.metadata.reports import (
     advance_high_watermark,
     has_all_committed,
     is_under_min_isr,

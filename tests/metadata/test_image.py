@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.metadata import records as kinds
-from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import (
     ControllerLease,
     GroupOffset,
@@ -16,7 +15,7 @@ from kafka_on_spark.metadata.image import (
     snapshot_records,
 )
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import BrokerState, MetadataBatch, RefusedWrite, Stamp
 from tests.builders import KEY, TOPIC, TOPIC_ID, broker, digest_at, disk, image_of, partition
 
 STAMP = Stamp(time_ms=77)

@@ -7,9 +7,9 @@ import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.queued_reports import conclude_reports, encode_reports
-from kafka_on_spark.metadata.metadata import CommitLock
+from kafka_on_spark.metadata.commit_lock import CommitLock
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import partition, report, seen
 from tests.metadata.decisions import create_topic, submit
 

@@ -7,7 +7,6 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata import metadata_files
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
@@ -20,6 +19,7 @@ from kafka_on_spark.metadata.metadata_files import (
 )
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
+    BrokerState,
     ClusterRecord,
     ConfigRecord,
     MetadataBatch,

@@ -3,10 +3,9 @@
 import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, InconsistentClusterError
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.fakes import FakeClock, Fault
 from tests.metadata.decisions import create_topic, submit
 

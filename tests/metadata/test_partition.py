@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.partition import (
     PartitionMap,
     PartitionMapDraft,
 )
-from tests.builders import brokers, partition, subsets
+from tests.builders import brokers, partition, partition_map, subsets
 from tests.examples import many
 
 
@@ -89,10 +89,7 @@ steps = st.lists(
 def changed(map_, change):
     draft = PartitionMapDraft(map_)
     for number, value in change:
-        if value is None:
-            draft.remove(number)
-        else:
-            draft.put(number, value)
+        draft.put(number, value)
     return draft.finish()
 
 
@@ -138,19 +135,19 @@ SETTLED = [
 
 @pytest.mark.parametrize("found", UNSETTLED)
 def test_partition_with_something_to_do_needs_work(found):
-    map_ = PartitionMap({0: ONE, 1: found, CHUNK_SIZE: found})
+    map_ = partition_map({0: ONE, 1: found, CHUNK_SIZE: found})
 
     assert list(map_.needing_work()) == [(1, found), (CHUNK_SIZE, found)]
 
 
 @pytest.mark.parametrize("found", SETTLED)
 def test_partition_with_nothing_to_do_needs_no_work(found):
-    assert list(PartitionMap({0: found}).needing_work()) == []
+    assert list(partition_map({0: found}).needing_work()) == []
 
 
 def test_merged_at_once_must_hold_as_merged_alone():
     bad = PartitionChange(leader=4)
-    draft = PartitionMapDraft(PartitionMap(dict.fromkeys(range(MERGED_AT_ONCE_MIN), ONE)))
+    draft = PartitionMapDraft(partition_map(dict.fromkeys(range(MERGED_AT_ONCE_MIN), ONE)))
 
     with pytest.raises(AssertionError):
         ONE.merge(bad)
@@ -160,15 +157,18 @@ def test_merged_at_once_must_hold_as_merged_alone():
 
 def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of_sync():
     far = 3 * CHUNK_SIZE + 5
-    base = PartitionMap(dict.fromkeys([0, 1, CHUNK_SIZE, far], ONE))
+    base = partition_map(dict.fromkeys([0, 1, CHUNK_SIZE, far], ONE))
     draft = PartitionMapDraft(base)
     draft.put(far, partition("1 2 4", isr="1"))
     after = draft.finish()
 
-    found = {each: [number for number, _ in after.replicas_on(each)] for each in (1, 3, 4, 5)}
+    found = {
+        each: [number for number, _ in after.where("replicas", frozenset({each}))]
+        for each in (1, 3, 4, 5)
+    }
 
     assert found == {1: [0, 1, CHUNK_SIZE, far], 3: [0, 1, CHUNK_SIZE], 4: [far], 5: []}
-    assert list(base.replicas_on(4)) == []
+    assert list(base.where("replicas", frozenset({4}))) == []
     visited = [chunk for chunk in after._chunks.values() if 4 in chunk.brokers("replicas")]
     assert len(visited) == 1  # of three
 
@@ -176,7 +176,7 @@ def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of
 def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_inspected():
     alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
     numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]
-    base = PartitionMap(dict.fromkeys(numbers, alone))
+    base = partition_map(dict.fromkeys(numbers, alone))
     draft = PartitionMapDraft(base)
     both = replace(ONE, isr=frozenset(brokers("1 2")), leader=1)
     draft.put(1, both)
@@ -184,8 +184,8 @@ def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_n
     after = draft.finish()
 
     for each, expected in ((base, []), (after, [1, 3 * CHUNK_SIZE + 5])):
-        assert [number for number, _ in each.in_sync_on(frozenset({2}))] == expected
-        assert [number for number, _ in each.in_sync_on(frozenset({1, 2}))] == numbers
-        assert list(each.in_sync_on(frozenset({3}))) == []
+        assert [number for number, _ in each.where("isr", frozenset({2}))] == expected
+        assert [number for number, _ in each.where("isr", frozenset({1, 2}))] == numbers
+        assert list(each.where("isr", frozenset({3}))) == []
     visited = [chunk for chunk in after._chunks.values() if 2 in chunk.brokers("isr")]
     assert len(visited) == 2  # of three

@@ -10,13 +10,13 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.metadata import commit_lock
 from kafka_on_spark.metadata.commit_lock import (
+    NO_LOCK,
     QUEUED,
     REPORTS_BYTES_MAX,
     QueuedReports,
     acquire_commit_lock,
     read_queued,
 )
-from kafka_on_spark.metadata.metadata import NO_LOCK
 from kafka_on_spark.store.delta.delta_files import log_folder
 
 

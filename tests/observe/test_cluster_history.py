@@ -1,7 +1,10 @@
 """The life of partitions and brokers, read off the log: of one, of a topic, of all there were."""
 
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.records import RemovePartitionRecord, UnregisterBrokerRecord
+from kafka_on_spark.metadata.records import (
+    BrokerState,
+    RemovePartitionRecord,
+    UnregisterBrokerRecord,
+)
 from kafka_on_spark.observe.history import broker_history, partition_history
 from tests.builders import TOPIC, TOPIC_ID
 from tests.controller.lives import life

@@ -4,7 +4,7 @@ from operator import itemgetter
 
 import pytest
 
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.descriptions import Part, cell_of, describe_brokers, grid_of
 from tests.builders import broker, image_of, partition
 

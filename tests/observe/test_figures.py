@@ -7,7 +7,7 @@ from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.metric import HELP
 from kafka_on_spark.controller.upkeep import UpkeepTotals
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
-from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.observe.figures import quorum_metrics, state_metrics, upkeep_metrics
 from kafka_on_spark.observe.replicas import CompactedPart, LogDescription

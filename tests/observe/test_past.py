@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import EPOCH, Offset
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import ConfigRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.observe.metadata_as_of import metadata_as_of
 from tests.controller.controlled import World
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.pictures import (
     LANES_MAX,

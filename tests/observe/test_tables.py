@@ -5,7 +5,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe import tables
 from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.tables import broker_timeline, isr_history, leader_timeline

@@ -18,12 +18,10 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.lease import claim, renew, resign
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.metadata.broker import RefusedWrite
-from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.records import HighWatermarkRecord, RefusedWrite
 from kafka_on_spark.produce.append_watch import AppendWatch, Wait, WatchPorts, wait_of
 from tests.builders import KEY, brokers, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog

@@ -25,7 +25,7 @@ from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.metadata.metadata import NO_LOCK
+from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka_on_spark import Cluster, KafkaOnSparkError, Record
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.pictures import grid_picture, timeline_picture
 
 COMMAND = "./spark-submit.sh tests/rigs/failures.py"

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import RemoveProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.records import BrokerState, RemoveProducerRecord
 from tests.search.replaying import Numbers
 from tests.search.world import NO_DISK, PARTITION_EPOCH, Disk, World
 

@@ -27,7 +27,7 @@ from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from tests.builders import KEY, NOW_MS
+from tests.builders import KEY, NOW_MS, partition_map
 from tests.merged_files import Borders
 from tests.search.upkeep.files import SearchedSegments
 
@@ -398,5 +398,5 @@ def with_partition_epoch(image: MetadataImage, partition_epoch: int) -> Metadata
     """Return `image` with its partition at another partition epoch."""
     topic = image.topics[KEY.topic_id]
     partition = replace(topic.partitions[0], partition_epoch=partition_epoch)
-    topics = {KEY.topic_id: replace(topic, partitions={0: partition})}
+    topics = {KEY.topic_id: replace(topic, partitions=partition_map({0: partition}))}
     return replace(image, topics=topics)

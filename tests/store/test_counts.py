@@ -13,9 +13,8 @@ from kafka_on_spark.base.metric import (
     FigureName,
 )
 from kafka_on_spark.controller.probes import ProbeResult, count_probes
-from kafka_on_spark.metadata.decision_counts import count_decisions
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService, count_decisions
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
@@ -25,7 +24,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.store.counts import (
     BEGUN,
     OTHERS,

@@ -1,4 +1,4 @@
-"""Adapts the voters' tables to the MetadataLog port: services see one log that is committed.
+"""The voters' tables as one metadata log that is committed: what services read and append to.
 
 An image is made of committed batches only (Q6): each read is confirmed by a majority, and ends
 where that holds the leader's log. Once committed, a batch is read from any voter that has it.

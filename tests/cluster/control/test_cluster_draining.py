@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.control.test_cluster_reassignment import QUICK, assert_sound, finish
 from tests.cluster.disks import new_disks, values_of
 

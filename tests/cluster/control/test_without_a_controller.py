@@ -10,7 +10,7 @@ import pytest
 
 from kafka_on_spark.base.errors import RequestTimedOutError
 from kafka_on_spark.controller import probes
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.deadlines import within
 from tests.cluster.control.alone import appends

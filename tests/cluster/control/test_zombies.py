@@ -13,7 +13,7 @@ from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.log.fetch import fetch
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.control.frozen import (
     WAIT_S,

@@ -10,8 +10,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller import election, forced_generation
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.voters import bring_up, end_calls

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]

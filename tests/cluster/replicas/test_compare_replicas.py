@@ -1,6 +1,6 @@
 """Replicas are compared by what is on the disks; each way to differ is found and named."""
 
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.replicas import compare_replicas
 from tests.cluster.disks import records
 from tests.forging import change_header

@@ -10,7 +10,7 @@ from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from kafka_on_spark.store.storage_options import NAMES_VARIABLE

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_on_spark.base.errors import RootFullError
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]

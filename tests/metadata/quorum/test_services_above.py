@@ -2,9 +2,9 @@
 
 from contextlib import contextmanager
 
-from kafka_on_spark.metadata.metadata import NO_LOCK, CommitLock
+from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.voter_fakes import settings_of
 
 

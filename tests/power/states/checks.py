@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.power.states.changes import Change, Promise
 from tests.power.states.crashes import Tree

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from kafka_on_spark.base.ids import LOST, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import LogChange, ReplicaState, batch_digests
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -22,6 +21,7 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
+from kafka_on_spark.metadata.reports import is_under_min_isr
 from tests.simulation.checks import compaction, invariants, merging, producers, registers
 from tests.simulation.checks.compaction import compacted_to, left_of
 from tests.simulation.checks.controllers import check_controllers

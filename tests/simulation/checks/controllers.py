@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     BrokerChangeRecord,
+    BrokerState,
     ControllerRecord,
     MetadataBatch,
 )

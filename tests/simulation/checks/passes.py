@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from kafka_on_spark.base.errors import KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey
 from kafka_on_spark.controller.brokers import SESSIONS_UNDISPUTED, is_of_append
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import BrokerChangeRecord, MetadataBatch, PartitionChangeRecord
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerState,
+    MetadataBatch,
+    PartitionChangeRecord,
+)
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Ledger, require
 from tests.simulation.plan import Plan
 from tests.simulation.programs.clients import split

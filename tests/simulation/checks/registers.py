@@ -4,9 +4,9 @@ As in invariants.py: one function an invariant, called with the commit that may 
 """
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.reports import is_under_min_isr
 from tests.simulation.checks.ledger import Ledger, require
 
 

@@ -7,7 +7,7 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import DirectoryId, PartitionKey
 from kafka_on_spark.controller.commands import REGISTER_BROKER
 from kafka_on_spark.log.read_order import plan_reads
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.simulation.checks import invariants
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import nothing_silent_is_left

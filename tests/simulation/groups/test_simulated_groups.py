@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.consume import consuming, member, positions
 from kafka_on_spark.controller import topics
 from kafka_on_spark.groups import liveness, membership
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 from tests.simulation.groups.world import run_seed
 
 SEEDS = 16

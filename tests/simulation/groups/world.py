@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.controller.topics import create_topic
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
+    BrokerState,
     ConfigRecord,
     HighWatermarkRecord,
     OffsetCommitRecord,

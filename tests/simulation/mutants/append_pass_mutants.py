@@ -6,7 +6,7 @@ from kafka_on_spark.controller import brokers, controller_loop, probes
 from kafka_on_spark.controller.brokers import GoneOn, fence_broker, leave_isrs
 from kafka_on_spark.controller.lease import LeaseWatch
 from kafka_on_spark.controller.probes import ProbeResult, Silence
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.produce import append_watch
 from kafka_on_spark.produce.append_watch import AppendWatch
 from tests.simulation.checks.controllers import ENOUGH_HAVE_MET, LAST_MEMBER_ANSWERS

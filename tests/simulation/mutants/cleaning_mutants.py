@@ -13,7 +13,7 @@ from kafka_on_spark.log import cleaner as cleaning
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, judge
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.produce import appender
 from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing

@@ -10,8 +10,8 @@ from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate
 from kafka_on_spark.log.producer_state import producer_fenced, producers_file_name
 from kafka_on_spark.metadata import image, metadata_service
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import RemoveProducerRecord
-from kafka_on_spark.metadata.result import ControllerResult
 from kafka_on_spark.produce import append as append_of_a_process
 from kafka_on_spark.produce import appender, idempotence, producer_runs
 from tests.simulation.checks import expiry as checks

@@ -16,7 +16,7 @@ from kafka_on_spark.controller import inspections, isr, lease, replica_tables, r
 from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, producer_state, replica_operations
-from kafka_on_spark.metadata import high_watermark
+from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.produce import appender
@@ -164,7 +164,7 @@ MUTANTS = [
     ),
     Mutant(
         "below the minimum of replicas in sync nothing is committed",
-        ((high_watermark, "is_under_min_isr", _no),),
+        ((reports, "is_under_min_isr", _no),),
         invariant="I9 high watermark bounds",
     ),
     Mutant(

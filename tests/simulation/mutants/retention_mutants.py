@@ -7,6 +7,7 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller import cleanup, log_start
 from kafka_on_spark.log import operations, replica_operations, retention
 from kafka_on_spark.metadata import partition as registrations
+from tests.builders import partition_map
 from tests.simulation.checks import producers
 from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing
 
@@ -40,7 +41,9 @@ def _unchecked(image: Any, key: Any, offset: int, cause: str) -> Any:
     partition = image.partition(key)
     registered = replace(partition, high_watermark=Offset(offset))
     topic = image.topics[key.topic_id]
-    topic = replace(topic, partitions=dict(topic.partitions) | {key.partition: registered})
+    topic = replace(
+        topic, partitions=partition_map(dict(topic.partitions) | {key.partition: registered})
+    )
     raised = replace(image, topics=dict(image.topics) | {key.topic_id: topic})
     return _RAISE(raised, key, offset, cause)
 

@@ -15,10 +15,9 @@ from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replica_operations import commit_decided
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.records import BrokerState
 from tests.simulation.programs.cluster import PARTITIONS_MAX, TOPIC
 from tests.simulation.programs.program import Program
 from tests.simulation.world.processes import TIMEOUT_MS

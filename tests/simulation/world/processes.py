@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId, IdSource
 from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.controller_loop import ControllerLoop, Expiry, silent_groups
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
@@ -14,7 +14,6 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.result import IdSource
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.produce.appender import append_threads

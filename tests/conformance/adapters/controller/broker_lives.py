@@ -17,9 +17,8 @@ from kafka_on_spark.controller.brokers import (
     unfence_broker,
 )
 from kafka_on_spark.controller.topics import Stripes
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import BrokerRecord
+from kafka_on_spark.metadata.records import BrokerRecord, BrokerState
 from tests.builders import KEY, disk, image_of, partition
 from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError

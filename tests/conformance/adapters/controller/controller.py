@@ -12,7 +12,7 @@ from kafka_on_spark.controller.reassignment import (
     roles_of,
 )
 from kafka_on_spark.controller.topics import check_assignment
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.conformance.adapters.controller.controller_brokers import ControllerBrokers
 from tests.conformance.adapters.controller.controller_world import EPOCHS
 from tests.conformance.adapters.controller.moves import start_or_replace

@@ -6,7 +6,7 @@ from kafka_on_spark.controller.brokers import (
     fence_broker,
     unfence_broker,
 )
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.conformance.adapters.controller.controller_world import ControllerWorld
 from tests.conformance.runner import Answer, CutOffError, MismatchError
 

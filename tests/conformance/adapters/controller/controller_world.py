@@ -14,18 +14,22 @@ from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.election import leaderless, recover
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.high_watermark import min_isr
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
+    BrokerState,
     ConfigRecord,
     HighWatermarkRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
 )
-from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+    min_isr,
+)
 from tests.builders import digest_at, disk
 from tests.committing import committed
 from tests.conformance.adapters.controller.partitions import SETS, registration

@@ -6,7 +6,7 @@ from kafka_on_spark.controller.reassignment import (
     registered_partition,
     start_of_move,
 )
-from kafka_on_spark.metadata.result import ControllerResult
+from kafka_on_spark.metadata.image import ControllerResult
 
 
 def start_or_replace(image, key, target, new_uuid):

@@ -20,10 +20,10 @@ from kafka_on_spark.controller.reassignment import (
     next_step,
     roles_of,
 )
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.metadata.result import ControllerResult
 from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
 from tests.committing import replay
 from tests.conformance.adapters.controller.moves import start_or_replace

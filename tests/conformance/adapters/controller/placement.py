@@ -8,7 +8,7 @@ from collections import Counter
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.controller.topics import BrokerRing, Stripes
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.builders import broker
 from tests.conformance.runner import Adapter, kafka_names
 

@@ -33,7 +33,7 @@ from kafka_on_spark.log.segments import (
 from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
-from tests.builders import KEY, address, image_of, partition, uuid_on
+from tests.builders import KEY, address, image_of, partition, partition_map, uuid_on
 from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError
 from tests.fakes import (
@@ -278,7 +278,7 @@ class Compaction(Adapter):
 
     def _put(self, registration):
         topic = self.image.topics[KEY.topic_id]
-        topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
+        topics = {KEY.topic_id: replace(topic, partitions=partition_map({0: registration}))}
         self.image = replace(self.image, topics=topics)
 
     def _answer(self, done):

@@ -11,11 +11,10 @@ from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.isr import lagging_members, may_join
 from kafka_on_spark.log.epochs import check_fetch, check_request, epoch_history
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.high_watermark import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import BrokerChangeRecord
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState
+from kafka_on_spark.metadata.reports import is_at_min_isr, is_under_min_isr
 from tests.builders import KEY, disk
 from tests.conformance.adapters.replication.leader_grounds import Grounds
 from tests.conformance.kafka_memory import FetchTimes

@@ -6,7 +6,7 @@ from a fetch. Nothing here reads what the product answers.
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
-from kafka_on_spark.metadata.high_watermark import is_under_min_isr
+from kafka_on_spark.metadata.reports import is_under_min_isr
 from tests.builders import KEY, address, disk
 from tests.conformance.kafka_memory import FetchTimes
 from tests.conformance.runner import Adapter

@@ -16,9 +16,9 @@ from kafka_on_spark.log.batch import MergedSegment
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.facts import facts_of
 from tests.rigs.torturing.folder import key_of, keys

@@ -18,7 +18,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, ChainDigest
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import BrokerState
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.verdicts import false_verdicts, verdicts
 from tests.rigs.torturing.checks.wholeness import (
