@@ -56,13 +56,13 @@ from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.produce.appender import AppendPart, appender
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
+    ProducerRuns,
+    check_not_fenced,
     check_producer,
     check_writer_not_fenced,
     producer_of,
-    producer_runs,
     split_before,
 )
-from kafka_on_spark.produce.producer_runs import check_not_fenced
 from kafka_on_spark.produce.stage_plan import (
     AppendPlan,
     ProducerRun,
@@ -159,7 +159,7 @@ class AppendService:
         self._metadata = node.metadata
         self._clock = node.clock
         self._recorder = node.counts
-        self._producers = node.part(producer_runs)
+        self._producers = node.part(ProducerRuns)
         self._appender = appender(node)
         self._earlier_tries = EarlierTries()
         self._warned_of: set[TopicId] = set()

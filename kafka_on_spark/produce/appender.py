@@ -83,8 +83,11 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, Wait, wait_of
-from kafka_on_spark.produce.idempotence import check_tries, check_writer_not_fenced
-from kafka_on_spark.produce.producer_runs import check_not_fenced
+from kafka_on_spark.produce.idempotence import (
+    check_not_fenced,
+    check_tries,
+    check_writer_not_fenced,
+)
 from kafka_on_spark.produce.stage_plan import ProducerRun
 from kafka_on_spark.store.daemon_threads import DaemonThreads
 

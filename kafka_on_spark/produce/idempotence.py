@@ -1,12 +1,18 @@
-"""What a process remembers of idempotent producers and writers, so that a retry is found.
+"""Runs of producers and writers, and where an earlier try of an append may stand.
 
-A run takes the next epoch, and fences earlier runs; produce/producer_runs.py decides. Where an
-earlier try of a run's append may stand is looked up before the first commit of another one.
+A run takes the next epoch, and fences earlier runs. Before the first commit of an append its
+earlier tries are looked for.
+
+Logs forget what they knew of an id that has expired, so an append from before would stand twice.
+The epoch does not show it: a process that comes late from an old checkpoint takes the next epoch,
+as each new run does. So an id that comes back has a first sequence in the register, for all
+processes: of lower ones nobody knows whether they stand. (Kafka begins again at sequence 0 under
+the next epoch, KIP-360: there no sequence means anything to another process.)
 """
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,45 +20,84 @@ from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
     InvalidRequestError,
     OutOfOrderSequenceError,
+    UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import PartitionKey, ProducerEpoch, TopicId, check_whole_number
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.expiry import needs_renewal
 from kafka_on_spark.log.batch import WRITER_PREFIX, ProducerStamp, StagedBatch, WriterFence
 from kafka_on_spark.log.producer_state import (
     find_append,
     find_sequence,
     known_producer,
+    producer_fenced,
     split_of,
     writer_fenced,
 )
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import ControllerResult, Decide, MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.producer_runs import (
-    GIVEN_EPOCH_MAX,
-    NextAppend,
-    OwnRun,
-    begin_append,
-    check_not_fenced,
-)
 from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun
 
 CHECKED_MAX: Final = 10_000
 """Topics by run that a process remembers to have checked: it may live for months."""
 
+GIVEN_EPOCH_MAX: Final = 2**31 - 1
+"""The highest epoch that there is: it has 32 bits."""
+
+CHOSEN_EPOCH_MAX: Final = 2**30 - 1
+"""The highest epoch that a caller may give at will; above it, only the one after the newest.
+
+Each id that is new or comes back begins above the highest epoch with which any has expired: one
+given epoch is a floor for all ids. Above this one a billion runs are left to those that count, a
+thousand years of a run every half minute.
+"""
+
 T = TypeVar("T")
 
 
-class ProducerRuns:
-    """The runs that one process has begun."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextAppend:
+    """An append that a process begins.
 
-    def __init__(self, metadata: MetadataService, clock: Clock, *, timeout_ms: int) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._timeout_ms = timeout_ms
+    Attributes:
+        producer_id: Its producer.
+        sequence: Its number.
+        producer_epoch: The epoch of the caller's choice; None: that of the process's own run.
+        is_untried: The caller knows that no try of it was made.
+        expired_below: As a chosen epoch, it vouches for the append if it is above all epochs that
+            the id has had; the run takes the next epoch all the same.
+    """
+
+    producer_id: str
+    sequence: int
+    producer_epoch: ProducerEpoch | None = None
+    is_untried: bool = False
+    expired_below: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """A run that a process has begun.
+
+    Attributes:
+        producer_epoch: Its epoch.
+        last: The highest sequence that it has begun to append.
+        is_only: No other run had the id since it was new, or came back: so what was appended under
+            it since is up to `last`.
+    """
+
+    producer_epoch: ProducerEpoch
+    last: int
+    is_only: bool
+
+
+class ProducerRuns:
+    """The runs that one process has begun: a part of its node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
         self._mine: dict[str, OwnRun] = {}
         # Taken twice by one thread if a collection of garbage has it forget runs there.
         self._lock = threading.RLock()
@@ -99,7 +144,7 @@ class ProducerRuns:
         run = self._run_of(append)
         image = self._metadata.image
         check_not_fenced(image.producers, producer_id, run.producer_epoch)
-        if needs_renewal(image, producer_id, self._clock.now_ms()):
+        if needs_renewal(image, producer_id, self._node.clock.now_ms()):
             self._renew(producer_id)
         return run
 
@@ -180,7 +225,9 @@ class ProducerRuns:
 
     def _renew(self, producer_id: str) -> None:
         def decide(image: MetadataImage) -> ControllerResult[None]:
-            now_ms = self._clock.now_ms()  # after a conflict, an older one would take the time back
+            now_ms = (
+                self._node.clock.now_ms()
+            )  # after a conflict, an older one would take the time back
             epoch = image.producers.get(producer_id)
             if epoch is None or not needs_renewal(image, producer_id, now_ms):
                 return ControllerResult([], None)
@@ -197,12 +244,111 @@ class ProducerRuns:
     def _submit(self, decide: Decide[T]) -> T:
         # A process that may not commit is told so: a read-only root would read as one that is away.
         self._metadata.check_writable()
-        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
 
 
-def producer_runs(node: Node) -> ProducerRuns:
-    """Return the runs that a process has begun: a part of its node."""
-    return ProducerRuns(node.metadata, node.clock, timeout_ms=node.timeout_ms)
+def begin_append(
+    image: MetadataImage, append: NextAppend, mine: OwnRun | None
+) -> ControllerResult[OwnRun]:
+    """Decide the epoch of `append`: that of `mine`, the process's run, or a new run's.
+
+    Raises:
+        ProducerFencedError: A newer run has begun elsewhere.
+        UnknownProducerIdError: The id has expired, and a try of this append may stand.
+        InvalidRequestError: The chosen epoch leaves too few above it.
+    """
+    producer_id, given = append.producer_id, append.producer_epoch
+    known = image.producers.get(producer_id)
+    own = given if mine is None else mine.producer_epoch
+    if known is not None and own is not None:
+        check_not_fenced(image.producers, producer_id, own)
+    # An id that is new, or comes back, begins above all that have expired: it may have older runs.
+    newest = image.expired_epoch if known is None else known
+    highest = max(CHOSEN_EPOCH_MAX, newest + 1)  # the next one, since errors ask for it
+    if given is not None and given > highest:
+        raise InvalidRequestError(
+            f"producer_epoch {given} is not allowed: give a number from 0 to {highest}, or none"
+        )
+    vouched = append.expired_below if given is None else given
+    is_vouched_for = vouched is not None and vouched > newest
+    may_stand = _may_stand_forgotten(image, append, mine)
+    is_refused = may_stand and not is_vouched_for and not append.is_untried
+    if is_refused or (known is None and given is not None and given <= newest):
+        is_new = known is None and mine is None and producer_id not in image.expired_producers
+        raise _unknown(append, newest, is_new=is_new)
+    if known is not None and own == known and not (may_stand and is_vouched_for):
+        return ControllerResult(
+            [], _run(known, append, mine, is_only=mine is not None and mine.is_only)
+        )
+    taken = ProducerEpoch(newest + 1) if given is None else given
+    comes_back = known is None and (mine is not None or producer_id in image.expired_producers)
+    record = ProducerRecord(
+        producer_id=producer_id,
+        producer_epoch=taken,
+        first_sequence=append.sequence if comes_back or may_stand else None,
+        cause="a run begins",
+    )
+    return ControllerResult([record], _run(taken, append, mine, is_only=known is None))
+
+
+def _run(
+    producer_epoch: ProducerEpoch, append: NextAppend, mine: OwnRun | None, *, is_only: bool
+) -> OwnRun:
+    last = append.sequence if mine is None else max(mine.last, append.sequence)
+    return OwnRun(producer_epoch=producer_epoch, last=last, is_only=is_only)
+
+
+def _may_stand_forgotten(image: MetadataImage, append: NextAppend, mine: OwnRun | None) -> bool:
+    """Return whether an earlier try of an append may stand in logs that have forgotten it."""
+    producer_id = append.producer_id
+    if producer_id in image.producers:
+        return append.sequence < image.first_sequences.get(producer_id, 0)
+    expired = image.expired_producers.get(producer_id)
+    if mine is None:
+        return expired is not None
+    # Of an id that nobody else can have, it is not remembered with which epoch it has expired.
+    is_known = mine.is_only and expired in (None, mine.producer_epoch)
+    return not is_known or append.sequence <= mine.last
+
+
+def check_not_fenced(
+    producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
+) -> None:
+    """Check that a producer is known and no newer run has begun, by the metadata's `producers`.
+
+    Raises:
+        ProducerFencedError: One has.
+        UnknownProducerIdError: The id has expired.
+    """
+    newest = producers.get(producer_id)
+    if newest is None:
+        raise UnknownProducerIdError(_HAS_EXPIRED.format(producer_id, "above those it has had"))
+    if newest > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, newest)
+
+
+def _unknown(append: NextAppend, newest: int, *, is_new: bool) -> UnknownProducerIdError:
+    """Return the error of an append that may stand, of an id that has had epochs up to `newest`, or
+    of one that `is_new` and is given an epoch that others have expired with."""
+    words = _IS_LOW if is_new else _HAS_EXPIRED
+    return UnknownProducerIdError(
+        words.format(append.producer_id, newest + 1, given=append.producer_epoch),
+        sequence=append.sequence,
+    )
+
+
+_IS_LOW = (
+    "producer_epoch {given} is not allowed for producer {!r}, which is not known: other producers"
+    " have expired with epochs that are as high or higher; give producer_epoch {}, or none"
+)
+
+
+_HAS_EXPIRED = (
+    "producer {!r} has expired (nothing was appended under it for producer.id.expiration.ms), so"
+    " whether an earlier try of this append stands is not known: read the topic, then give"
+    " producer_epoch {} and append what is missing; if it pauses for so long as a rule, raise the"
+    " setting"
+)
 
 
 def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:

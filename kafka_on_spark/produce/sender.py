@@ -61,7 +61,7 @@ from kafka_on_spark.produce.accumulator import (
     limits_of,
 )
 from kafka_on_spark.produce.append import AppendService
-from kafka_on_spark.produce.idempotence import producer_runs
+from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.records import batch_of, split_by_partition
 from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
 from kafka_on_spark.produce.staging import stage_records
@@ -126,7 +126,7 @@ class ProducerAppends:
         self._leaving = threading.Lock()
         # A process that makes a producer for each request would remember the runs of all. One that
         # was left may have an append under way for as long as a thread has this object.
-        weakref.finalize(self, node.part(producer_runs).forget, self._ids).atexit = False
+        weakref.finalize(self, node.part(ProducerRuns).forget, self._ids).atexit = False
 
     def _begin_run(self) -> None:
         # As a whole: an id with the sequences of another would have appends called duplicates.
@@ -235,7 +235,7 @@ class ProducerAppends:
             # If the id has expired, another run may go on with an append that none has tried yet.
             is_untried = not any(part.may_be_appended for part in parts)
             try:
-                run = self._node.part(producer_runs).begin(
+                run = self._node.part(ProducerRuns).begin(
                     number.producer_id, None, number.sequence, is_untried=is_untried
                 )
             except KafkaOnSparkError as error:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from kafka_on_spark.produce.producer_runs import OwnRun
+from kafka_on_spark.produce.idempotence import OwnRun
 
 log = logging.getLogger(__name__)
 

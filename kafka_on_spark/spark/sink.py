@@ -39,7 +39,6 @@ from kafka_on_spark.produce.idempotence import (
     ProducerRuns,
     check_producer,
     producer_of,
-    producer_runs,
 )
 from kafka_on_spark.produce.records import check_columns
 from kafka_on_spark.produce.stage_plan import (
@@ -116,9 +115,9 @@ def _check(
     return options
 
 
-def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
+def _node_of(options: SinkOptions, *, is_stream: bool = False) -> tuple[Node, MetadataImage | None]:
     root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
-    return cached_node(root, storage, is_patient=is_stream)[0].metadata
+    return cached_node(root, storage, is_patient=is_stream)
 
 
 def _plan(
@@ -238,13 +237,13 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         options = _check(given, schema, overwrite=overwrite, is_stream=False)
-        metadata = _metadata(options, is_stream=False)
+        node, _ = _node_of(options)
         producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
         check_producer(producer_id, options.producer_epoch, options.sequence)
         self._options = options
-        self._plan = _plan(metadata, options, has_producer=producer_id is not None, is_stream=False)
-        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
-        runs = ProducerRuns(metadata, metadata.clock, timeout_ms=timeout_ms)
+        has_producer = producer_id is not None
+        self._plan = _plan(node.metadata, options, has_producer=has_producer, is_stream=False)
+        runs = ProducerRuns(node)  # each write is a run of its own
         self._writer = runs.take_over(options.transactional_id)
         self._producer = runs.begin(producer_id, options.producer_epoch, options.sequence)
 
@@ -258,8 +257,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         """Append what the tasks have staged, on the driver's host."""
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
-        root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
-        node, known = cached_node(root, storage)
+        node, known = _node_of(options)
         is_first = node.made(AppendService) is None
         planned = self._plan.topics.image_offset
         results = _append(
@@ -304,8 +302,8 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._run = run
         self._plan: WritePlan | None = None
         if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
-            metadata = _metadata(self._options, is_stream=True)
-            self._plan = _plan(metadata, self._options, has_producer=True, is_stream=True)
+            node, _ = _node_of(self._options, is_stream=True)
+            self._plan = _plan(node.metadata, self._options, has_producer=True, is_stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
@@ -339,7 +337,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         node = self._node()
         known = node.metadata.image
         node.metadata.catch_up_waiting()
-        shared, producers = SharedRuns(self._run), node.part(producer_runs)
+        shared, producers = SharedRuns(self._run), node.part(ProducerRuns)
         producers.adopt(shared.load())
         writer = producers.take_over(self._options.transactional_id)
         producer = producers.begin(

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.errors import ProducerFencedError, UnexpectedOffsetError
 from kafka_on_spark.produce.append import AppendService
-from kafka_on_spark.produce.idempotence import producer_runs
+from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 
@@ -58,7 +58,7 @@ IDS = [
 @pytest.mark.parametrize("given", IDS)
 def test_threads_that_use_an_id_at_the_same_time_are_one_writer(orders, monkeypatch, given):
     cluster, both = orders.cluster, Barrier(2)
-    metadata = cluster._node.part(producer_runs)._metadata
+    metadata = cluster._node.part(ProducerRuns)._metadata
     submit = metadata.submit
 
     def submit_together(*arguments, **named):

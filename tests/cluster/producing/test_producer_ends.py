@@ -16,7 +16,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError, ProducerClosedError, RequestTimedOutError
 from kafka_on_spark.produce import sender
 from kafka_on_spark.produce.append import AppendService
-from kafka_on_spark.produce.idempotence import producer_runs
+from kafka_on_spark.produce.idempotence import ProducerRuns
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import wait_until
 
@@ -51,7 +51,7 @@ def uncollected():
 
 def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic, uncollected):
     """Ids are drawn: a process that makes a producer for each request has them without number."""
-    runs = cluster._node.part(producer_runs)
+    runs = cluster._node.part(ProducerRuns)
     with cluster.producer() as producer:
         producer.send(topic, None, b"v")
     producer_id = producer._appends.producer_id

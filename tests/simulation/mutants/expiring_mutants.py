@@ -13,7 +13,7 @@ from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.produce import append as append_of_a_process
-from kafka_on_spark.produce import appender, idempotence, producer_runs
+from kafka_on_spark.produce import appender, idempotence
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
 from tests.simulation.checks.invariants import ONE_CLOCK
@@ -87,7 +87,7 @@ def _without_first_sequence(seen: Any, append: Any, mine: Any) -> Any:
     return replace(result, records=[replace(each, first_sequence=None) for each in result.records])
 
 
-_BEGIN = producer_runs.begin_append
+_BEGIN = idempotence.begin_append
 
 
 def _not_once_it_came_back(seen: Any, append: Any, mine: Any) -> bool:
@@ -109,7 +109,7 @@ def _but_for_its_own(seen: Any, append: Any, mine: Any) -> bool:
     return _MAY_STAND(seen, append, mine and replace(mine, last=-1))
 
 
-_MAY_STAND = producer_runs._may_stand_forgotten
+_MAY_STAND = idempotence._may_stand_forgotten
 
 
 def _empty_if_damaged(files: Any, table: Any, number: int) -> Any:
@@ -160,13 +160,13 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.ABOVE,
         "what may be a retry under an id that has expired is refused",
-        (producer_runs, "_may_stand_forgotten", _no),
+        (idempotence, "_may_stand_forgotten", _no),
         plan=returning,
     ),
     _missing(
         "H3 one offset a value",
         "what may be a retry from before an id came back is refused",
-        (producer_runs, "_may_stand_forgotten", _not_once_it_came_back),
+        (idempotence, "_may_stand_forgotten", _not_once_it_came_back),
         plan=late,
         seed=30,
     ),
@@ -178,20 +178,20 @@ EXPIRING_MUTANTS = [
     _missing(
         checks.ABOVE,
         "a run goes on above what it has tried itself",
-        (producer_runs, "_may_stand_forgotten", _but_for_its_own),
+        (idempotence, "_may_stand_forgotten", _but_for_its_own),
         seed=20,
     ),
     _missing(
         checks.ABOVE,
         "a run does not go on where a newer one has had its id before it expired",
-        (producer_runs, "_may_stand_forgotten", _but_for_newer_runs),
+        (idempotence, "_may_stand_forgotten", _but_for_newer_runs),
         plan=late,
         seed=74,
     ),
     _missing(
         checks.ABOVE,
         "a run does not go on where an older one may be ahead of it",
-        (producer_runs, "_may_stand_forgotten", _but_for_older_runs),
+        (idempotence, "_may_stand_forgotten", _but_for_older_runs),
         plan=late,
         seed=141,
     ),
