@@ -61,7 +61,7 @@ from kafka_on_spark.produce.accumulator import (
     producer_settings,
 )
 from kafka_on_spark.store.clock import SystemClock
-from kafka_on_spark.store.requests import (
+from kafka_on_spark.store.counts import (
     APPEND,
     COMMAND,
     CONSUME,

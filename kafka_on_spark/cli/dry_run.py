@@ -30,7 +30,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import ID_SOURCE, new_uuid
-from kafka_on_spark.store.requests import COMMAND, DESCRIBE
+from kafka_on_spark.store.counts import COMMAND, DESCRIBE
 from kafka_on_spark.store.root_identity import check_mode
 from kafka_on_spark.store.root_urls import one_root
 from kafka_on_spark.store.roots import normalize

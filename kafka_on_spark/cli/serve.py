@@ -20,7 +20,7 @@ from kafka_on_spark.cli.options import FAILED, Limits
 from kafka_on_spark.cli.output import say
 from kafka_on_spark.cli.process import Interrupts, LogFormat
 from kafka_on_spark.cli.verbs import Session, alone
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_urls import cluster_url
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.application import Guard, application, names_of
 from kafka_on_spark.console.following import Follower, Subscribers
 from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening, shown
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)

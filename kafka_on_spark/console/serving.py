@@ -26,9 +26,9 @@ from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.node.node import Node, check_created, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
-from kafka_on_spark.store import requests
+from kafka_on_spark.store import counts
 from kafka_on_spark.store.clock import WakingClock
-from kafka_on_spark.store.requests import charged
+from kafka_on_spark.store.counts import charged
 from kafka_on_spark.store.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ class ServedCluster:
 
     def begin(self) -> None:
         """Begin to serve, in threads."""
-        control = charged(self._control, requests.CONTROL)
-        replicate = charged(self._replicate, requests.REPLICATE)
+        control = charged(self._control, counts.CONTROL)
+        replicate = charged(self._replicate, counts.REPLICATE)
         self._start("serve", lambda: self._repeat(PASS, control))
         self._start("rounds", lambda: self._repeat(ROUND, replicate))
 

@@ -53,9 +53,8 @@ from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.clock import WakingClock
-from kafka_on_spark.store.counts import Counts
-from kafka_on_spark.store.daemon_threads import FORKED, is_forked
-from kafka_on_spark.store.requests import CONSUME, operating
+from kafka_on_spark.store.counts import CONSUME, Counts, operating
+from kafka_on_spark.store.deadlines import FORKED, is_forked
 from kafka_on_spark.store.roots import is_local
 
 FETCH: Final = "Fetch"

@@ -46,7 +46,7 @@ from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.requests import COMPACT, RETAIN, operating
+from kafka_on_spark.store.counts import COMPACT, RETAIN, operating
 
 log = logging.getLogger(__name__)
 

@@ -60,7 +60,7 @@ from kafka_on_spark.metadata.image import (
 from kafka_on_spark.metadata.records import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node, heartbeats
-from kafka_on_spark.store.requests import CLEAN, operating
+from kafka_on_spark.store.counts import CLEAN, operating
 
 log = logging.getLogger(__name__)
 

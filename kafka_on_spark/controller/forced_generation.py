@@ -44,7 +44,7 @@ from kafka_on_spark.metadata.records import ClusterRecord, Record
 from kafka_on_spark.node.node import THREADS, Node, open_node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import SystemClock
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_identity import read_identity, write_obeyed
 from kafka_on_spark.store.roots import StorageOptions
 

@@ -50,14 +50,14 @@ from kafka_on_spark.store.root_identity import (
     test_conditional_puts,
     write_obeyed,
 )
-from kafka_on_spark.store.root_urls import roots_in
-from kafka_on_spark.store.roots import StorageOptions, normalize
-from kafka_on_spark.store.roots_apart import (
+from kafka_on_spark.store.root_urls import (
     check_metadata_root_apart,
     check_root_apart,
     check_roots_apart,
     is_one_place,
+    roots_in,
 )
+from kafka_on_spark.store.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)
 

@@ -26,9 +26,8 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.counts import PROBE, Counts, operating
 from kafka_on_spark.store.deadlines import begin
-from kafka_on_spark.store.requests import PROBE, operating
 from kafka_on_spark.store.root_identity import probe_root
 
 PROBES_MIN: Final = 3

@@ -42,8 +42,8 @@ from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import THREADS
 from kafka_on_spark.node.tasks import Tasks
 from kafka_on_spark.spark.spark_executors import SparkExecutors
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.storage_options import StorageOptions

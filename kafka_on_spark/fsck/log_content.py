@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from kafka_on_spark.base.ids import ChainDigest
 from kafka_on_spark.fsck.trace import BatchLifetime, LoggedBatch, Stamp
 from kafka_on_spark.log.state import ProducerEntries, ProducerEntry
-from kafka_on_spark.store.delta.history import FileEntry, TableCommit
+from kafka_on_spark.store.delta.delta_files import FileEntry, TableCommit
 
 REWRITES: Final = ("merge", "compact")
 """The operations of commits that put a file in the place of others."""

@@ -40,10 +40,10 @@ from kafka_on_spark.metadata.voter_format import (
 )
 from kafka_on_spark.metadata.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit, TableStep
+from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.error_translation import as_storage_errors, parsing
-from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 

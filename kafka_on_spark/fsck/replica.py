@@ -35,7 +35,7 @@ from kafka_on_spark.log.replicas import (
     configuration_of,
 )
 from kafka_on_spark.log.state import from_halves
-from kafka_on_spark.store.delta.history import (
+from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableCheckpoint,
     TableCommit,

@@ -39,11 +39,10 @@ from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.log.replicas import PRODUCER_STATE
 from kafka_on_spark.log.state import ProducerEntries
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.store.delta.history import FileEntry, TableCommit, TableDamage, TableStep
+from kafka_on_spark.store.delta.delta_files import FileEntry, TableCommit, TableDamage, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.error_translation import as_storage_errors
-from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX, SEGMENT_BYTES_MAX
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX, SEGMENT_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 

@@ -22,7 +22,7 @@ from kafka_on_spark.log.merged_files import BATCH_ROWS, Content, content_of, dec
 from kafka_on_spark.log.replica_headers import APPEND_TIME
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA, between_deltas, digest_of
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.error_translation import parsing
 from kafka_on_spark.store.parquet_files import read_parquet
 

@@ -24,7 +24,7 @@ from kafka_on_spark.fsck.findings import Finding
 from kafka_on_spark.log.batch import HEADER, Batch, ProducerStamp, Segment, epoch_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.state import batch_digests
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import FileEntry
 
 Member = tuple[BrokerId, ReplicaUuid]
 

@@ -30,7 +30,7 @@ from kafka_on_spark.fsck.voter_trace import (
 )
 from kafka_on_spark.metadata.quorum.raft import counted_end
 from kafka_on_spark.metadata.quorum.voter_table import RaftBatch, RaftLog, Voter
-from kafka_on_spark.store.delta.history import (
+from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableCheckpoint,
     TableCommit,

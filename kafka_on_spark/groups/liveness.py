@@ -32,13 +32,15 @@ from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.image import ConsumerGroup, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
-from kafka_on_spark.store.daemon_threads import no_thread_error
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.counts import CONSUME, operating
+from kafka_on_spark.store.deadlines import no_thread_error, short_call_seconds, within
 from kafka_on_spark.store.error_translation import storage_error
-from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.store.local_changes import delete_empty_folder, make_folder
-from kafka_on_spark.store.local_files import UnsafeFileError
-from kafka_on_spark.store.requests import CONSUME, operating
+from kafka_on_spark.store.local_files import (
+    SMALL_FILE_BYTES_MAX,
+    UnsafeFileError,
+    delete_empty_folder,
+    make_folder,
+)
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.roots import RootFiles
 from kafka_on_spark.store.storage_options import is_local

@@ -23,25 +23,29 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId
 from kafka_on_spark.log.batch import HEADER
+from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
+    TableStep,
     checkpoint_step,
     checkpoint_version,
     checkpoints_in,
     commit_step,
     commits_in,
 )
-from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
-from kafka_on_spark.store.file_limits import (
+from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     SEGMENT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
+    UnsafeFileError,
+    read_local,
 )
-from kafka_on_spark.store.local_files import UnsafeFileError, read_local
-from kafka_on_spark.store.requests import count_request
 from kafka_on_spark.store.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 

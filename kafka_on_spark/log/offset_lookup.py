@@ -21,7 +21,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.storage_options import StorageOptions
 
 

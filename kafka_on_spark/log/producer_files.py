@@ -31,8 +31,7 @@ from kafka_on_spark.log.producer_state import (
 from kafka_on_spark.log.state import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.error_translation import parsing
-from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.parquet_files import read_parquet
 from kafka_on_spark.store.roots import RootFiles
 

@@ -17,7 +17,7 @@ from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
 from kafka_on_spark.store.error_translation import as_storage_errors, storage_error
-from kafka_on_spark.store.local_changes import delete_empty_folder, make_folder
+from kafka_on_spark.store.local_files import delete_empty_folder, make_folder
 from kafka_on_spark.store.root_identity import check_directory, check_obeys, root_now_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

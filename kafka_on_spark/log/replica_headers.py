@@ -16,8 +16,7 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch, LogPart, MergedSegment, ProducerStamp, Segment
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
 
 CREATE_TIME: Final = 0
 APPEND_TIME: Final = 1

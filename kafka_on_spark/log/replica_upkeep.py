@@ -25,8 +25,8 @@ from kafka_on_spark.log.upkeep_work import (
     suspect_in,
 )
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.store.counts import operating
 from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.requests import operating
 
 log = logging.getLogger(__name__)
 

@@ -57,10 +57,9 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.store.deadlines import RootHangsError, within
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
-from kafka_on_spark.store.file_limits import PRODUCERS_BYTES_MAX
+from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
 from kafka_on_spark.store.root_identity import (
     check_directory,
     check_obeys,

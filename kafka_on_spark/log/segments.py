@@ -31,8 +31,7 @@ from kafka_on_spark.log.replica_folders import (
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import Call, begin, long_call_seconds, within
 from kafka_on_spark.store.error_translation import ABSENT
-from kafka_on_spark.store.file_limits import SEGMENT_BYTES_MAX
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

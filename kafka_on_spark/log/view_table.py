@@ -29,10 +29,10 @@ from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
 from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replica_headers import iso
 from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.error_translation import reason
-from kafka_on_spark.store.local_changes import make_folder
-from kafka_on_spark.store.requests import count_request
+from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, filesystem, is_local
 
 FindSize = Callable[[ReplicaAddress, str], int | None]

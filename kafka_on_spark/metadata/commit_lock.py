@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
-from kafka_on_spark.store.local_changes import delete_file
+from kafka_on_spark.store.local_files import delete_file
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.roots import RootFiles
 from kafka_on_spark.store.storage_options import StorageOptions
 

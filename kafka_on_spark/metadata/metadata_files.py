@@ -36,7 +36,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.store.error_translation import parsing
-from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX, ROWS_MAX
+from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX, ROWS_MAX
 from kafka_on_spark.store.parquet_files import read_row_groups
 from kafka_on_spark.store.roots import RootFiles
 

@@ -30,8 +30,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     log_of,
 )
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
-from kafka_on_spark.store.delta.history import FileEntry, TableCommit
+from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile, TableCommit
 from kafka_on_spark.store.error_translation import parsing
 
 FORMAT_VERSION: Final = "3"

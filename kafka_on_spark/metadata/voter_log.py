@@ -81,10 +81,9 @@ from kafka_on_spark.metadata.voter_format import (
 from kafka_on_spark.metadata.voter_upkeep import MERGE, VoterUpkeep
 from kafka_on_spark.store.deadlines import RootHangsError, on_root
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile, log_folder
-from kafka_on_spark.store.delta.history import TableCommit
+from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile, TableCommit, log_folder
 from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

@@ -61,7 +61,7 @@ from kafka_on_spark.metadata.voter_format import (
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.error_translation import reason
-from kafka_on_spark.store.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 DELETE_DELAY_MS: Final = 60_000

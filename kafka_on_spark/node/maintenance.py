@@ -17,7 +17,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,8 @@ from kafka_on_spark.node.maintenance import Maintenance
 from kafka_on_spark.node.opening import Awaits, metadata_log_of, open_metadata
 from kafka_on_spark.node.tasks import Executors, Tasks
 from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, new_uuid
-from kafka_on_spark.store.counts import BEGUN, Counts
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.requests import CHECKPOINT, OPEN, charged, operating
+from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, charged, operating
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_identity import check_obeys_once
 from kafka_on_spark.store.storage_options import StorageOptions
 

@@ -24,9 +24,9 @@ from kafka_on_spark.node.node import Node
 from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.observe.descriptions import stalled_on
 from kafka_on_spark.observe.replicas import LogDescription
+from kafka_on_spark.store.counts import requests_sent
 from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.local_changes import FLUSHES
-from kafka_on_spark.store.requests import requests_sent
+from kafka_on_spark.store.local_files import FLUSHES
 from kafka_on_spark.store.roots import is_local
 
 ROOM_S: Final = 0.2

@@ -89,7 +89,7 @@ from kafka_on_spark.produce.idempotence import (
     check_writer_not_fenced,
 )
 from kafka_on_spark.produce.stage_plan import ProducerRun
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0

@@ -20,7 +20,7 @@ from kafka_on_spark.produce.accumulator import (
 )
 from kafka_on_spark.produce.records import encoded_text, wrong_type
 from kafka_on_spark.produce.sender import ProducerAppends, Sender
-from kafka_on_spark.store.daemon_threads import FORKED, is_forked
+from kafka_on_spark.store.deadlines import FORKED, is_forked
 
 GivenHeaders = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 

@@ -66,8 +66,8 @@ from kafka_on_spark.produce.records import batch_of, split_by_partition
 from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
 from kafka_on_spark.produce.staging import stage_records
 from kafka_on_spark.store.clock import SystemClock, new_uuid
-from kafka_on_spark.store.daemon_threads import EXIT_SECONDS, is_forked, no_thread_error
-from kafka_on_spark.store.requests import APPEND, operating
+from kafka_on_spark.store.counts import APPEND, operating
+from kafka_on_spark.store.deadlines import EXIT_SECONDS, is_forked, no_thread_error
 
 log = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ from kafka_on_spark.log.segments import (
 from kafka_on_spark.produce.records import input_batches
 from kafka_on_spark.produce.stage_plan import NULL_TOPIC, StagedSegment, StagedTopic, StageOrder
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.roots import StorageOptions
 
 log = logging.getLogger(__name__)

@@ -10,14 +10,14 @@ from kafka_on_spark.node.tasks import Task
 from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.versions import check_versions
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.requests import (
+from kafka_on_spark.store.counts import (
     Requests,
     count_requests,
     current_operation,
     operating,
     requests_sent,
 )
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:

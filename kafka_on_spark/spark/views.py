@@ -42,7 +42,7 @@ from kafka_on_spark.metadata.temporaries import VIEWS
 from kafka_on_spark.node.node import THREADS
 from kafka_on_spark.spark.hadoop import check_files, reader_settings
 from kafka_on_spark.spark.spark_executors import check_session
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"

@@ -3,37 +3,53 @@
 Each root has bounded pools of daemon threads, and every call to the root runs in one of them. So a
 root that hangs holds these threads, and nobody who calls another root. `within` with seconds is one
 step on the root: a read, a put. `within` without seconds is a whole operation, whose steps have the
-deadlines: what the operation computes between two steps may take any time.
+deadlines: what the operation computes between two steps may take any time. With `STUCK_MAX` calls
+beyond their deadlines a root is away: no call to it begins until one of them returns.
 
-With `STUCK_MAX` calls beyond their deadlines a root is away: no call to it begins until one of them
-returns.
+A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. A thread
+of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A process that
+ends waits a moment for the threads of these pools, and then ends without them. Pools and running
+calls are module globals: threads that hang belong to the process, whichever cluster began them, and
+outlive that cluster. They can go once Python's own executor has daemon threads, and the system can
+interrupt such a call.
 
-The pools are a module global: threads that hang belong to the process, whichever cluster began
-them, and outlive that cluster. It can go once the system can interrupt such a call.
+A fork copies one thread of many. In the child of a process that had used a cluster delta-rs panics,
+and a store's client and a pool wait for threads that it lacks: it may not use one. A fork before
+the first use is fine: Spark forks its workers so.
 """
 
+import atexit
 import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial, wraps
+from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.daemon_threads import DaemonThreads, Job, check_not_forked, current_job
+from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.store.storage_options import is_local
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
 
+FORKED: Final = (
+    "no cluster can be used in this process, since it was forked from one that had used one: start"
+    " it by spawn or forkserver (multiprocessing.get_context), or fork before the first use"
+)
 
-class _HasRoot(Protocol):
-    @property
-    def root(self) -> str: ...
+IDLE_SECONDS: Final = 10.0
+"""How long a thread stays for the next job."""
 
+EXIT_SECONDS: Final = 5.0
+"""How long a process that ends waits for jobs."""
 
-S = TypeVar("S", bound=_HasRoot)
+LATE_EXIT_SECONDS: Final = 1.0
+"""How long it waits for jobs that nobody waits for any more: one that is late and not hung must not
+come back into an interpreter that has ended, which would abort the process."""
 
 SHORT_CALL_SECONDS: Final = 5.0
 """For a call that a sound local disk answers in milliseconds: a stat, a listing, a read."""
@@ -64,37 +80,103 @@ POOLS_MAX: Final = 64
 _SLICE_SECONDS: Final = 0.25
 
 
+class _HasRoot(Protocol):
+    @property
+    def root(self) -> str: ...
+
+
+S = TypeVar("S", bound=_HasRoot)
+
+
 class RootHangsError(KafkaStorageError):
     """A call was left: what it puts may still land."""
 
 
-class Call(Job[T]):
-    """A call to a root. `seconds`: as in `within`.
+class _Process:
+    """Whether this process, or the parent that forked it, has used a cluster."""
+
+    def __init__(self) -> None:
+        self.has_used = False
+        self.is_forked = False
+
+
+_process: Final = _Process()
+
+
+def is_forked() -> bool:
+    return _process.is_forked
+
+
+class _Current(threading.local):
+    """What this thread does: work of a pool, which may be a call to a root."""
+
+    job: "Call[Any] | None" = None
+    call: "Call[Any] | None" = None
+
+
+_current: Final = _Current()
+_running: "Final[set[Call[Any]]]" = set()
+_ending: Final = threading.Event()
+"""The interpreter is about to end."""
+
+
+class Call(Future[T]):
+    """Work for a thread of a pool. `seconds`: as in `within`.
 
     Attributes:
-        root: The root, also of its steps, which run in the same thread.
+        root: The root that it calls, also for its steps, which run in the same thread; "": none.
         is_for_another: A call to another root waits for it.
+        is_left: Nobody waits for it any more.
         until: When it has to have a thread, then the deadline of its current step; None between
             two steps.
     """
 
     def __init__(self, root: str, work: Callable[[], T], seconds: float | None = None) -> None:
-        super().__init__(work)
+        super().__init__()
         self.root = root
-        self.is_for_another = _current_call() is not None
+        self.is_for_another = _current.call is not None
+        self.is_left = False
         self.until: float | None = None
         self._seconds = seconds
-        self.extend(long_call_seconds(root) if seconds is None else seconds)
+        self._work: Callable[[], T] | None = partial(copy_context().run, work)
+        if root:
+            self.until = time.monotonic() + (
+                long_call_seconds(root) if seconds is None else seconds
+            )
 
-    def began(self) -> None:
-        """Have the deadlines run from now on."""
-        if self._seconds is None:
-            self.until = None
-        else:
-            self.extend(self._seconds)
+    def run(self, end: Callable[[], None] = lambda: None) -> None:
+        """Do the work in this thread. `end` is called before anybody learns that it is done.
 
-    def extend(self, seconds: float) -> None:
-        self.until = time.monotonic() + seconds
+        The thread drops its references to the work first: the process may end at once, and Arrow's
+        buffers must not be released while the interpreter shuts down.
+        """
+        work, self._work = self._work, None
+        result: Any = None
+        failure: BaseException | None = None
+        if is_wanted := self.set_running_or_notify_cancel():
+            before = _current.job, _current.call
+            _current.job, _current.call = self, (self if self.root else None)
+            try:
+                # The deadlines run from now on.
+                self.until = None if self._seconds is None else time.monotonic() + self._seconds
+                assert work is not None, "a job is run once"
+                result = work()
+            except BaseException as error:  # `result` raises it in the caller
+                failure = error
+            _current.job, _current.call = before
+        del work
+        end()
+        if failure is not None:
+            self.set_exception(failure)
+        elif is_wanted:
+            self.set_result(result)
+
+    def cancel(self) -> bool:
+        """Have it never run, and hold nothing, unless it has begun; return whether that is so."""
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            self._work = None
+        return is_cancelled
 
     @property
     def is_stuck(self) -> bool:
@@ -111,8 +193,9 @@ class Call(Job[T]):
         """
         last = None if seconds is None else time.monotonic() + seconds
         while True:
-            ends = [each for each in (self.until, last) if each is not None]
-            until = min(ends, default=None)
+            until = self.until  # read once
+            if last is not None:
+                until = last if until is None else min(until, last)
             left = _SLICE_SECONDS if until is None else until - time.monotonic()
             with suppress(TimeoutError):  # or the call's own, which `result` raises again
                 return self.result(min(max(left, 0.0), _SLICE_SECONDS))
@@ -128,6 +211,128 @@ class Call(Job[T]):
             return KafkaStorageError(f"{self.root} does not answer: all its threads wait for it")
         self.is_left = True
         return RootHangsError(f"{self.root} does not answer: a call to it hangs")
+
+
+class DaemonThreads(Executor):
+    """A pool of which at most `count` jobs run at once; the others wait. `name`: its threads'.
+
+    Attributes:
+        running: Its jobs that have a thread.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self.running: set[Call[Any]] = set()
+        self._count = count
+        self._name = name
+        self._inbox: SimpleQueue[Call[Any]] = SimpleQueue()
+        self._taken: set[Call[Any]] = set()  # and not done
+        self._lock = threading.RLock()  # a collection of garbage may begin a job
+        self._thread_count = 0
+        self._free_count = 0  # idle threads, less the jobs in the inbox
+        self._is_shut = False
+
+    def submit(
+        self, work: Callable[Arguments, T], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[T]:
+        """Run `work` in one of the threads.
+
+        Raises:
+            ClusterClosedError: The pool is shut down, or this process was forked, or ends.
+            KafkaStorageError: The process can't start a thread.
+        """
+        if _process.is_forked:
+            raise ClusterClosedError(FORKED)
+        if self._is_shut or _ending.is_set():
+            raise ClusterClosedError()
+        job = Call("", partial(work, *args, **kwargs))
+        self.begin(job)
+        return job
+
+    def begin(self, job: Call[Any]) -> None:
+        """Have a job run.
+
+        Raises:
+            KafkaStorageError: The process can't start a thread.
+        """
+        with self._lock:
+            self._taken.add(job)
+            self._free_count -= 1
+            begins_thread = self._free_count < 0 and self._thread_count < self._count
+            if begins_thread:
+                self._thread_count += 1
+                self._free_count += 1
+        self._inbox.put(job)
+        if begins_thread:
+            self._begin_thread(job)
+
+    def _begin_thread(self, job: Call[Any]) -> None:
+        try:
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._thread_count -= 1
+                self._free_count -= 1
+                is_alone = self._thread_count == 0
+            if is_alone and self.withdraw(job):  # otherwise the threads that run do it
+                raise no_thread_error() from error
+
+    def _work(self) -> None:
+        while self._do_next():
+            pass
+
+    def _do_next(self) -> bool:
+        """Do the next job in this thread; return False if none comes for long.
+
+        In a function: an idle thread holds nothing of its last job.
+        """
+        try:
+            job = self._inbox.get(timeout=IDLE_SECONDS)
+        except Empty:
+            with self._lock:
+                if self._free_count <= 0:
+                    return True  # a job is on its way
+                self._free_count -= 1
+                self._thread_count -= 1
+            return False
+        self.running.add(job)
+        _running.add(job)
+        job.run(partial(self._end, job))
+        return True
+
+    def _end(self, job: Call[Any]) -> None:
+        # The thread is idle before a caller learns of the end: so its next call begins no thread.
+        with self._lock:
+            self._taken.discard(job)
+            self.running.discard(job)
+            _running.discard(job)
+            self._free_count += 1
+
+    def withdraw(self, job: Call[Any]) -> bool:
+        """Take back a job; return whether it has not begun, and won't."""
+        is_cancelled = job.cancel()
+        if is_cancelled:
+            self._taken.discard(job)
+        return is_cancelled
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work; `wait` until all work taken is done."""
+        self._is_shut = True
+        if cancel_futures:
+            for job in self._taken.copy():
+                self.withdraw(job)
+        if wait:
+            self.join()
+
+    def join(self) -> None:
+        """Wait until all work taken is done, but that of this thread."""
+        wait(each for each in self._taken.copy() if each is not _current.job)
+
+
+def no_thread_error() -> KafkaStorageError:
+    return KafkaStorageError(
+        "this process can't start another thread: raise its limit (ulimit -u, or the container's"
+        " pids) or have it do less at once"
+    )
 
 
 _Pools = tuple[DaemonThreads, DaemonThreads]
@@ -155,11 +360,12 @@ def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Cal
         KafkaStorageError: The root is away, or the process can't start a thread.
         ClusterClosedError: This process was forked from one that had used a cluster.
     """
-    check_not_forked()
+    if _process.is_forked:
+        raise ClusterClosedError(FORKED)
+    _process.has_used = True
     pools, stuck = _pools_of(root), 0
     if len(pools[0].running) + len(pools[1].running) >= STUCK_MAX:
-        running = [job for each in pools for job in list(each.running)]
-        stuck = sum(isinstance(each, Call) and each.is_stuck for each in running)
+        stuck = sum(call.is_stuck for each in pools for call in list(each.running))
     if stuck >= STUCK_MAX:
         raise KafkaStorageError(
             f"{root} is away: it does not answer, {stuck} calls to it hang, and no more calls begin"
@@ -179,7 +385,7 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
         KafkaStorageError: The root is away: the work was not begun.
         And what `work` raises.
     """
-    call = _current_call()
+    call = _current.call
     if call is None:
         return begin(root, work, seconds).in_time()
     if call.is_left:
@@ -189,17 +395,12 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
     if is_another:
         call.until = None  # the other one has deadlines, and hangs its own threads
     elif seconds is not None:
-        call.extend(seconds)
+        call.until = time.monotonic() + seconds
     try:
         return begin(root, work, seconds).in_time() if is_another else work()
     finally:
         # The step around this one has made progress, too.
         call.until = until and max(until, time.monotonic() + SHORT_CALL_SECONDS)
-
-
-def _current_call() -> Call[Any] | None:
-    job = current_job()
-    return job if isinstance(job, Call) else None
 
 
 def on_root(
@@ -216,9 +417,9 @@ def on_root(
 
 def extend_deadline(seconds: float = SHORT_CALL_SECONDS) -> None:
     """Report progress of the current step, such as a piece of a long file."""
-    call = _current_call()
+    call = _current.call
     if call is not None and call.until is not None:
-        call.extend(seconds)
+        call.until = time.monotonic() + seconds
 
 
 def short_call_seconds(root: str) -> float:
@@ -241,7 +442,7 @@ class RootLock:
         self._owner: Call[Any] | None = None
 
     def __enter__(self) -> None:
-        mine = _current_call()
+        mine = _current.call
         while not self._lock.acquire(timeout=_SLICE_SECONDS):
             owner = self._owner  # read once: it may release the lock meanwhile
             if (mine and mine.is_left) or (owner and (owner.is_left or owner.is_stuck)):
@@ -252,4 +453,24 @@ class RootLock:
         self._lock.release()
 
 
-os.register_at_fork(after_in_child=_pools.clear)
+def _finish() -> None:
+    """Give jobs a moment before the interpreter ends."""
+    _ending.set()
+    began = time.monotonic()
+    while running := list(_running):
+        is_left = all(each.is_left for each in running)
+        last = began + (LATE_EXIT_SECONDS if is_left else EXIT_SECONDS)
+        if not wait(running, last - time.monotonic(), return_when="FIRST_COMPLETED").done:
+            return
+
+
+def _begin_child() -> None:
+    """Forget the jobs of the parent: a forked child has none of its threads."""
+    _process.is_forked = _process.has_used
+    _running.clear()
+    _pools.clear()
+    _current.job = _current.call = None
+
+
+atexit.register(_finish)
+os.register_at_fork(after_in_child=_begin_child)

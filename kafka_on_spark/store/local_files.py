@@ -1,22 +1,194 @@
-"""Reads local files, whole or in pieces, for `roots`.
+"""Files on local roots: how large each kind can be, reading them, and all that changes them.
 
 A file is opened without waiting, and is checked to be a regular one of allowed size before it is
-read: a pipe in its place would hang, a sparse file of a terabyte would exhaust the memory.
+read: a pipe in its place would hang, a sparse file of a terabyte would exhaust the memory. Without
+limits a writer to one root could exhaust the memory of every process that reads it. A segment's
+file must have the size that its commit names; a limit here bounds that size, too.
+
+This is the only code that writes, names, deletes, makes and flushes files on local roots. Delta-rs
+writes checkpoints besides, and a process that waits for a lock queues reports in files whose loss
+in a crash costs time only. It is one place so that tests can record what was done, in order, and
+build from the record every state in which a power cut may leave a disk.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from errno import EACCES, ELOOP, ENXIO, EROFS
-from stat import S_ISREG
-from typing import Final
+from stat import S_ISDIR, S_ISREG
+from typing import Any, Final
+from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.deadlines import READ_BYTES_A_SECOND, extend_deadline, short_call_seconds
+from kafka_on_spark.base.metric import FLUSH_MS
+from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.deadlines import (
+    READ_BYTES_A_SECOND,
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+)
 
 _PIECE_BYTES: Final = 2**20
 
 # Opening does not wait for a pipe's writer or a lease. A link could lead out of the root.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+SMALL_FILE_BYTES_MAX: Final = 2**16
+"""Of a file of a few lines: ``meta.properties``, a hint."""
+
+COMMIT_BYTES_MAX: Final = 2**26
+"""Of a commit file: a segment takes 700 bytes of one, and a commit names 16,384 of them at most,
+where others can follow in another one (`FILES_A_CHANGE_MAX`), and twice as many where they are one
+append's (`SEGMENTS_A_BATCH_MAX`) or a follower gives them up. A larger one is not put."""
+
+CHECKPOINT_BYTES_MAX: Final = 2**30
+"""Of a checkpoint: 300,000 counters take 16 MB."""
+
+METADATA_FILE_BYTES_MAX: Final = 2**30
+"""Of a snapshot or a file of metadata records: a million partitions take 100 MB."""
+
+PRODUCERS_BYTES_MAX: Final = 2**30
+"""Of a producer-state file: 100,000 producers take about 6 MB."""
+
+SEGMENT_BYTES_MAX: Final = 2**32
+"""Of a segment: a task holds 192 MiB of a partition, and one more Arrow batch, whose columns have
+two gigabytes at most."""
+
+ROWS_MAX: Final = 2**27
+"""Rows of a checkpoint, a snapshot or a file of metadata records."""
+
+UNCOMPRESSED_BYTES_MAX: Final = 2**32 + 2**28
+"""Of such a file or a segment, as its footer says: a decompression bomb packs terabytes into a
+megabyte."""
+
+FLUSHES: Final = Counts(SystemClock().precise_ms)
+"""How long this process's flushes of local disks took, for all clusters that it has opened: a disk
+does not know for whom it flushes."""
+
+_WRITE_BYTES: Final = 2**24
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
+    """Write a temporary file beside `path`; return its path. A failure removes it."""
+    temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
+    descriptor = os.open(temporary, _NEW_FILE, 0o666)
+    size_bytes = 0
+    try:
+        for piece in pieces:
+            view = memoryview(piece).cast("B")
+            size_bytes += len(view)
+            while view:
+                extend_deadline(long_call_seconds(path))
+                view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
+        if is_flushed:
+            extend_deadline(long_call_seconds(path, size_bytes))
+            with FLUSHES.timed(FLUSH_MS):
+                os.fsync(descriptor)
+    except BaseException:
+        # A full disk needs its space.
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    return temporary
+
+
+def create_file(path: str, content: bytes) -> bool:
+    """Write a flushed file unless there is one; return whether it was written.
+
+    Its folder is made, but not the folder's parent: a root that was removed must not be made again.
+    """
+    make_folder(os.path.dirname(path))
+    temporary = write_temporary(path, [content], is_flushed=True)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    flush_path(os.path.dirname(path))
+    return True
+
+
+def link(source: str, target: str) -> None:
+    """Give a file a second name, unless there is a file of that name."""
+    os.link(source, target)
+
+
+def rename(source: str, target: str) -> None:
+    os.rename(source, target)
+
+
+def delete_file(path: str) -> None:
+    os.unlink(path)
+
+
+def delete(path: str) -> None:
+    """Delete a file, or a folder with all that is in it; links are not followed."""
+    if not S_ISDIR(os.stat(path, follow_symlinks=False).st_mode):
+        os.unlink(path)
+        return
+    # By descriptors: a link that takes a folder's place meanwhile would lead out of the root.
+    descriptor = os.open(path, _FOLDER)
+    try:
+        _empty(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(path)
+
+
+def _empty(folder: int) -> None:
+    with os.scandir(folder) as entries:
+        found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+            continue
+        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            _empty(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rmdir(name, dir_fd=folder)
+
+
+def delete_empty_folder(path: str) -> None:
+    os.rmdir(path)
+
+
+def make_folder(path: str, mode: int = 0o777) -> bool:
+    """Make a folder, unless something has its name; return whether it was made."""
+    with suppress(FileExistsError):
+        os.mkdir(path, mode)
+        return True
+    return False
+
+
+def make_folders(path: str) -> None:
+    """Make a folder and those that lead to it, as far as they are missing."""
+    if not os.path.isdir(path):
+        make_folders(os.path.dirname(path))
+        make_folder(path)
+
+
+def set_mode(path: str, mode: int) -> None:
+    """Give a file or folder exactly these permissions."""
+    os.chmod(path, mode)
+
+
+def flush_path(path: str) -> None:
+    """Make a file's bytes durable, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
+        with FLUSHES.timed(FLUSH_MS):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class UnsafeFileError(KafkaStorageError):

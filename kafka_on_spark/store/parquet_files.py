@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.file_limits import ROWS_MAX, UNCOMPRESSED_BYTES_MAX
+from kafka_on_spark.store.local_files import ROWS_MAX, UNCOMPRESSED_BYTES_MAX
 
 THREADS_BYTES_MIN: Final = 1 << 20
 """From this size on, a file is read by several threads: to hand a small one's columns to them takes

@@ -31,16 +31,18 @@ from kafka_on_spark.base.errors import (
     RootFullError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import DaemonThreads, short_call_seconds, within
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.error_translation import storage_error
-from kafka_on_spark.store.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.store.local_changes import make_folder, make_folders, set_mode
-from kafka_on_spark.store.local_files import UnsafeFileError
-from kafka_on_spark.store.root_urls import BETWEEN
+from kafka_on_spark.store.local_files import (
+    SMALL_FILE_BYTES_MAX,
+    UnsafeFileError,
+    make_folder,
+    make_folders,
+    set_mode,
+)
+from kafka_on_spark.store.root_urls import BETWEEN, place_of
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
-from kafka_on_spark.store.roots_apart import place_of
 
 META_PROPERTIES: Final = "meta.properties"
 GENERATION: Final = "cluster.generation"

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import (
     extend_deadline,
     long_call_seconds,
@@ -22,25 +23,22 @@ from kafka_on_spark.store.deadlines import (
     within,
 )
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
-from kafka_on_spark.store.local_changes import (
+from kafka_on_spark.store.local_files import (
+    check_size,
     create_file,
     delete,
     delete_file,
     flush_path,
-    rename,
-    write_temporary,
-)
-from kafka_on_spark.store.local_files import (
-    check_size,
     local_pieces,
     local_write_refusal,
     read_local,
     read_local_end,
+    rename,
     size_of,
     stamp_opened,
     time_and_size_of,
+    write_temporary,
 )
-from kafka_on_spark.store.requests import RequestKind, count_request
 from kafka_on_spark.store.root_urls import normalize as normalize
 from kafka_on_spark.store.storage_options import PACKAGES, client_options
 from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions

@@ -14,7 +14,7 @@ from typing import Any, Final
 from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
-from kafka_on_spark.store.requests import RequestKind, count_sent
+from kafka_on_spark.store.counts import RequestKind, count_sent
 
 KINDS: Final[Mapping[str, RequestKind]] = {
     "PutObject": "PUT",

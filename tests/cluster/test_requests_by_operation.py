@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.store.requests import requests_sent
+from kafka_on_spark.store.counts import requests_sent
 from tests.cluster.disks import Disks, records
 from tests.cluster.folders import quick_folder
 

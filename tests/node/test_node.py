@@ -12,7 +12,7 @@ from kafka_on_spark.node.maintenance import Maintenance
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.node.tasks import Tasks
 from kafka_on_spark.store.counts import Counts
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.fakes import FakeClock, MemoryMetadataLog
 

@@ -155,7 +155,7 @@ CHANGING |= {
     "chmod",
 }
 NOT_ON_ROOTS_FOR_GOOD = {
-    "store/local_changes.py": "the one place",
+    "store/local_files.py": "the one place",
     "metadata/commit_lock.py": "nobody reads reports in a queue after a crash",
 }
 

@@ -18,6 +18,8 @@ from deltalake import DeltaTable
 from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
+    FileEntry,
+    TableState,
     checkpoints_in,
     commit_path,
     commit_step,
@@ -26,7 +28,6 @@ from kafka_on_spark.store.delta.delta_files import (
     last_checkpoint,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import FileEntry, TableState
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.delta_protocol import broken_rules
 from tests.store.tables import OPTIONS, opened

@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.delta_files import commit_path
-from kafka_on_spark.store.delta.history import TableDamage
+from kafka_on_spark.store.delta.delta_files import TableDamage, commit_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 

@@ -12,8 +12,7 @@ import pytest
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.store import deadlines
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.deadlines import RootLock, begin, extend_deadline, within
+from kafka_on_spark.store.deadlines import DaemonThreads, RootLock, begin, extend_deadline, within
 
 SHORT = 0.05
 
@@ -216,7 +215,7 @@ def test_threads_of_a_pool_do_their_work_and_take_none_when_it_was_shut_down() -
 
 ENDS = """
 import threading
-from kafka_on_spark.store.daemon_threads import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.base.errors import KafkaStorageError
 pool, begun = DaemonThreads(2, "hang"), threading.Event()
@@ -246,9 +245,9 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
 LATE = """
 import threading
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import daemon_threads
+from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import within
-daemon_threads.LATE_EXIT_SECONDS = 30.0  # a machine under load takes longer than a second for that
+deadlines.LATE_EXIT_SECONDS = 30.0  # a machine under load takes longer than a second for that
 left = threading.Event()
 def work():
     left.wait()

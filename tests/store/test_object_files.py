@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import daemon_threads, deadlines, roots
+from kafka_on_spark.store import deadlines, roots
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
@@ -61,7 +61,7 @@ class SlowStore:
 
     def _take(self, count):
         self.now += count / 8
-        self.is_late |= self.now >= daemon_threads._current.job.until
+        self.is_late |= self.now >= deadlines._current.job.until
 
 
 def files_on(monkeypatch, store):

@@ -32,9 +32,8 @@ from kafka_on_spark.store.root_identity import (
     probe_root,
     read_identity,
 )
-from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.root_urls import cluster_url, is_one_place
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, normalize
-from kafka_on_spark.store.roots_apart import is_one_place
 from tests.store.tables import OPTIONS, commit, create, opened
 
 CANARY = "canary-Tr8mPq3nZd"

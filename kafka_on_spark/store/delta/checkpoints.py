@@ -18,17 +18,16 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     UNREADABLE_SUFFIX,
+    TableState,
+    TableStep,
     checkpoint_path,
     checkpoint_step,
     has_misleading_hint,
     hint_path,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import TableState, TableStep
 from kafka_on_spark.store.error_translation import ABSENT
-from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX
-from kafka_on_spark.store.local_changes import rename
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX, UnsafeFileError, rename
 from kafka_on_spark.store.parquet_files import read_parquet
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

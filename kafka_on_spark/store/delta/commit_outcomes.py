@@ -26,6 +26,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
+from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import commit_path, write_id_of
 from kafka_on_spark.store.error_translation import (
@@ -35,10 +36,14 @@ from kafka_on_spark.store.error_translation import (
     reason,
     storage_error,
 )
-from kafka_on_spark.store.file_limits import COMMIT_BYTES_MAX
-from kafka_on_spark.store.local_changes import delete_file, link, write_temporary
-from kafka_on_spark.store.local_files import read_stamped, stamp_opened
-from kafka_on_spark.store.requests import count_request
+from kafka_on_spark.store.local_files import (
+    COMMIT_BYTES_MAX,
+    delete_file,
+    link,
+    read_stamped,
+    stamp_opened,
+    write_temporary,
+)
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 FileStamp = tuple[object, ...]

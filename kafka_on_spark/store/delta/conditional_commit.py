@@ -45,8 +45,13 @@ from kafka_on_spark.store.delta.checkpoints import (
 from kafka_on_spark.store.delta.commit_outcomes import CommitFiles, CommitOutcomes, FileStamp
 from kafka_on_spark.store.delta.delta_files import (
     AddFile,
+    FileEntry,
     RemoveFile,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
     TableSettings,
+    TableState,
     checkpoint_path,
     checkpoints_in,
     commit_path,
@@ -57,17 +62,9 @@ from kafka_on_spark.store.delta.delta_files import (
     last_checkpoint,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import (
-    FileEntry,
-    TableCheckpoint,
-    TableCommit,
-    TableDamage,
-    TableState,
-)
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import is_failure, reason, storage_error
-from kafka_on_spark.store.local_changes import make_folder
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import UnsafeFileError, make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 CLEANER_MS: Final = 600_000

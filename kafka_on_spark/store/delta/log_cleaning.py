@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.text import parse_json
+from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
@@ -37,11 +38,13 @@ from kafka_on_spark.store.delta.delta_files import (
     log_folder,
     unreadable_in,
 )
-from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX, COMMIT_BYTES_MAX
-from kafka_on_spark.store.local_changes import delete_file
-from kafka_on_spark.store.local_files import UnsafeFileError
+from kafka_on_spark.store.local_files import (
+    CHECKPOINT_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    UnsafeFileError,
+    delete_file,
+)
 from kafka_on_spark.store.parquet_files import read_parquet
-from kafka_on_spark.store.requests import count_request
 from kafka_on_spark.store.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)

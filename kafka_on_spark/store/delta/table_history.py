@@ -14,6 +14,8 @@ from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
+    TableDamage,
+    TableStep,
     checkpoint_path,
     checkpoint_step,
     checkpoint_version,
@@ -25,14 +27,13 @@ from kafka_on_spark.store.delta.delta_files import (
     hint_path,
     log_folder,
 )
-from kafka_on_spark.store.delta.history import TableDamage, TableStep
 from kafka_on_spark.store.delta.log_cleaning import first_kept
-from kafka_on_spark.store.file_limits import (
+from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
+    UnsafeFileError,
 )
-from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.roots import RootFiles
 
 

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.node.opening import metadata_log_of
-from kafka_on_spark.store import roots_apart
+from kafka_on_spark.store import root_urls
 from kafka_on_spark.store.deadlines import RootHangsError
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
@@ -242,14 +242,14 @@ def test_a_root_is_added_while_that_of_a_broker_or_a_voter_hangs(
     cluster, folder, monkeypatch, hung
 ):
     """Both may lie on the disk that is replaced."""
-    within = roots_apart.within
+    within = root_urls.within
 
     def hanging(root, work, seconds):
         if root == f"{folder}/{hung}":
             raise RootHangsError(f"{root} does not answer")
         return within(root, work, seconds)
 
-    monkeypatch.setattr(roots_apart, "within", hanging)
+    monkeypatch.setattr(root_urls, "within", hanging)
 
     cluster.add_controller(folder / "m2")
     cluster.register_broker(3, folder / "3")

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller.replica_tables import Cleaner
-from kafka_on_spark.store import local_changes
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
@@ -151,7 +151,7 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
 def test_a_full_disk_of_the_metadata_root_is_no_end(disks, serve, monkeypatch):
     serving = serve()
     serving.becomes_ready()
-    link = local_changes.os.link
+    link = local_files.os.link
     is_full = True
 
     def no_room(source, target, **options):
@@ -159,7 +159,7 @@ def test_a_full_disk_of_the_metadata_root_is_no_end(disks, serve, monkeypatch):
             raise OSError(28, "No space left on device", str(target))
         return link(source, target, **options)
 
-    monkeypatch.setattr(local_changes.os, "link", no_room)
+    monkeypatch.setattr(local_files.os, "link", no_room)
     serving.says("No space left")
     assert serving.is_healthy()
     is_full = False

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_on_spark.metadata import temporaries, voter_upkeep
-from kafka_on_spark.store import local_changes
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.delta import conditional_commit
 
@@ -77,7 +77,7 @@ class SimulatedTime:
         monkeypatch.setattr(temporaries, "time", _Clock(self))
         monkeypatch.setattr(conditional_commit, "time", _Clock(self))
         monkeypatch.setattr(voter_upkeep, "time", _Clock(self))
-        monkeypatch.setattr(local_changes, "os", _Disks(self))
+        monkeypatch.setattr(local_files, "os", _Disks(self))
         create = deltalake.DeltaTable.create_checkpoint
 
         def create_checkpoint(table: deltalake.DeltaTable) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.spark.executors import ExecutorTask
 from kafka_on_spark.spark.spark_executors import SparkExecutors
-from kafka_on_spark.store.requests import count_request, operating, requests_sent
+from kafka_on_spark.store.counts import count_request, operating, requests_sent
 from kafka_on_spark.store.storage_options import StorageOptions
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ from kafka_on_spark.log.replica_headers import (
     batches_of,
     in_offset_order,
 )
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from tests.builders import log, merged, with_merged
 
 STATE = with_merged(with_merged(log("0:aabb 1:ccd 1:e"), 0, 4), 4, 7, records=1)

@@ -18,9 +18,9 @@ from kafka_on_spark.log import evidence, segments
 from kafka_on_spark.metadata import metadata_files, voter_log
 from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.store import deadlines
-from kafka_on_spark.store.daemon_threads import DaemonThreads, Job
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta import checkpoints, conditional_commit, table_history
-from kafka_on_spark.store.delta.history import FileEntry
+from kafka_on_spark.store.delta.delta_files import FileEntry
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),
@@ -73,7 +73,7 @@ def _begun_here(root: str, work: Callable[[], Any], seconds: float | None = None
 def _done_here(
     _: DaemonThreads, work: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Future[Any]:
-    job = Job(partial(work, *args, **kwargs))
+    job = deadlines.Call("", partial(work, *args, **kwargs))
     job.run()
     return job
 

@@ -1,4 +1,4 @@
-"""Records what our code does to the roots of a cluster, where it does it: in `local_changes`.
+"""Records what our code does to the roots of a cluster, where it does it: in `local_files`.
 
 Delta-rs writes checkpoints by itself: each file under another name, which it then renames to its own;
 nothing is flushed (`test_system_calls` shows that this is all). So a checkpoint is recorded as these
@@ -17,7 +17,7 @@ import deltalake
 import pytest
 
 from kafka_on_spark.metadata import commit_lock
-from kafka_on_spark.store import local_changes
+from kafka_on_spark.store import local_files
 from tests.power.states.changes import ROOT, Change, Disk, Entry, Flush, Promise, Write
 from tests.power.states.crashes import Record
 from tests.power.states.kinds import kind_of_flush
@@ -317,7 +317,7 @@ def recorded(base: Path) -> Iterator[Recording]:
     recording = Recording(base)
     stand_in = RecordingOs(recording)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (local_changes, commit_lock):
+        for module in (local_files, commit_lock):
             patch.setattr(module, "os", stand_in)
         patch.setattr(deltalake, "DeltaTable", _recording_table(recording))
         yield recording

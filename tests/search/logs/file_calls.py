@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import daemon_threads, deadlines, parquet_files, roots
+from kafka_on_spark.store import deadlines, parquet_files, roots
 from kafka_on_spark.store.delta import (
     checkpoints,
     commit_outcomes,
@@ -30,7 +30,7 @@ from kafka_on_spark.store.delta import (
     log_cleaning,
 )
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
-from kafka_on_spark.store.file_limits import CHECKPOINT_BYTES_MAX
+from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX
 
 LOCAL: Final = "/disk/table"
 STORE: Final = "s3://bucket/table"
@@ -332,7 +332,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
             lambda uri, version, storage_options: DeltaRs(answers, uri, version),
         ),
         # A step within a call that has begun runs in the thread that asks for it.
-        (daemon_threads._current, "job", deadlines.Call(uri, lambda: None)),
+        (deadlines._current, "call", deadlines.Call(uri, lambda: None)),
     ]
     with ExitStack() as stack:
         for owner, name, instead in replaced:

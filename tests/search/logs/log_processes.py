@@ -20,7 +20,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.store.delta import log_cleaning
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.history import TableState
+from kafka_on_spark.store.delta.delta_files import TableState
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.search.logs.file_calls import Answers, Blocked, Call, Stamp
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store.delta.delta_files import (
+    TableCheckpoint,
+    TableCommit,
     TableSettings,
     checkpoint_path,
     checkpoint_step,
@@ -21,7 +23,6 @@ from kafka_on_spark.store.delta.delta_files import (
     encode_commit,
     hint_path,
 )
-from kafka_on_spark.store.delta.history import TableCheckpoint, TableCommit
 from tests.search.logs.file_calls import (
     Call,
     Failed,

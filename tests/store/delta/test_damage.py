@@ -20,7 +20,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.store.delta import conditional_commit
 from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
-from kafka_on_spark.store.delta.history import TableDamage
+from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import LAST, empty, halve, remove, up_to_last, zero

@@ -9,8 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import parquet_files
 from kafka_on_spark.store.delta import checkpoints, conditional_commit
-from kafka_on_spark.store.delta.delta_files import hint_path
-from kafka_on_spark.store.delta.history import TableDamage
+from kafka_on_spark.store.delta.delta_files import TableDamage, hint_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import empty, halve, remove, up_to_last, with_checkpoint, zero

@@ -10,9 +10,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.store.daemon_threads import DaemonThreads
-from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.requests import count_request, current_operation, operating, requests_sent
+from kafka_on_spark.store.counts import count_request, current_operation, operating, requests_sent
+from kafka_on_spark.store.deadlines import DaemonThreads, within
 from kafka_on_spark.store.root_identity import encode_properties, probe_root
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
