@@ -1,11 +1,12 @@
-"""I11, I27: the audit of a whole cluster: metadata, roots, replicas in portions, metadata again.
+"""I11: the audit of a whole cluster: metadata, roots, replicas in portions, metadata again.
 
 This order makes the audit sound while others write: the metadata read before a table says what the
 table must have, the metadata read after it what it may have. Nothing is changed.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,24 +16,21 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive, metadata_archives
 from kafka_on_spark.fsck.metadata_checks import (
     MetadataReplay,
     MetadataRows,
-    is_expired,
     snapshot_flaw,
 )
 from kafka_on_spark.fsck.partition_checks import (
-    PartitionHistory,
-    audit_partition,
+    PartitionAudit,
     borders_of,
     compare_contents,
-    register_flaws,
 )
-from kafka_on_spark.fsck.partition_timeline import PartitionTimeline, Register
+from kafka_on_spark.fsck.registers import PartitionTimeline, Register
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_task
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
@@ -111,13 +109,12 @@ class _MetadataReader:
         """Replay a file's batches up to an offset; those beyond are taken another time."""
         try:
             for batch in self._main.rows(file, committed_end):
-                end = batch.base_offset + len(batch.rows)
-                if end > committed_end:
+                if batch.end_offset > committed_end:
                     return
-                if end <= self.replay.end_offset:
+                if batch.end_offset <= self.replay.end_offset:
                     continue  # seen before the file was merged
                 if not self._may_take(batch):
-                    snapshots.pop(end, ())
+                    snapshots.pop(batch.end_offset, ())
                     continue
                 self.replay.take(batch)
                 for reader, name in snapshots.pop(self.replay.end_offset, ()):
@@ -133,7 +130,7 @@ class _MetadataReader:
     def _may_take(self, batch: MetadataRows) -> bool:
         """Return whether the replay has begun before a commit: where the oldest records are gone,
         it begins with the first snapshot after them that can be read."""
-        if is_expired(batch):
+        if batch.is_expired:
             self.replay.pass_over(batch)
             return False
         if not self.replay.is_begun:
@@ -199,6 +196,7 @@ class Fsck:
         self._clock = clock
         self._is_deep = is_deep
         self._metadata = _MetadataReader(archives, unread, is_deep=is_deep)
+        self._replay = self._metadata.replay
         self._findings: list[Finding] = []
         self._coverage: list[Coverage] = []
         self._not_checked: list[str] = [] if is_deep else list(NOT_DEEP)
@@ -213,25 +211,28 @@ class Fsck:
         """
         self._metadata.catch_up()
         absent = self._absent()
-        for keys in self._portions():
-            self._check(keys, absent)
+        for portion in self._portions():
+            self._check(portion, absent)
         self._metadata.catch_up()
         voters = self._metadata.voters
         voters.check_leader()
         self._findings.extend(voters.findings())
-        replay = self._metadata.replay
-        replay.check_time(self._clock.now_ms())
-        self._findings.extend(replay.findings.all())
+        self._replay.check_time(self._clock.now_ms())
+        self._findings.extend(self._replay.findings.all())
         return FsckReport(
             findings=in_order(self._findings),
             coverage=(*voters.coverage(), *self._coverage),
             is_deep=self._is_deep,
-            not_checked=(*self._not_checked, *voters.not_checked(), *replay.not_checked()),
+            not_checked=(
+                *self._not_checked,
+                *voters.not_checked(),
+                *self._replay.not_checked(),
+            ),
         )
 
     def _absent(self) -> frozenset[BrokerId]:
         absent = set()
-        for broker in self._metadata.replay.image.brokers.values():
+        for broker in self._replay.image.brokers.values():
             try:
                 check_directory(broker.root, broker.directory_id, self._options)
             except (KafkaStorageError, InvalidRootError) as error:
@@ -247,9 +248,9 @@ class Fsck:
         """Yield the partitions, some hundred replicas at a time."""
         portion: list[PartitionKey] = []
         count = 0
-        timelines = self._metadata.replay.timelines
+        timelines = self._replay.timelines
         for key in sorted(timelines, key=lambda each: (timelines[each].name, each)):
-            register = self._metadata.replay.register(key)
+            register = self._replay.register(key)
             if register is None:
                 continue
             portion.append(key)
@@ -261,42 +262,40 @@ class Fsck:
             yield portion
 
     def _check(self, keys: Sequence[PartitionKey], absent: frozenset[BrokerId]) -> None:
-        replay = self._metadata.replay
-        copies = [replay.timelines[key].copy() for key in keys]
-        timelines = [
-            timeline
-            for timeline in copies
-            if not timeline.is_removed and timeline.register is not None
+        timelines = [self._replay.timelines[key].copy() for key in keys]
+        orders = [
+            order
+            for timeline in timelines
+            if timeline.register is not None
+            for order in self._orders(timeline, timeline.register, absent)
         ]
-        orders = {timeline.key: list(self._orders(timeline, absent)) for timeline in timelines}
-        flat = [order for part in orders.values() for order in part]
-        traces = dict(zip((each.address for each in flat), self._run_audits(flat), strict=True))
+        found: dict[PartitionKey, list[tuple[ReplicaAddress, ReplicaTrace]]] = defaultdict(list)
+        for order, trace in zip(orders, self._run_audits(orders), strict=True):
+            found[order.address.key].append((order.address, trace))
         self._metadata.catch_up()
-        for timeline in timelines:
-            after = replay.timelines[timeline.key]
-            if after.is_removed or after.register is None:
+        for before in timelines:
+            after = self._replay.timelines[before.key].copy()
+            register = after.register
+            if before.register is None or register is None:
                 continue
-            found = [
-                traces[order.address]
-                for order in orders[timeline.key]
-                if _is_still(after.register, order.address)
+            traces = [
+                trace
+                for address, trace in found[before.key]
+                # Still the assigned one: findings of a lost one do not count.
+                if register.uuid_of(address.broker_id) == address.replica_uuid
+                and register.is_created(address.broker_id)
             ]
-            self._compare(timeline, after.copy(), found)
+            self._compare(before, before.register, after, traces)
 
     def _orders(
-        self, timeline: PartitionTimeline, absent: frozenset[BrokerId]
-    ) -> Iterable[AuditOrder]:
-        replay = self._metadata.replay
-        brokers, register = replay.image.brokers, timeline.register
-        assert register is not None
+        self, timeline: PartitionTimeline, register: Register, absent: frozenset[BrokerId]
+    ) -> Iterator[AuditOrder]:
+        brokers = self._replay.image.brokers
         for broker_id in dict.fromkeys(register.replicas):
             directory_id = register.directory_of(broker_id)
             uuid = register.uuid_of(broker_id)
-            if (
-                not register.is_created(broker_id)
-                or broker_id in absent
-                or broker_id not in brokers
-            ):
+            is_there = broker_id in brokers and broker_id not in absent
+            if not is_there or not register.is_created(broker_id):
                 continue
             if directory_id is None or uuid is None:
                 continue  # an invalid registration, which has a finding
@@ -313,82 +312,51 @@ class Fsck:
                 is_in_sync=broker_id in register.isr,
                 is_deep=self._is_deep,
                 borders=borders_of(register),
-                expired_epochs=replay.runs.came_back(replay.image.producers),
+                expired_epochs=self._replay.came_back(),
             )
 
     def _compare(
         self,
         before: PartitionTimeline,
+        register: Register,
         after: PartitionTimeline,
         traces: Sequence[ReplicaTrace],
     ) -> None:
-        assert before.register is not None
-        assert after.register is not None
+        """Compare replicas that were read after `before`, with `register`, and before `after`."""
+        name = after.name
         for trace in traces:
             self._findings.extend(trace.findings)
-            self._check_forgotten(after, trace)
-            self._coverage.append(_coverage(after, trace))
-        read = [trace for trace in traces if trace.is_read]
-        replicas = before.register.replicas
-        created = [each for each in replicas if before.register.is_created(each)]
-        history = PartitionHistory(
-            before=before, after=after, traces=read, is_whole=len(read) == len(created)
-        )
-        try:
-            self._findings.extend(audit_partition(history))
-            self._check_compaction(history)
-        except KafkaOnSparkError as error:
-            sentence = f"the replicas could not be compared: {error}"
-            self._miss(Place(partition=after.name), sentence)
-
-    def _check_compaction(self, history: PartitionHistory) -> None:
-        before, after, name = history.before.register, history.after.register, history.after.name
-        assert before is not None
-        assert after is not None
-        findings = FindingList(Place(partition=name))
-        had_election = history.after.had_unclean_election
-        for trace in history.traces:
-            flaws = register_flaws(trace, before, after, had_unclean_election=had_election)
-            for sentence, offset in flaws:
-                findings.add(
-                    "I27",
-                    sentence,
-                    broker_id=trace.broker_id,
-                    version=trace.last_version,
-                    offset=offset,
+            self._check_forgotten(name, trace)
+            self._coverage.append(
+                Coverage(
+                    table=Place(partition=name, broker_id=trace.broker_id),
+                    first_version=trace.first_version,
+                    last_version=trace.last_version,
+                    read_files=trace.read_files,
+                    read_bytes=trace.read_bytes,
                 )
-        not_compared = compare_contents(history.traces, before, findings)
-        self._not_checked.extend(f"of {name}, {sentence}" for sentence in not_compared)
-        self._findings.extend(findings.all())
+            )
+        read = [trace for trace in traces if trace.is_read]
+        is_whole = len(read) == sum(map(register.is_created, register.replicas))
+        findings = FindingList(Place(partition=name))
+        try:
+            self._findings.extend(PartitionAudit(before, after, read, is_whole=is_whole).run())
+            not_compared = compare_contents(read, register, findings)
+            self._not_checked.extend(f"of {name}, {sentence}" for sentence in not_compared)
+            self._findings.extend(findings.all())
+        except KafkaOnSparkError as error:
+            self._miss(Place(partition=name), f"the replicas could not be compared: {error}")
 
-    def _check_forgotten(self, timeline: PartitionTimeline, trace: ReplicaTrace) -> None:
+    def _check_forgotten(self, name: TopicPartition, trace: ReplicaTrace) -> None:
         """A producer may be dropped only once its id has expired: with an epoch that is not below
         those of its appends, whether it came back since or not."""
-        replay = self._metadata.replay
-        findings = FindingList(Place(partition=timeline.name, broker_id=trace.broker_id))
+        findings = FindingList(Place(partition=name, broker_id=trace.broker_id))
         for producer_id, producer_epoch in trace.forgotten_producers:
-            is_known = producer_id in replay.image.producers
-            if is_known and producer_epoch > replay.runs.expired_epoch(producer_id):
+            expired = max(self._replay.expired_epochs.get(producer_id, ()), default=-1)
+            if producer_id in self._replay.image.producers and producer_epoch > expired:
                 sentence = f"the producer state lacks producer {producer_id!r}, whose appends went"
                 findings.add("I11", sentence, version=trace.last_version)
         self._findings.extend(findings.all())
-
-
-def _is_still(register: Register, address: ReplicaAddress) -> bool:
-    """Return whether a replica is still the assigned one: findings of a lost one do not count."""
-    return register.uuid_of(address.broker_id) == address.replica_uuid and register.is_created(
-        address.broker_id
-    )
-
-
-def _coverage(timeline: PartitionTimeline, trace: ReplicaTrace) -> Coverage:
-    return Coverage(
-        table=Place(partition=timeline.name, broker_id=trace.broker_id),
-        first_version=trace.first_version,
-        last_version=trace.last_version,
-        read_files=trace.read_files,
-        read_bytes=trace.read_bytes,
-    )
 
 
 def check_tables(metadata_root: str, tasks: Tasks, *, is_deep: bool) -> FsckReport:

@@ -19,7 +19,7 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, Proto
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, Place
 from kafka_on_spark.fsck.metadata_archive import MetadataArchive
-from kafka_on_spark.fsck.metadata_checks import MetadataRows, is_expired
+from kafka_on_spark.fsck.metadata_checks import MetadataRows
 from kafka_on_spark.fsck.voter_trace import (
     VoterFlaw,
     VoterTrace,
@@ -205,8 +205,8 @@ class VoterReader:
         """
         for batch in self.archive.rows(file.path):
             self._read_files[file.path] = file.size_bytes
-            is_compared = self._is_compared and not is_expired(batch)  # on others it may be there
-            if is_compared and batch.base_offset + len(batch.rows) <= end:
+            is_compared = self._is_compared and not batch.is_expired  # on others it may be there
+            if is_compared and batch.end_offset <= end:
                 self.digests[batch.base_offset] = _digest(batch)
             yield batch
 

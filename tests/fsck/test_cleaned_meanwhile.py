@@ -172,11 +172,9 @@ def not_compared(starts, mark, progress=NO_PROGRESS):
         high_watermark=mark,
         compacted_below=0,
         leader=1,
-        isr=frozenset(starts),
-        elr=frozenset(),
-        members=lambda ids: {(each, f"uuid-{each}") for each in ids},
+        complete={(each, f"uuid-{each}") for each in starts},
     )
-    return compare_contents(traces, register, FindingList(Place()))
+    return list(compare_contents(traces, register, FindingList(Place())))
 
 
 def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.base.ids import PartitionKey, TopicPartition
 from kafka_on_spark.fsck import segment_checks
 from kafka_on_spark.fsck.partition_checks import register_flaws
-from kafka_on_spark.fsck.partition_timeline import PartitionTimeline, Register
+from kafka_on_spark.fsck.registers import PartitionTimeline, Register
 from kafka_on_spark.log.compaction import CompactionProgress
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import PRICES, counters_of, rewritten
@@ -141,16 +141,16 @@ def test_a_log_that_came_back_by_an_unclean_election_may_be_ahead_of_what_is_dec
     generations, is_flaw
 ):
     timeline = PartitionTimeline(key=PartitionKey("id", 0), name=TopicPartition(PRICES, 0))
-    for offset, generation in enumerate(generations):
+    for generation in generations:
         if generation is None:
             timeline.is_removed = True
         else:
-            timeline.take(register_in(generation), offset)
+            timeline.take(register_in(generation))
     trace = SimpleNamespace(
         compaction=CompactionProgress(compacted_below=8, finished_below=8),
         fence=3,
         broker_id=1,
-        replica_uuid="uuid",
+        member=(1, "uuid"),
     )
 
     flaws = register_flaws(

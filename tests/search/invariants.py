@@ -1,13 +1,14 @@
 """What must hold in every state of the search, and of every commit (docs/architecture.md).
 
-Stated over the register, the tables and what was ever committed, by nothing that the product
-decides with: a rule of the product that is switched off must not take its check along.
+Stated over the register, by the rules of `fsck`, the tables and what was ever committed, by nothing
+that the product decides with: a rule of the product that is switched off must not take its check along.
 """
 
 from dataclasses import dataclass
 from itertools import combinations
 
 from kafka_on_spark.base.ids import LOST, BrokerId
+from kafka_on_spark.fsck.registers import isr_flaws, log_start_flaws, state_flaws, step_flaws
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep import checks
@@ -16,6 +17,15 @@ from tests.search.world import Past, Violation, require
 
 Logs = dict[BrokerId, dict[int, Entry]]
 """Records of live replicas, by broker and offset."""
+
+NAMES = {
+    "I6": "I6 one leader per epoch",
+    "I7": "I7 epochs of the register",
+    "I8": "I8 high watermark",
+    "I9": "I9 high watermark bounds",
+    "I16": checks.LOG_START,
+    "I17": "I17 membership",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,20 +217,13 @@ def check_register(
     Raises:
         Violation: An invariant does not hold.
     """
-    increase = after.leader_epoch - before.leader_epoch
-    is_kept = increase >= 0 and (increase > 0 or after.leader == before.leader)
-    require(
-        is_kept,
-        "I6 one leader per epoch",
-        f"epoch {before.leader_epoch} of {before.leader}, {after.leader_epoch} of {after.leader}",
-    )
+    flaws = [*state_flaws(after), *step_flaws(before, after)]
+    flaws += log_start_flaws(before, after.log_start_offset, None)
     is_unclean = after.unclean_generation > before.unclean_generation
-    has_risen = is_unclean or after.high_watermark >= before.high_watermark
-    require(has_risen, "I8 high watermark", f"{before.high_watermark}, {after.high_watermark}")
-    minimum = min(min_isr, len(before.replicas))
-    is_frozen = is_unclean or after.high_watermark == before.high_watermark
-    is_enough = is_frozen or len(before.isr) >= minimum
-    require(is_enough, "I9 high watermark bounds", f"it moves with ISR {sorted(before.isr)}")
+    if not is_unclean and after.high_watermark > before.high_watermark:
+        flaws += isr_flaws(before, after.high_watermark, min_isr)
+    for invariant, sentence in flaws:
+        raise Violation(NAMES[invariant], sentence)
     may_lack = losses or before.compaction.tombstones_below or after.unclean_generation
     is_blamed = LOST in after.directories and not may_lack
     require(not is_blamed, "no replica is lost without a loss", f"{after.directories}")

@@ -118,13 +118,8 @@ def flaw_of_register(
     after: PartitionRegistration,
     logs: Mapping[BrokerId, ReplicaState],
 ) -> Flaw | None:
-    """Return what is wrong with where a log starts, and how far it is compacted, after a commit to
-    the register; `logs`: of live replicas."""
-    start, mark = after.log_start_offset, after.high_watermark
-    if start > mark:
-        return BOUNDS, f"the log starts at {start}, and is committed to {mark}"
-    if start < before.log_start_offset:
-        return LOG_START, f"{before.log_start_offset} became {start}"
+    """Return what is wrong with how far a log is compacted after a commit to the register; `logs`:
+    of live replicas."""
     if after.unclean_generation > before.unclean_generation:
         return None
     flaw = _flaw_of_decision(before, after, logs)

@@ -184,14 +184,11 @@ class Checker(History):
         after: MetadataImage,
     ) -> None:
         ledger = self.ledger
-        registers.membership(key, new, after)
-        registers.one_leader_per_epoch(ledger, key, new)
+        registers.one_register(ledger, key, new, after)
         if old is None:
             return
-        registers.epochs_of_the_register(key, old, new, changes)
-        registers.high_watermark_never_falls(key, old, new)
-        registers.high_watermark_bounds(ledger, key, old, new, before)
-        registers.retention(key, old, new)
+        registers.next_register(key, old, new, changes, before)
+        registers.high_watermark_bounds(ledger, key, old, new)
         compaction.decision_is_sound(ledger, key, old, new, before, self.true_now_ms())
         compaction.joined_has_finished(ledger, key, old, new)
         sound_is_not_lost(ledger, key, old, new)
