@@ -21,7 +21,8 @@ from kafka_on_spark.base.config import SETTINGS, Setting
 from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.consume.consumer import Consumer, ConsumerRecord
+from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.consuming import ConsumerRecord
 from kafka_on_spark.observe.replicas import (
     CompactedPart,
     LogDescription,

@@ -25,7 +25,7 @@ from kafka_on_spark.base.text import quoted, visible_json, without_doubles
 from kafka_on_spark.cli.options import micros, parsed_flag
 
 if TYPE_CHECKING:
-    from kafka_on_spark.consume.consumer import ConsumerRecord
+    from kafka_on_spark.consume.consuming import ConsumerRecord
 
 _ESCAPE: Final = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}

@@ -5,10 +5,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import index
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -19,7 +19,6 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
 )
 from kafka_on_spark.base.ids import (
-    EPOCH,
     Offset,
     PartitionKey,
     TopicPartition,
@@ -29,8 +28,7 @@ from kafka_on_spark.base.ids import (
     given_micros,
 )
 from kafka_on_spark.base.metric import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
-from kafka_on_spark.base.process import Clock
-from kafka_on_spark.consume.consuming import Consuming
+from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.positions import at, partition_of
 from kafka_on_spark.consume.reads import Reads
@@ -48,63 +46,23 @@ from kafka_on_spark.controller.second_inspection import suspects
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import ReadOrder, after_others
-from kafka_on_spark.log.reading import end_of, header_pairs, row_schema
+from kafka_on_spark.log.reading import end_of
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.clock import WakingClock
-from kafka_on_spark.store.counts import CONSUME, Counts, operating
+from kafka_on_spark.store.counts import CONSUME, operating
 from kafka_on_spark.store.deadlines import FORKED, is_forked
 from kafka_on_spark.store.roots import is_local
 
 FETCH: Final = "Fetch"
 """The request of a read, in Kafka's words: from a replica's files to rows."""
-CHUNK_ROWS: Final = 500
-"""Rows that become records at once. Source: max.poll.records."""
-
-SLICE_MS: Final = 500
-"""So long at least a member waits for partitions that others have, however short its timeout is."""
-
-GATHER_MS: Final = 50
-"""A poll that has rows takes more of what is committed for so long."""
-
 OnPartitions = Callable[[list[TopicPartition]], None]
 """Called in a poll, with partitions that come or go."""
 
 NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 Partition = tuple[str, int]
-
-
-class ConsumerRecord(NamedTuple):
-    """A record and where it stands. A tuple is made sooner than another object.
-
-    Attributes:
-        topic: The topic's name.
-        partition: The partition's number.
-        offset: The record's offset.
-        timestamp_us: The record's timestamp, µs since 1970 UTC.
-        timestamp_type: 0: the time of its creation; 1: of its append.
-        key: The key, or None.
-        value: The value; None: a tombstone.
-        headers: Names and values, in order.
-        leader_epoch: The leadership under which the record was appended.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_us: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    leader_epoch: int
-
-    @property
-    def timestamp(self) -> datetime:
-        """The record's timestamp."""
-        return EPOCH + timedelta(microseconds=self.timestamp_us)
 
 
 class Consumer:
@@ -140,7 +98,6 @@ class Consumer:
             lost=self._callers.naming(on_revoked if on_lost is None else on_lost, self._names),
         )
         self._consuming = _consuming_of(node, settings, listeners)
-        self._handouts = Handouts(self._consuming, node.clock)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
         self._ended: threading.Event | None = None
@@ -173,12 +130,15 @@ class Consumer:
             FencedInstanceIdError: The consumer was fenced, and another is the static member now.
             WakeupError: Another thread has called `wakeup`.
         """
+        if timeout_ms is not None:
+            check_number(timeout_ms, "timeout_ms")
+        most_ms = math.inf if timeout_ms is None else timeout_ms
         is_in_hand = False
         try:
-            with self._alone(in_callbacks=False):
-                rows = self._handouts.next_rows(timeout_ms)
+            with self._alone(in_callbacks=False) as consuming:
+                rows = consuming.next_rows(most_ms, consuming.settings.max_poll_records)
                 is_in_hand = True
-                return self._handouts.table(rows)
+                return consuming.table(rows)
         except BaseException:  # ^C, too, up to the last moment of the call
             if is_in_hand:
                 self._consuming.take_back()
@@ -195,11 +155,11 @@ class Consumer:
         """
         is_in_hand = False
         try:
-            with self._exclusive(in_callbacks=False):
-                record = self._handouts.next_record(self._timeout_ms)
+            with self._exclusive(in_callbacks=False) as consuming:
+                record = consuming.next_record(self._timeout_ms)
                 if record is not None:
                     is_in_hand = True
-                    self._handouts.hand_out_record()
+                    consuming.hand_out_record()
         except BaseException:  # ^C, too, up to the last moment of the call
             if is_in_hand:
                 self._consuming.take_back()
@@ -478,102 +438,6 @@ class Consumer:
         return keys_of(self._consuming.newest(), names)
 
 
-def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-    """Yield the records of rows as `Consumer.poll` returns them."""
-    times = rows.column("timestamp").cast(pa.int64())
-    names = (
-        "topic",
-        "partition",
-        "offset",
-        "timestampType",
-        "key",
-        "value",
-        "headers",
-        "leaderEpoch",
-    )
-    columns = [rows.column(name).to_pylist() for name in names]
-    for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
-        *columns, times.to_pylist(), strict=True
-    ):
-        pairs = header_pairs(headers)
-        yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs, epoch)
-
-
-class Handouts:
-    """Takes rows from one consumer's loop: a table of what there is, or the next record. For one
-    thread at a time.
-
-    Rows that were read for a record serve the calls after it, as long as they are the consumer's.
-    """
-
-    def __init__(self, consuming: Consuming, clock: Clock) -> None:
-        self._consuming = consuming
-        self._clock = clock
-        self._chunk: Iterator[ConsumerRecord] = iter(())
-        self._rows: pa.RecordBatch | None = None
-        self._next_row = 0
-        self._fetch: object = None
-
-    def next_rows(self, timeout_ms: float | None) -> pa.RecordBatch | None:
-        """Return the first rows of a table; wait for them for at most `timeout_ms` (None: for as
-        long as it takes). Rows that were read for records are forgotten."""
-        if timeout_ms is not None:
-            check_number(timeout_ms, "timeout_ms")
-        self._fetch = None
-        rows_max = self._consuming.settings.max_poll_records
-        return self._consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
-
-    def table(self, rows: pa.RecordBatch | None) -> pa.Table:
-        """Hand out these first rows, and what else there is for a moment, as one table."""
-        rows_max = self._consuming.settings.max_poll_records
-        batches, count = [], 0
-        until_ms = self._clock.monotonic_ms() + GATHER_MS
-        while rows is not None:
-            self._consuming.hand_out(rows)
-            batches.append(rows)
-            count += rows.num_rows
-            if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
-                break
-            rows = self._consuming.more_rows(rows_max - count)
-        return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
-
-    def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
-        """Return the next record, which `hand_out_record` hands out; wait for it for at most
-        `timeout_ms`, and as long as it is a member that waits for what others have."""
-        record = None
-        if self._fetch is not None:
-            self._go_on()
-            if self._consuming.fetch is self._fetch:
-                record = next(self._chunk, None)
-        if record is None:
-            self._fetch = None
-            with operating(CONSUME):
-                rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
-                while rows is None and self._consuming.is_waiting:
-                    rows = self._consuming.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
-            if rows is None:
-                return None
-            self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
-            self._fetch = self._consuming.fetch
-            record = next(self._chunk)
-        return record
-
-    def _go_on(self) -> None:
-        """Have an operation begin only where something is due: to begin one at each
-        record costs about as much as the record."""
-        if not self._consuming.is_due():
-            self._consuming.take_as_processed()
-            return
-        with operating(CONSUME):
-            self._consuming.go_on()
-
-    def hand_out_record(self) -> None:
-        """Take the record that `next_record` has returned as handed out."""
-        assert self._rows is not None, "a record is one of its rows"
-        self._consuming.hand_out(self._rows.slice(self._next_row, 1))
-        self._next_row += 1
-
-
 class OneCaller:
     """The thread that is in a call. A callback may make calls in the middle of its caller's.
 
@@ -643,9 +507,17 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
     reads = Reads(node)
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of an order, and count what they have and how long each was read."""
         batches = reads.rows(after_others(order, suspects(node)), has_epochs=True)
+        counts = node.counts
+        began_ms = counts.now_ms()
         try:
-            yield from _counted(batches, order.name.topic, node.counts)
+            for batch in batches:
+                counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=FETCH)
+                counts.count(MESSAGES_OUT, batch.num_rows, topic=order.name.topic)
+                counts.count(BYTES_OUT, batch.nbytes, topic=order.name.topic)
+                yield batch
+                began_ms = counts.now_ms()
         finally:
             batches.close()
             reads.end()
@@ -661,29 +533,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
             timeout_ms=node.timeout_ms,
             new_id=node.ids.new_uuid,
         )
+    wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.table))
     return Consuming(
-        node.metadata,
-        node.clock,
-        CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.table)),
-        settings=settings,
-        read=read,
-        end_of=end_of,
-        timeout_ms=node.timeout_ms,
-        liveness=liveness,
-        listeners=listeners,
+        node, wait, settings, read=read, end_of=end_of, liveness=liveness, listeners=listeners
     )
-
-
-def _counted(
-    batches: Iterator[pa.RecordBatch], topic: str, counts: Counts
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and count what they have and how long each was read."""
-    while True:
-        began_ms = counts.now_ms()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=FETCH)
-        counts.count(MESSAGES_OUT, batch.num_rows, topic=topic)
-        counts.count(BYTES_OUT, batch.nbytes, topic=topic)
-        yield batch

@@ -7,11 +7,15 @@ as a whole; then the next partition is fetched.
 """
 
 import logging
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from kafka_on_spark.base.config import LONG_MAX
 from kafka_on_spark.base.errors import (
@@ -22,8 +26,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
     WakeupError,
 )
-from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import EPOCH, Offset, PartitionKey
 from kafka_on_spark.consume.member import Failure, Listeners, Member
 from kafka_on_spark.consume.positions import (
     Position,
@@ -39,12 +42,11 @@ from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_k
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
+from kafka_on_spark.log.reading import header_pairs, row_schema
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, CommitWait
 from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
-from kafka_on_spark.metadata.metadata_service import MetadataService
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.counts import CONSUME, operating
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +61,69 @@ TRIED_AGAIN: Final = (*ROOTS_AWAY, RequestTimedOutError, CommitOutcomeUnknownErr
 which commits."""
 
 
-ReadRows = Callable[[ReadOrder], Iterator["pa.RecordBatch"]]
+CHUNK_ROWS: Final = 500
+"""Rows that become records at once. Source: max.poll.records."""
+
+SLICE_MS: Final = 500
+"""So long at least a member waits for partitions that others have, however short its timeout is."""
+
+GATHER_MS: Final = 50
+"""A poll that has rows takes more of what is committed for so long."""
+
+ReadRows = Callable[[ReadOrder], Iterator[pa.RecordBatch]]
 """Reads an order; raises OffsetOutOfRangeError if records of it were deleted meanwhile."""
+
+
+class ConsumerRecord(NamedTuple):
+    """A record and where it stands. A tuple is made sooner than another object.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        offset: The record's offset.
+        timestamp_us: The record's timestamp, µs since 1970 UTC.
+        timestamp_type: 0: the time of its creation; 1: of its append.
+        key: The key, or None.
+        value: The value; None: a tombstone.
+        headers: Names and values, in order.
+        leader_epoch: The leadership under which the record was appended.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_us: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    leader_epoch: int
+
+    @property
+    def timestamp(self) -> datetime:
+        """The record's timestamp."""
+        return EPOCH + timedelta(microseconds=self.timestamp_us)
+
+
+def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+    """Yield the records of rows as `Consumer.poll` returns them."""
+    times = rows.column("timestamp").cast(pa.int64())
+    names = (
+        "topic",
+        "partition",
+        "offset",
+        "timestampType",
+        "key",
+        "value",
+        "headers",
+        "leaderEpoch",
+    )
+    columns = [rows.column(name).to_pylist() for name in names]
+    for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
+        *columns, times.to_pylist(), strict=True
+    ):
+        pairs = header_pairs(headers)
+        yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs, epoch)
 
 
 @dataclass(slots=True)
@@ -69,15 +132,15 @@ class Fetch:
     and the batches that `source` still yields."""
 
     order: ReadOrder
-    source: Iterator["pa.RecordBatch"]
-    rows: "pa.RecordBatch | None" = None
+    source: Iterator[pa.RecordBatch]
+    rows: pa.RecordBatch | None = None
     start: int = 0
 
     @property
     def key(self) -> PartitionKey:
         return self.order.key
 
-    def peek(self, rows_max: int) -> "pa.RecordBatch | None":
+    def peek(self, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows, of which `start` is moved as they are handed out; None at the end
         of the order."""
         while self.rows is None or self.start >= self.rows.num_rows:
@@ -93,25 +156,23 @@ class Consuming:
 
     def __init__(
         self,
-        metadata: MetadataService,
-        clock: Clock,
+        node: Node,
         wait: CommitWait,
-        *,
         settings: ConsumerSettings,
+        *,
         read: ReadRows,
-        end_of: Callable[["pa.RecordBatch"], Offset],
-        timeout_ms: int,
+        end_of: Callable[[pa.RecordBatch], Offset],
         liveness: Liveness | None,
         listeners: Listeners,
     ) -> None:
         self.settings = settings
         self.paused: Set[PartitionKey] = frozenset()
-        self._metadata = metadata
-        self._clock = clock
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._timeout_ms = node.timeout_ms
         self._wait = wait
         self._read = read
         self._end_of = end_of
-        self._timeout_ms = timeout_ms
         self.liveness = liveness
         self._listeners = listeners
         self._member: Member | None = None
@@ -124,11 +185,14 @@ class Consuming:
         self._positions: dict[PartitionKey, Position] = {}
         self._handed_out: dict[PartitionKey, Position] = {}
         self._fetch: Fetch | None = None
+        # Records of the rows that were read for one, and the fetch that they are of.
+        self._records: Iterator[ConsumerRecord] = iter(())
+        self._records_of: Fetch | None = None
         self._last: PartitionKey | None = None
         self._due: deque[PartitionKey] = deque()
         self._due_in: MetadataImage | None = None
         self._failing: dict[PartitionKey, Failure] = {}
-        self._commit_at_ms = clock.monotonic_ms() + settings.auto_commit_interval_ms
+        self._commit_at_ms = node.clock.monotonic_ms() + settings.auto_commit_interval_ms
         self._is_woken = False
 
     # What is read
@@ -164,11 +228,8 @@ class Consuming:
         is no error until it has lasted."""
         return self._wait.newest()
 
-    def assignment(self) -> list[PartitionKey]:
+    def assignment(self) -> Mapping[PartitionKey, None]:
         """Return the partitions that are read. A member that has not joined its group does."""
-        return list(self._newest_assigned())
-
-    def _newest_assigned(self) -> Mapping[PartitionKey, None]:
         image = self._wait.newest()
         if self._member is not None and not self._member.is_begun:
             self._member.follow()
@@ -227,7 +288,7 @@ class Consuming:
         self.paused -= keys
 
     def _check_assigned(self, keys: Iterable[PartitionKey]) -> None:
-        assigned = self._newest_assigned()
+        assigned = self.assignment()
         for key in keys:
             if key not in assigned:
                 name = self._metadata.image.name_of(key)
@@ -289,7 +350,7 @@ class Consuming:
         """End the wait that is under way, or else the next call. Any thread may call it."""
         self._is_woken = True
 
-    def next_rows(self, timeout_ms: float, rows_max: int) -> "pa.RecordBatch | None":
+    def next_rows(self, timeout_ms: float, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows of some partition, which `hand_out` hands out; wait for them for
         `timeout_ms` at most. None: there are none. What was handed out before counts as processed
         from now on.
@@ -298,6 +359,7 @@ class Consuming:
             WakeupError: Another thread has woken it.
             KafkaStorageError: No replica serves a partition, or the metadata root is away, and that
             has lasted."""
+        self._records_of = None
         end_ms = self._clock.monotonic_ms() + timeout_ms
         while True:
             self.go_on()
@@ -309,12 +371,52 @@ class Consuming:
                 return None
             self._wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
 
-    def take_as_processed(self) -> None:
-        """Take what was handed out as processed, and do no more."""
-        self._handed_out.clear()
+    def table(self, rows: pa.RecordBatch | None) -> pa.Table:
+        """Hand out the first rows, and what else there is for a moment, as one table."""
+        rows_max = self.settings.max_poll_records
+        batches, count = [], 0
+        until_ms = self._clock.monotonic_ms() + GATHER_MS
+        while rows is not None:
+            self.hand_out(rows)
+            batches.append(rows)
+            count += rows.num_rows
+            if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
+                break
+            rows = self.more_rows(rows_max - count)
+        return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
+
+    def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
+        """Return the next record, which `hand_out_record` hands out; wait for it for at most
+        `timeout_ms`, and as long as it is a member that waits for what others have.
+
+        Rows that were read for a record serve the calls after it, as long as they are the
+        consumer's."""
+        if self._records_of is not None:
+            if self.is_due():
+                with operating(CONSUME):  # at each record it would cost as much as the record
+                    self.go_on()
+            else:
+                self._handed_out.clear()
+            if self.fetch is self._records_of and (record := next(self._records, None)) is not None:
+                return record
+        with operating(CONSUME):
+            rows = self.next_rows(timeout_ms, CHUNK_ROWS)
+            while rows is None and self.is_waiting:
+                rows = self.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
+        if rows is None:
+            return None
+        self._records, self._records_of = records_of(rows), self.fetch
+        return next(self._records)
+
+    def hand_out_record(self) -> None:
+        """Take the record that `next_record` has returned as handed out."""
+        assert self._fetch is not None, "the record is of it"
+        rows = self._fetch.peek(1)
+        assert rows is not None, "the record is in them"
+        self.hand_out(rows)
 
     def is_due(self) -> bool:
-        """Return whether `go_on` would do more than `take_as_processed`."""
+        """Return whether `go_on` would do more than take what was handed out as processed."""
         if self._is_woken or self._is_commit_due():
             return True
         return self._member is not None and (self._wait.is_due or self._member.is_due)
@@ -332,7 +434,7 @@ class Consuming:
             self._is_woken = False
             raise WakeupError()
 
-    def more_rows(self, rows_max: int) -> "pa.RecordBatch | None":
+    def more_rows(self, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows without a wait; what was handed out is not processed yet."""
         while (rows := self._peek(rows_max)) is None:
             image = self._wait.newest()
@@ -350,7 +452,7 @@ class Consuming:
             member.follow()
         return member.may_hand_out() and self._fetch is fetch
 
-    def hand_out(self, rows: "pa.RecordBatch") -> None:
+    def hand_out(self, rows: pa.RecordBatch) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
         assert self._fetch is not None, "there are rows of it"
         key = self._fetch.key
@@ -392,7 +494,7 @@ class Consuming:
 
     # Fetches
 
-    def _peek(self, rows_max: int) -> "pa.RecordBatch | None":
+    def _peek(self, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows of the fetch under way; None if there is none, or it is over. Raises
         what has failed for long, and OffsetOutOfRangeError if the records are gone and the log does
         not start behind them."""
@@ -427,26 +529,22 @@ class Consuming:
             log.warning("a consumer reads other partitions meanwhile: %s", error)
 
     def _begin_fetch(self, image: MetadataImage) -> bool:
-        """Begin to read the next partition that has records; return whether there is one."""
+        """Begin to read the next partition that has records; return whether there is one. Those
+        behind the one that was fetched last come first."""
         # For each fetch it would take too long to find all that are due.
         if image is self._due_in and self._due and self._begin_due(image):
             return True
         self._due_in = image
-        self._due = deque(self._due_partitions(image))
-        if self._failing:  # those that are not due have nothing that could be tried again
-            self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
-        return self._begin_due(image)
-
-    def _due_partitions(self, image: MetadataImage) -> Sequence[PartitionKey]:
-        """Return the partitions that have something: those behind the one that was fetched last
-        come first."""
         due = sorted(
             key
             for key, position in self._positions.items()
             if (partition := image.partition(key)) is not None and is_due(partition, position)
         )
-        place = 0 if self._last is None else sum(key <= self._last for key in due)
-        return [*due[place:], *due[:place]]
+        place = 0 if self._last is None else bisect_right(due, self._last)
+        self._due = deque([*due[place:], *due[:place]])
+        if self._failing:  # those that are not due have nothing that could be tried again
+            self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
+        return self._begin_due(image)
 
     def _begin_due(self, image: MetadataImage) -> bool:
         now_ms = self._clock.monotonic_ms()

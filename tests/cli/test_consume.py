@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.cli import consume
-from kafka_on_spark.consume import consumer as consumers
+from kafka_on_spark.consume import consuming
 from kafka_on_spark.consume.consumer import Consumer
 from tests.cluster.disks import records
 
@@ -76,7 +76,7 @@ def test_an_end_is_looked_for_where_records_were_printed_and_nowhere_else(
         return position(consumer, name)
 
     monkeypatch.setattr(Consumer, "position", noted)
-    monkeypatch.setattr(consumers, "GATHER_MS", 0)  # a poll returns what one partition has
+    monkeypatch.setattr(consuming, "GATHER_MS", 0)  # a poll returns what one partition has
 
     assert printed(topic, "--from-beginning", "-e") == _texts(*"x" * count)
     assert len(asked_for) <= 3 * count

@@ -18,7 +18,7 @@ from kafka_on_spark.cli.lines import (
     unescaped,
 )
 from kafka_on_spark.cli.options import properties_of
-from kafka_on_spark.consume.consumer import ConsumerRecord
+from kafka_on_spark.consume.consuming import ConsumerRecord
 from tests.examples import many
 
 # fmt: off

@@ -9,7 +9,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.consuming import Consuming
+from kafka_on_spark.consume import consuming
 from kafka_on_spark.consume.subscription import Assign
 from kafka_on_spark.metadata.records import RemoveGroupMemberRecord
 from tests.builders import KEY, TOPIC, TOPIC_ID
@@ -98,7 +98,7 @@ def test_a_member_that_can_not_leave_reads_what_is_assigned_to_it_then_and_nothi
 
     reader.log.is_offline = False
 
-    assert reader.consuming.assignment() == [ONE]
+    assert list(reader.consuming.assignment()) == [ONE]
     assert reader.poll(timeout_ms=5_000) == (1, 0, 0, 10)
     assert reader.poll() is None
 
@@ -122,8 +122,8 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back_has_its_turn(
     monkeypatch,
 ):
-    looked, look = [], Consuming._due_partitions
-    monkeypatch.setattr(Consuming, "_due_partitions", lambda *of: looked.append(of) or look(*of))
+    looked, look = [], consuming.is_due
+    monkeypatch.setattr(consuming, "is_due", lambda *of: looked.append(of) or look(*of))
     reader = Reader(*[1] * 30)
 
     first = [reader.poll()[0] for _ in range(15)]
@@ -131,7 +131,7 @@ def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back
     rest = [reader.poll()[0] for _ in range(16)]
 
     assert first + rest == [*range(30), 0]
-    assert len(looked) <= 3
+    assert len(looked) <= 3 * 30
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), TimeoutError("an alarm"), KeyboardInterrupt()])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.consume import consumer
-from kafka_on_spark.consume.consumer import Handouts
+from kafka_on_spark.consume import consuming
 from tests.groups.readers import Reader
 
 TIMEOUT_MS = 10_000
@@ -12,13 +11,12 @@ TIMEOUT_MS = 10_000
 @pytest.fixture
 def loop(monkeypatch):
     """Returns what a loop over a reader's consumer does: offsets, until the timeout."""
-    monkeypatch.setattr(consumer, "records_of", lambda rows: iter(range(rows.start, rows.end)))
+    monkeypatch.setattr(consuming, "records_of", lambda rows: iter(range(rows.start, rows.end)))
 
     def loop(reader):
         found = []
-        mine = Handouts(reader.consuming, reader.clock)
-        while (record := mine.next_record(TIMEOUT_MS)) is not None:
-            mine.hand_out_record()
+        while (record := reader.consuming.next_record(TIMEOUT_MS)) is not None:
+            reader.consuming.hand_out_record()
             found.append(record)
         return found
 

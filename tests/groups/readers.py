@@ -1,5 +1,7 @@
 """A consumer of partitions in memory, for tests: what it reads, and what the cluster commits."""
 
+from types import SimpleNamespace
+
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.consume.consuming import Consuming
@@ -118,13 +120,11 @@ class Reader:
             new_id=lambda: "m",
         )
         self.consuming = Consuming(
-            self.metadata,
-            self.clock,
+            SimpleNamespace(metadata=self.metadata, clock=self.clock, timeout_ms=TIMEOUT_MS),
             CommitWait(self.metadata, self.clock, is_local=True),
-            settings=self.settings,
+            self.settings,
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
-            timeout_ms=TIMEOUT_MS,
             liveness=self.liveness if is_member else None,
             listeners=Listeners(*([lambda keys: None] * 3)),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
-from kafka_on_spark.consume.consumer import Consumer, Handouts, OneCaller
+from kafka_on_spark.consume.consumer import Consumer, OneCaller
 from kafka_on_spark.consume.consuming import Consuming, Fetch
 from tests.cluster.consuming.polled import SOON, drained, values
 from tests.cluster.disks import records
@@ -177,16 +177,16 @@ def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
     cluster, topic, monkeypatch, error
 ):
     cluster.append(topic, records(*(b"%d" % each for each in range(4))))
-    read = Handouts.next_record
+    read = Consuming.next_record
 
-    def read_and_be_interrupted(handouts, timeout_ms):
-        read(handouts, timeout_ms)
+    def read_and_be_interrupted(consuming, timeout_ms):
+        read(consuming, timeout_ms)
         raise error
 
     with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
         assert next(consumer).value == b"0"
         with monkeypatch.context() as patched:
-            patched.setattr(Handouts, "next_record", read_and_be_interrupted)
+            patched.setattr(Consuming, "next_record", read_and_be_interrupted)
             with pytest.raises(error):
                 next(consumer)
 

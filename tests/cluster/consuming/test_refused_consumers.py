@@ -14,17 +14,18 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
-from kafka_on_spark.consume.consumer import Handouts, OneCaller
+from kafka_on_spark.consume.consumer import OneCaller
+from kafka_on_spark.consume.consuming import Consuming
 
 
 def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic, monkeypatch):
     refused = []
     has_begun = threading.Event()
-    next_rows = Handouts.next_rows
+    next_rows = Consuming.next_rows
 
-    def noted(handouts, timeout_ms):
+    def noted(consuming, *arguments):
         has_begun.set()
-        return next_rows(handouts, timeout_ms)
+        return next_rows(consuming, *arguments)
 
     def disturb():
         has_begun.wait()
@@ -34,7 +35,7 @@ def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic, monkeypatch)
             refused.append(str(error))
         consumer.wakeup()
 
-    monkeypatch.setattr(Handouts, "next_rows", noted)
+    monkeypatch.setattr(Consuming, "next_rows", noted)
     with cluster.consumer(topic) as consumer:
         other = threading.Thread(target=disturb, daemon=True)
         other.start()

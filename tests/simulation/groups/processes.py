@@ -3,6 +3,7 @@
 Anything may happen at each call of a port. What the process's threads do is turns that the world gives.
 """
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import (
@@ -151,13 +152,11 @@ class Process:
             new_id=self._new_life,
         )
         self.consuming = Consuming(
-            self.metadata,
-            self.clock,
+            SimpleNamespace(metadata=self.metadata, clock=self.clock, timeout_ms=TIMEOUT_MS),
             CommitWait(self.metadata, self.clock, is_local=True),
-            settings=settings,
+            settings,
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
-            timeout_ms=TIMEOUT_MS,
             liveness=self.liveness,
             listeners=Listeners(*([lambda keys: None] * 3)),
         )
