@@ -25,6 +25,7 @@ from kafka_on_spark.base.ids import (
     ProducerEpoch,
     ReplicaUuid,
     TopicId,
+    TopicPartition,
 )
 from kafka_on_spark.controller.election import elect_leader, furthest_replica
 from kafka_on_spark.controller.isr import WholeReplica
@@ -510,3 +511,12 @@ def image_of_topics(
         topic_ids=ids,
         **fields,
     )
+
+
+def by_name(values):
+    """Return values by topic and number as values by partition."""
+    return {
+        TopicPartition(topic, number): value
+        for topic, of_topic in values.items()
+        for number, value in of_topic.items()
+    }

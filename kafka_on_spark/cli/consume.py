@@ -37,10 +37,11 @@ from kafka_on_spark.cli.options import (
 from kafka_on_spark.cli.output import note, plural
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
-from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.consume.consumer import Consumer, records_of
+from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.consuming import records_of
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern, partitions_of
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store.clock import SystemClock
 
 SLICE_MS: Final = 500
@@ -149,7 +150,7 @@ def consume(
                 if group is None:
                     printing.begin_at(start, has_end="exit" in more)
                 elif "exit" in more:
-                    printing.end_at(_all_partitions(session.cluster, topic, include))
+                    printing.end_at(session.cluster.image, topic, include)
                 is_interrupted = printing.run()
         except KeyboardInterrupt:  # the second one: in the middle of a record, or of a commit
             is_interrupted = True
@@ -219,15 +220,6 @@ def start_offset(start: str | int, log_start: int, end: int) -> int:
     return min(wanted, end)
 
 
-def _all_partitions(
-    cluster: Cluster, topic: str | None, pattern: str | None
-) -> list[TopicPartition]:
-    """Return all partitions of the topics: a member of a group may come to read any of them."""
-    by_name = None if topic is None else Subscribe((topic,))
-    found = partitions_of(cluster.image, by_name or SubscribePattern(str(pattern)))
-    return [TopicPartition(name, number) for name in found for number in found[name]]
-
-
 @dataclass
 class Printing:
     """Prints records to standard output.
@@ -259,9 +251,11 @@ class Printing:
         if has_end:
             self._stops = ends
 
-    def end_at(self, names: Sequence[TopicPartition]) -> None:
-        """End at what is committed now in some partitions, as far as they are this consumer's."""
-        self._stops = self.consumer.end_offsets(names)
+    def end_at(self, image: MetadataImage, topic: str | None, pattern: str | None) -> None:
+        """End at what is committed now, in all partitions of the topics: a member of a group may
+        come to read any of them."""
+        asked = SubscribePattern(str(pattern)) if topic is None else Subscribe((topic,))
+        self._stops = self.consumer.end_offsets(partitions_of(image, asked))
 
     def run(self) -> bool:
         """Print records as they come, up to where the call ends. Return whether somebody has

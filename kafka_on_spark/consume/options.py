@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from kafka_on_spark.base.config import check_acks, leaves_auto_controller, unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import whole_number
+from kafka_on_spark.base.ids import TopicPartition, whole_number
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.stream_offsets import CUT, Cut
@@ -78,19 +78,19 @@ Place = int | str
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """A place by topic and partition; `cut` if it is the stored offset of a query."""
+    """A place by partition; `cut` if it is the stored offset of a query."""
 
-    by_partition: Mapping[str, Mapping[int, Place]]
+    by_partition: Mapping[TopicPartition, Place]
     cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamps:
     """The first record that is not older than a time, in ms since 1970: one time for all
-    partitions, or one by topic and partition. If there is none, it is the latest offset, or the
+    partitions, or one by partition. If there is none, it is the latest offset, or the
     read is refused."""
 
-    given: int | Mapping[str, Mapping[int, int]]
+    given: int | Mapping[TopicPartition, int]
     is_latest_if_none: bool = False
 
 
@@ -166,13 +166,13 @@ def _long(text: str) -> int:
 
 def _parse_json(
     option: str, text: str, read: Callable[[Any], Any], example: str
-) -> dict[str, dict[int, Any]]:
+) -> dict[TopicPartition, Any]:
     try:
-        parsed = parse_json(text)
         return {
-            topic: {whole_number(number): read(value) for number, value in partitions.items()}
-            for topic, partitions in parsed.items()
+            TopicPartition(topic, whole_number(number)): read(value)
+            for topic, partitions in parse_json(text).items()
             if topic != CUT
+            for number, value in partitions.items()
         }
     except (ValueError, TypeError, AttributeError):
         raise InvalidRequestError(
@@ -213,15 +213,13 @@ def _check_batch(starting: Bound, ending: Bound) -> None:
 def _refuse_word(bound: Bound, word: str, sentence: str) -> None:
     if not isinstance(bound, Offsets):
         return
-    for topic, partitions in bound.by_partition.items():
-        for number, place in partitions.items():
-            if place == word:
-                name = sentence.format(f"{topic}-{number}")
-                raise InvalidRequestError(f"{name} for batch queries on Kafka")
+    for name, place in bound.by_partition.items():
+        if place == word:
+            raise InvalidRequestError(f"{sentence.format(name)} for batch queries on Kafka")
 
 
 def _check_sides(
-    first: Mapping[str, Mapping[int, Place]], last: Mapping[str, Mapping[int, Place]], word: str
+    first: Mapping[TopicPartition, Place], last: Mapping[TopicPartition, Place], word: str
 ) -> None:
     if names_of(first) != names_of(last):
         raise InvalidRequestError(
@@ -229,15 +227,14 @@ def _check_sides(
             " offset and end offset should have the same topic-partitions. Topic-partitions for"
             f" start offset: {names_of(first)}, topic-partitions for end offset: {names_of(last)}."
         )
-    for topic, partitions in first.items():
-        for number, start in partitions.items():
-            end = last[topic][number]
-            if isinstance(start, int) and isinstance(end, int) and start > end:
-                raise InvalidRequestError(
-                    f"UNRESOLVED_START_{word.upper()}_GREATER_THAN_END_{word.upper()}: The"
-                    f" specified start {word} {start} is greater than the end {word} {end} for"
-                    f" topic {topic} partition {number}."
-                )
+    for name, start in first.items():
+        end = last[name]
+        if isinstance(start, int) and isinstance(end, int) and start > end:
+            raise InvalidRequestError(
+                f"UNRESOLVED_START_{word.upper()}_GREATER_THAN_END_{word.upper()}: The specified"
+                f" start {word} {start} is greater than the end {word} {end} for topic"
+                f" {name.topic} partition {name.partition}."
+            )
 
 
 # How much a micro-batch reads

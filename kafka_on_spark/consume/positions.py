@@ -233,7 +233,8 @@ def subscribed_topics(image: MetadataImage, subscription: Subscription) -> list[
     """Return the topics that a subscription names in an image; one by name need not exist."""
     if isinstance(subscription, Subscribe):
         return list(subscription.topics)
-    return list(partitions_of(image, subscription, is_missing_failed=False))
+    found = partitions_of(image, subscription, is_missing_failed=False)
+    return list(dict.fromkeys(name.topic for name in found))
 
 
 def follow_target(

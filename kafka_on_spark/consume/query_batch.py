@@ -7,13 +7,13 @@ KafkaOffsetReaderAdmin, KafkaMicroBatchStream.rateLimit and delayBatch, KafkaOff
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.options import Bound, Group, Offsets, Place, Timestamps, TriggerLimits
-from kafka_on_spark.consume.positions import at, begin
+from kafka_on_spark.consume.positions import at, begin, partition_of
 from kafka_on_spark.consume.settings import EARLIEST
 from kafka_on_spark.consume.stream_offsets import (
     DataLoss,
@@ -23,12 +23,12 @@ from kafka_on_spark.consume.stream_offsets import (
     is_another_topic,
     partitions_deleted,
 )
-from kafka_on_spark.consume.subscription import Partitions, Subscription, names_of, partitions_of
+from kafka_on_spark.consume.subscription import Subscription, names_of, partitions_of
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, key_of
 
-Ends = Mapping[str, Mapping[int, int]]
-"""Offsets by topic name and partition."""
+Ends = Mapping[TopicPartition, int]
+"""Offsets by partition."""
 
 # Where it begins
 
@@ -40,7 +40,7 @@ committed records are older."""
 
 def resolve(
     image: MetadataImage,
-    wanted: Partitions,
+    wanted: Sequence[TopicPartition],
     bound: Bound,
     *,
     option: str,
@@ -58,8 +58,7 @@ def resolve(
         kept = loss.checked(image, _group_start(image, bound, wanted))
         return StreamOffset.in_image(image, kept.positions)
     if not isinstance(bound, Offsets):
-        words = {name: dict.fromkeys(numbers, bound) for name, numbers in wanted.items()}
-        return StreamOffset.in_image(image, _resolved(image, words))
+        return StreamOffset.in_image(image, _resolved(image, dict.fromkeys(wanted, bound)))
     if names_of(bound.by_partition) != names_of(wanted):
         raise InvalidRequestError(
             f"If {option} contains specific offsets, you must specify all TopicPartitions."
@@ -71,90 +70,67 @@ def resolve(
     return StreamOffset.in_image(image, kept.positions)
 
 
-def _resolved(image: MetadataImage, places: Mapping[str, Mapping[int, Place]]) -> Ends:
+def _resolved(image: MetadataImage, places: Mapping[TopicPartition, Place]) -> Ends:
     return {
-        name: {
-            number: place
-            if isinstance(place, int)
-            else at(image.topic(name).partitions[number], place).offset
-            for number, place in partitions.items()
-        }
-        for name, partitions in places.items()
+        name: place
+        if isinstance(place, int)
+        else at(image.topic(name.topic).partitions[name.partition], place).offset
+        for name, place in places.items()
     }
 
 
 def _by_time(
-    image: MetadataImage, wanted: Partitions, bound: Timestamps, option: str, look_up: TimeLookup
+    image: MetadataImage,
+    wanted: Sequence[TopicPartition],
+    bound: Timestamps,
+    option: str,
+    look_up: TimeLookup,
 ) -> Ends:
     times = bound.given
-    if not isinstance(times, int) and names_of(times) != names_of(wanted):
+    if isinstance(times, int):
+        times = dict.fromkeys(wanted, times)
+    if names_of(times) != names_of(wanted):
         raise InvalidRequestError(
             f"If {option}ByTimestamp contains specific offsets, you must specify all topics."
             f" Specified: {names_of(times)} Assigned: {names_of(wanted)}"
         )
-    asked = [
-        (
-            PartitionKey(image.topic_ids[name], number),
-            times if isinstance(times, int) else times[name][number],
-        )
-        for name, numbers in wanted.items()
-        for number in numbers
-    ]
-    ends: dict[str, dict[int, int]] = {name: {} for name in wanted}
-    for (key, timestamp_ms), offset in zip(asked, look_up(asked), strict=True):
-        name, number = image.name_of(key)
+    asked = [(key_of(image, name), times[name]) for name in wanted]
+    ends = {}
+    for name, (key, timestamp_ms), offset in zip(wanted, asked, look_up(asked), strict=True):
         if offset is None and not bound.is_latest_if_none:
             raise InvalidRequestError(
-                f"No offset matched from request of topic-partition {name}-{number} and timestamp"
+                f"No offset matched from request of topic-partition {name} and timestamp"
                 f" {timestamp_ms}."
             )
-        partition = image.topics[key.topic_id].partitions[number]
-        ends[name][number] = partition.high_watermark if offset is None else offset
+        ends[name] = partition_of(image, key).high_watermark if offset is None else offset
     return ends
 
 
-def _group_start(image: MetadataImage, group: Group, wanted: Partitions) -> StreamOffset:
+def _group_start(
+    image: MetadataImage, group: Group, wanted: Sequence[TopicPartition]
+) -> StreamOffset:
     """Return where a group stands, with the unclean generations in which its positions were saved.
     If it has saved an offset of some partition, the others were added later, and are read from
     their beginning."""
-    keys = {
-        name: {number: PartitionKey(image.topic_ids[name], number) for number in numbers}
-        for name, numbers in wanted.items()
-    }
-    has_saved = any(
-        (group.name, key) in image.groups for of in keys.values() for key in of.values()
-    )
+    keys = {name: key_of(image, name) for name in wanted}
+    has_saved = any((group.name, key) in image.groups for key in keys.values())
     reset = EARLIEST if has_saved else group.default
     begun = {
-        name: {
-            number: begin(image, key, group=group.name, reset=reset, is_added=False)
-            for number, key in of.items()
-        }
-        for name, of in keys.items()
+        name: begin(image, key, group=group.name, reset=reset, is_added=False)
+        for name, key in keys.items()
     }
-    now = StreamOffset.in_image(
-        image,
-        {name: {number: each.offset for number, each in of.items()} for name, of in begun.items()},
-    )
+    now = StreamOffset.in_image(image, {name: each.offset for name, each in begun.items()})
     assert now.cut is not None, "in_image sets the cut"
-    generations = {
-        name: {number: each.unclean_generation for number, each in of.items()}
-        for name, of in begun.items()
-    }
+    generations = {name: each.unclean_generation for name, each in begun.items()}
     return replace(now, cut=replace(now.cut, unclean_generations=generations))
 
 
 # Where it ends
 
 
-def sizes(starts: Ends, ends: Ends) -> dict[tuple[str, int], int]:
+def sizes(starts: Ends, ends: Ends) -> dict[TopicPartition, int]:
     """Return how many records lie between, by partition; only partitions with records."""
-    return {
-        (name, number): size
-        for name, partitions in ends.items()
-        for number, end in partitions.items()
-        if (size := end - starts[name][number]) > 0
-    }
+    return {name: end - starts[name] for name, end in ends.items() if end > starts[name]}
 
 
 def is_delayed(
@@ -167,27 +143,21 @@ def is_delayed(
     return not is_over and new_records < limits.min_offsets
 
 
-def limited(starts: Ends, ends: Ends, max_offsets: int | None) -> dict[str, dict[int, int]]:
+def limited(starts: Ends, ends: Ends, max_offsets: int | None) -> Ends:
     """Return `ends`, cut so that about `max_offsets` records lie between.
 
     Each partition gets its share, and one record at least, so that small partitions never starve;
     the sum may exceed the limit by one record a partition.
     """
+    if max_offsets is None:
+        return ends
     found = sizes(starts, ends)
     total = sum(found.values())
-
-    def end_of(name: str, number: int, end: int) -> int:
-        size = found.get((name, number))
-        if size is None or max_offsets is None:
-            return end
-        share = max_offsets * (size / total)
-        count = math.ceil(share) if share < 1 else math.floor(share)
-        return min(end, starts[name][number] + count)
-
-    return {
-        name: {number: end_of(name, number, end) for number, end in partitions.items()}
-        for name, partitions in ends.items()
+    shares = {name: max_offsets * (size / total) for name, size in found.items()}
+    counts = {
+        name: math.ceil(share) if share < 1 else math.floor(share) for name, share in shares.items()
     }
+    return {**ends, **{name: min(ends[name], starts[name] + counts[name]) for name in counts}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,25 +180,16 @@ class Available:
         return StreamOffset.in_image(image, limited(self.starts, self.ends, max_offsets))
 
 
-def committed_ends(image: MetadataImage, wanted: Partitions) -> dict[str, dict[int, int]]:
+def committed_ends(
+    image: MetadataImage, wanted: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Return the high watermarks of the partitions `wanted`."""
-    return {
-        name: {number: int(image.topic(name).partitions[number].high_watermark) for number in each}
-        for name, each in wanted.items()
-    }
+    return {name: int(partition_of(image, key_of(image, name)).high_watermark) for name in wanted}
 
 
-def bounded(ends: Ends, fixed: Ends) -> dict[str, dict[int, int]]:
+def bounded(ends: Ends, fixed: Ends) -> dict[TopicPartition, int]:
     """Return `ends`, but none beyond `fixed`, and only of its partitions."""
-    return {
-        name: {
-            number: min(end, fixed[name][number])
-            for number, end in partitions.items()
-            if number in fixed[name]
-        }
-        for name, partitions in ends.items()
-        if name in fixed
-    }
+    return {name: min(end, fixed[name]) for name, end in ends.items() if name in fixed}
 
 
 def available(
@@ -246,26 +207,15 @@ def available(
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:
         ends = bounded(ends, fixed_ends)
-    dropped = [
-        f"{name}-{number}"
-        for name, partitions in start.positions.items()
-        for number in partitions
-        if number not in wanted.get(name, ())
-    ]
+    dropped = start.positions.keys() - set(wanted)
     if dropped and loss.is_failed:
         raise partitions_deleted(dropped, "are in the checkpoint and not in the subscription")
-    starts = {
-        name: {number: loss.first_offset(image, start, name, number) for number in partitions}
-        for name, partitions in ends.items()
-    }
+    starts = {name: loss.first_offset(image, start, name) for name in ends}
     # Where a log shrank, a batch ends no earlier than it begins.
-    ends = {
-        name: {number: max(end, starts[name][number]) for number, end in partitions.items()}
-        for name, partitions in ends.items()
-    }
+    ends = {name: max(end, starts[name]) for name, end in ends.items()}
     has_loss = (
         has_new_generations(image, since)
-        or any(is_another_topic(image, since, name) for name in ends)
+        or any(is_another_topic(image, since, name.topic) for name in ends)
         or start.positions != since.positions
     )
     return Available(
@@ -294,21 +244,19 @@ def plan_ranges(
         OffsetOutOfRangeError: Records of the range are gone below the log start."""
     start, end = loss.checked(image, start), loss.checked(image, end)
     orders = []
-    for name, partitions in sorted(end.positions.items()):
-        topic = image.topic(name)
-        for number, last in sorted(partitions.items()):
-            log_start = topic.partitions[number].log_start_offset
-            first = loss.first_offset(image, start, name, number)
-            if first < min(log_start, last) and loss.is_failed:
-                why = f"its log starts at {log_start}"
-                raise could_not_read(f"{name}-{number}", first, min(log_start, last), why)
-            first = max(first, log_start)
-            if first >= last:
-                continue
+    for name, last in sorted(end.positions.items()):
+        key = key_of(image, name)
+        log_start = partition_of(image, key).log_start_offset
+        first = loss.first_offset(image, start, name)
+        if first < min(log_start, last) and loss.is_failed:
+            why = f"its log starts at {log_start}"
+            raise could_not_read(name, first, min(log_start, last), why)
+        first = max(first, log_start)
+        if first < last:
             orders.append(
                 plan_read(
                     image,
-                    PartitionKey(topic.topic_id, number),
+                    key,
                     start_offset=Offset(first),
                     end_offset=Offset(last),
                     client_rack=client_rack,
@@ -319,33 +267,30 @@ def plan_ranges(
 
 def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
     """Raise InvalidRequestError if a batch ends before its start in a partition."""
-    for name, partitions in end.positions.items():
-        for number, last in partitions.items():
-            first = start.positions[name][number]
-            partition = image.topic(name).partitions[number]
-            high_watermark = partition.high_watermark
-            # Between high watermark and log end a batch waits for commits, and is empty.
-            is_waiting = last == high_watermark and first <= partition.known_log_end
-            if first > last and not is_waiting:
-                raise InvalidRequestError(
-                    "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset"
-                    f" {first} is greater than the resolved end offset {last} for topic {name}"
-                    f" partition {number}; its high watermark is {high_watermark}"
-                )
+    for name, last in end.positions.items():
+        first, partition = start.positions[name], partition_of(image, key_of(image, name))
+        high_watermark = partition.high_watermark
+        # Between high watermark and log end a batch waits for commits, and is empty.
+        is_waiting = last == high_watermark and first <= partition.known_log_end
+        if first > last and not is_waiting:
+            raise InvalidRequestError(
+                "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset"
+                f" {first} is greater than the resolved end offset {last} for topic {name.topic}"
+                f" partition {name.partition}; its high watermark is {high_watermark}"
+            )
 
 
 def check_end(image: MetadataImage, end: StreamOffset) -> None:
     """Raise OffsetOutOfRangeError if a batch ends behind a log's end. An end between high watermark
     and log end is allowed, and cut to the high watermark."""
-    for name, partitions in end.positions.items():
-        for number, last in partitions.items():
-            partition = image.topic(name).partitions[number]
-            if last > partition.known_log_end:
-                why = (
-                    f"its log ends at {partition.known_log_end} and is committed up to"
-                    f" {partition.high_watermark}"
-                )
-                raise could_not_read(f"{name}-{number}", partition.high_watermark, last, why)
+    for name, last in end.positions.items():
+        partition = partition_of(image, key_of(image, name))
+        if last > partition.known_log_end:
+            why = (
+                f"its log ends at {partition.known_log_end} and is committed up to"
+                f" {partition.high_watermark}"
+            )
+            raise could_not_read(name, partition.high_watermark, last, why)
 
 
 def split_ranges(

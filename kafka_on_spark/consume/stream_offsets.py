@@ -20,7 +20,7 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.positions import (
     FindCuts,
     Position,
@@ -28,7 +28,8 @@ from kafka_on_spark.consume.positions import (
     may_have_lost,
     saved_positions,
 )
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, TopicImage
+from kafka_on_spark.consume.subscription import names_of, registration_of
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 CUT: Final = "$cut"
@@ -41,12 +42,12 @@ Json = dict[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """The state of the cluster that a query's positions belong to: taken of the image at
-    `metadata_offset`; topic ids by name, and unclean generations above 0."""
+    `metadata_offset`; topic ids by name, and the unclean generations above 0 of these topics."""
 
     cluster_id: str | None
     metadata_offset: int
     topic_ids: Mapping[str, str]
-    unclean_generations: Mapping[str, Mapping[int, int]]
+    unclean_generations: Mapping[TopicPartition, int]
 
     def to_json(self) -> Json:
         """Return the cut as it is stored, keys sorted."""
@@ -85,9 +86,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Next offset to read, by topic name and partition; no `cut` in plain Kafka JSON."""
+    """Next offset to read, by partition; no `cut` in plain Kafka JSON."""
 
-    positions: Mapping[str, Mapping[int, int]]
+    positions: Mapping[TopicPartition, int]
     cut: Cut | None = None
 
     def to_json(self) -> Json:
@@ -109,39 +110,36 @@ class StreamOffset:
 
     @classmethod
     def in_image(
-        cls, image: MetadataImage, positions: Mapping[str, Mapping[int, int]]
+        cls, image: MetadataImage, positions: Mapping[TopicPartition, int]
     ) -> "StreamOffset":
         """Return `positions` with the cut of `image`."""
-        topics = {name: image.topic(name) for name in positions}
-        generations = {name: _generations(topic) for name, topic in topics.items()}
+        topics = {name.topic: image.topic(name.topic) for name in positions}
         cut = Cut(
             cluster_id=image.cluster_id,
             metadata_offset=image.offset,
             topic_ids={name: topic.topic_id for name, topic in topics.items()},
-            unclean_generations={name: each for name, each in generations.items() if each},
+            unclean_generations={
+                TopicPartition(name, number): partition.unclean_generation
+                for name, topic in topics.items()
+                for number, partition in topic.partitions.items()
+                if partition.unclean_generation
+            },
         )
         return cls(positions=positions, cut=cut)
 
 
-def _texts(numbers: Mapping[str, Mapping[int, int]]) -> Json:
-    return {
-        topic: {str(number): numbers[topic][number] for number in sorted(numbers[topic])}
-        for topic in sorted(numbers)
-    }
+def _texts(numbers: Mapping[TopicPartition, int]) -> Json:
+    texts: Json = {}
+    for name in sorted(numbers):
+        texts.setdefault(name.topic, {})[str(name.partition)] = numbers[name]
+    return texts
 
 
-def _numbers(texts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+def _numbers(texts: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
     return {
-        topic: {int(number): int(offset) for number, offset in partitions.items()}
+        TopicPartition(topic, int(number)): int(offset)
         for topic, partitions in texts.items()
-    }
-
-
-def _generations(topic: TopicImage) -> dict[int, int]:
-    return {
-        number: partition.unclean_generation
-        for number, partition in topic.partitions.items()
-        if partition.unclean_generation
+        for number, offset in partitions.items()
     }
 
 
@@ -175,39 +173,33 @@ class DataLoss:
         """
         _check_cluster(image, offset)
         if self.is_failed:
-            for name in offset.positions:
-                _check_topic(image, offset, name)
+            _check_kept(image, offset)
             return offset
-        topics = {name: image.topic(name) for name in offset.positions if name in image.topic_ids}
         after = after_cuts(image, positions_of(image, offset), self.find_cuts)
         positions = {}
-        for name, topic in topics.items():
-            if is_another_topic(image, offset, name):
-                positions[name] = {
-                    number: int(each.log_start_offset) for number, each in topic.partitions.items()
-                }
+        for topic_name in sorted({name.topic for name in offset.positions}):
+            if topic_name not in image.topic_ids:
                 continue
-            # A position above the high watermark, up to the log's end, waits for commits.
-            positions[name] = {
-                number: min(after[key].offset, topic.partitions[number].known_log_end)
-                for number in offset.positions[name]
-                if (key := PartitionKey(topic.topic_id, number)) in after
-            }
+            topic, is_another = image.topic(topic_name), is_another_topic(image, offset, topic_name)
+            for number, partition in topic.partitions.items():
+                name, key = TopicPartition(topic_name, number), PartitionKey(topic.topic_id, number)
+                if is_another:
+                    positions[name] = int(partition.log_start_offset)
+                elif key in after:
+                    # One above the high watermark, up to the log's end, waits for commits.
+                    positions[name] = min(after[key].offset, partition.known_log_end)
         return StreamOffset(positions=positions, cut=offset.cut)
 
-    def first_offset(
-        self, image: MetadataImage, start: StreamOffset, name: str, number: int
-    ) -> int:
+    def first_offset(self, image: MetadataImage, start: StreamOffset, name: TopicPartition) -> int:
         """Return where a query that stands at `start` begins in a partition: one that was added
         since is read from its beginning, or fails the query if that is not offset 0."""
-        position = start.positions.get(name, {}).get(number)
-        if position is not None:
-            return position
-        first = image.topic(name).partitions[number].log_start_offset
+        if name in start.positions:
+            return start.positions[name]
+        first = image.topic(name.topic).partitions[name.partition].log_start_offset
         if first > 0 and self.is_failed:
             raise OffsetOutOfRangeError(
                 "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
-                f" {name}-{number} starts from {first} instead of 0; {_TO_CONTINUE} from there"
+                f" {name} starts from {first} instead of 0; {_TO_CONTINUE} from there"
             )
         return first
 
@@ -233,14 +225,12 @@ def positions_of(image: MetadataImage, offset: StreamOffset) -> dict[PartitionKe
     """Return the positions of an offset, in partitions that are still there, and of topics that are
     still the same, with the unclean generations that they were taken in."""
     return {
-        PartitionKey(topic.topic_id, number): Position(
-            Offset(position), _generation(offset, name, number, topic.partitions[number])
+        PartitionKey(image.topic_ids[name.topic], name.partition): Position(
+            Offset(position), _generation(offset, name, partition)
         )
-        for name, positions in sorted(offset.positions.items())
-        if name in image.topic_ids and not is_another_topic(image, offset, name)
-        for topic in [image.topic(name)]
-        for number, position in sorted(positions.items())
-        if number in topic.partitions
+        for name, position in sorted(offset.positions.items())
+        if (partition := registration_of(image, name)) is not None
+        and not is_another_topic(image, offset, name.topic)
     }
 
 
@@ -251,46 +241,43 @@ def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> b
 
 
 def _generation(
-    offset: StreamOffset, name: str, number: int, partition: PartitionRegistration
+    offset: StreamOffset, name: TopicPartition, partition: PartitionRegistration
 ) -> int:
     """Return the unclean generation of a partition as `offset` was taken."""
     if offset.cut is None:
         return partition.unclean_generation
-    return offset.cut.unclean_generations.get(name, {}).get(number, 0)
+    return offset.cut.unclean_generations.get(name, 0)
 
 
 def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
     """Return whether a partition of the topics of `offset` had an unclean election since, or is
     another one of its number."""
     return any(
-        partition.unclean_generation > _generation(offset, name, number, partition)
-        for name in offset.positions
+        partition.unclean_generation > _generation(offset, TopicPartition(name, number), partition)
+        for name in {each.topic for each in offset.positions}
         if name in image.topic_ids
         for number, partition in image.topic(name).partitions.items()
     )
 
 
-def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
-    places = start.positions[name]
-    if name not in image.topic_ids:
-        raise partitions_deleted(f"{name}-{number}" for number in places)
-    if is_another_topic(image, start, name):
-        raise InconsistentTopicIdError(
-            f"KAFKA_DATA_LOSS: topic {name!r} was deleted and created again since the query's"
-            " last batch: start with a new checkpoint, or set failOnDataLoss to false"
-        )
-    partitions = image.topic(name).partitions
-    gone = [f"{name}-{number}" for number in places if number not in partitions]
-    if gone:
-        raise partitions_deleted(gone)
-    for number, position in places.items():
-        partition = partitions[number]
-        generation = _generation(start, name, number, partition)
-        has_lost = may_have_lost(partition, Position(Offset(position), generation))
+def _check_kept(image: MetadataImage, start: StreamOffset) -> None:
+    for name, position in sorted(start.positions.items()):
+        if name.topic in image.topic_ids and is_another_topic(image, start, name.topic):
+            raise InconsistentTopicIdError(
+                f"KAFKA_DATA_LOSS: topic {name.topic!r} was deleted and created again since the"
+                " query's last batch: start with a new checkpoint, or set failOnDataLoss to false"
+            )
+        partition = registration_of(image, name)
+        if partition is None:
+            raise partitions_deleted(
+                [each for each in start.positions if registration_of(image, each) is None]
+            )
+        position_then = Position(Offset(position), _generation(start, name, partition))
+        has_lost = may_have_lost(partition, position_then)
         if has_lost or position > partition.known_log_end:
             changed = (
-                f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition {name}-{number} offset was"
-                f" changed from {position} to {partition.high_watermark}"
+                f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition {name} offset was changed"
+                f" from {position} to {partition.high_watermark}"
             )
             raise LogTruncatedError(
                 f"{changed}: it was led by a replica that lacked committed records (an unclean"
@@ -303,16 +290,16 @@ def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
 
 
 def partitions_deleted(
-    names: Iterable[str], what: str = "have been deleted"
+    names: Iterable[TopicPartition], what: str = "have been deleted"
 ) -> UnknownTopicOrPartitionError:
     """Return the error for partitions of a query that are gone."""
     return UnknownTopicOrPartitionError(
-        f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(sorted(names))} {what};"
+        f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(names_of(names))} {what};"
         f" {_TO_CONTINUE} without them"
     )
 
 
-def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRangeError:
+def could_not_read(place: TopicPartition, first: int, last: int, why: str) -> OffsetOutOfRangeError:
     """Return the error for records of a range that can't be read: [first, last)."""
     return OffsetOutOfRangeError(
         "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset"

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.base.ids import PartitionKey, check_text, listed
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.ids import PartitionKey, TopicPartition, check_text, listed
 from kafka_on_spark.base.text import parse_json
-from kafka_on_spark.metadata.image import MetadataImage, keys_of
+from kafka_on_spark.metadata.image import MetadataImage, keys_of, partition_key
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
-
-Partitions = dict[str, list[int]]
-"""Partition numbers by topic name, both sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,33 +121,37 @@ def _is_numbers(numbers: object) -> bool:
 
 def partitions_of(
     image: MetadataImage, subscription: Subscription, *, is_missing_failed: bool = True
-) -> Partitions:
-    """Return the partitions that `subscription` means in `image`. One that it names and that does
-    not exist raises UnknownTopicOrPartitionError, or is left out, as `is_missing_failed` says."""
+) -> list[TopicPartition]:
+    """Return the partitions that `subscription` means in `image`, in order. One that it names and
+    that does not exist raises UnknownTopicOrPartitionError, or is left out, as `is_missing_failed`
+    says."""
     if isinstance(subscription, Assign):
-        return _assigned(image, subscription, is_missing_failed=is_missing_failed)
+        asked = [
+            TopicPartition(name, number)
+            for name, numbers in subscription.partitions.items()
+            for number in numbers
+        ]
+        if is_missing_failed:
+            for name in asked:
+                partition_key(image, *name)
+        return [name for name in asked if registration_of(image, name) is not None]
     if isinstance(subscription, SubscribePattern):
         matches = compile_pattern(subscription.pattern).fullmatch
         names = sorted(name for name in image.topic_ids if matches(name))
     else:
         topics = subscription.topics
         names = [name for name in topics if is_missing_failed or name in image.topic_ids]
-    return {name: sorted(image.topic(name).partitions) for name in names}
+    return [
+        TopicPartition(name, number)
+        for name in names
+        for number in sorted(image.topic(name).partitions)
+    ]
 
 
-def _assigned(image: MetadataImage, subscription: Assign, *, is_missing_failed: bool) -> Partitions:
-    found: Partitions = {}
-    for name, numbers in subscription.partitions.items():
-        if not is_missing_failed and name not in image.topic_ids:
-            continue
-        there = image.topic(name).partitions
-        missing = [number for number in numbers if number not in there]
-        if missing and is_missing_failed:
-            raise UnknownTopicOrPartitionError(
-                f"topic {name!r} has no partition {missing[0]}: it has 0 to {len(there) - 1}"
-            )
-        found[name] = [number for number in numbers if number in there]
-    return found
+def registration_of(image: MetadataImage, name: TopicPartition) -> PartitionRegistration | None:
+    """Return the registration of a partition that an image may have."""
+    topic_id = image.topic_ids.get(name.topic)
+    return None if topic_id is None else image.topics[topic_id].partitions.get(name.partition)
 
 
 def subscription_of(
@@ -193,16 +195,11 @@ def assignment_of(image: MetadataImage, partitions: object) -> Assign:
 def assigned_keys(image: MetadataImage, subscription: Subscription) -> list[PartitionKey]:
     """Return the keys of the partitions that `subscription` means in `image`."""
     return [
-        PartitionKey(image.topic_ids[name], number)
-        for name, numbers in partitions_of(image, subscription).items()
-        for number in numbers
+        PartitionKey(image.topic_ids[name.topic], name.partition)
+        for name in partitions_of(image, subscription)
     ]
 
 
-def names_of(partitions: Mapping[str, Iterable[int]]) -> list[str]:
-    """Return partitions by topic as "topic-number", sorted, for error texts."""
-    return [
-        f"{name}-{number}"
-        for name, numbers in sorted(partitions.items())
-        for number in sorted(numbers)
-    ]
+def names_of(partitions: Iterable[TopicPartition]) -> list[str]:
+    """Return partitions as "topic-number", sorted, for error texts."""
+    return [str(name) for name in sorted(partitions)]

@@ -15,6 +15,7 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import readers_choice
+from kafka_on_spark.log.reading import read_timestamps
 from kafka_on_spark.log.replica_operations import check_readable
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.state import ReplicaState
@@ -180,9 +181,6 @@ def look_up_offsets(
 ) -> list[Offset | None]:
     """Return, in order, what `look_up_offset` finds for partitions and times in ms, in threads of
     this process."""
-    # In the function: the process that plans a stream needs no replicas.
-    from kafka_on_spark.log.reading import read_timestamps
-
     replicas = Worker(options).replicas
 
     def one(question: tuple[PartitionKey, int]) -> Offset | None:

@@ -37,9 +37,8 @@ def lag(progress: Any) -> dict[str, str]:
             continue  # not of this package, or nothing is reported yet
         consumed = StreamOffset.from_json(end).positions
         behind += (
-            max(position - consumed.get(name, {}).get(number, 0), 0)
-            for name, partitions in StreamOffset.from_json(latest).positions.items()
-            for number, position in partitions.items()
+            max(position - consumed.get(name, 0), 0)
+            for name, position in StreamOffset.from_json(latest).positions.items()
         )
     if not behind:
         return {}

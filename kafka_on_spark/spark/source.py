@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.consume.options import Bound, SourceOptions
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
@@ -93,12 +93,14 @@ class Reading:
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return a lookup of records committed `then` that asks the replicas of `now`."""
-        # In the function: most batches look up no times.
-        from kafka_on_spark.log.offset_lookup import look_up_offsets
 
-        return lambda asked: look_up_offsets(
-            now, then, asked, self.storage, self.options.client_rack
-        )
+        def look_up(asked: Sequence[tuple[PartitionKey, int]]) -> list[Offset | None]:
+            # In the function: the process that plans a stream needs no replicas.
+            from kafka_on_spark.log.offset_lookup import look_up_offsets
+
+            return look_up_offsets(now, then, asked, self.storage, self.options.client_rack)
+
+        return look_up
 
     def resolve(
         self,
@@ -221,7 +223,7 @@ class Reading:
             OffsetOutOfRangeError: Data loss fails the query.
         """
         last, why = min(log_start_offset, order.end_offset), f"its log starts at {log_start_offset}"
-        loss = could_not_read(str(order.name), first, last, f"{why} by now")
+        loss = could_not_read(order.name, first, last, f"{why} by now")
         if self.options.is_data_loss_failed:
             raise loss
         warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")

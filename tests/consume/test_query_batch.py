@@ -28,7 +28,7 @@ from kafka_on_spark.consume.query_batch import (
 from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
 from kafka_on_spark.log.read_order import ReadOrder
-from tests.builders import KEY, TOPIC, image_of, image_of_topics, partition
+from tests.builders import KEY, TOPIC, by_name, image_of, image_of_topics, partition
 from tests.controller.added_again import added_again
 
 A = Subscribe(("a",))
@@ -42,9 +42,8 @@ def image(*ends, offset=200, **fields):
 
 def at(*positions, of=None):
     """Return a query's offset in topic `a`, as it was stored."""
-    positions = {"a": dict(enumerate(positions))}
-    ends = positions["a"].values()
-    stored = StreamOffset.in_image(of or image(*ends, offset=150), positions)
+    named = by_name({"a": dict(enumerate(positions))})
+    stored = StreamOffset.in_image(of or image(*positions, offset=150), named)
     return StreamOffset.from_json(json.loads(json.dumps(stored.to_json())))
 
 
@@ -80,7 +79,7 @@ def test_the_cut_moves_only_when_a_partition_of_the_query_moves(
     found = next_batch(image(*ends), at(*since))
 
     assert (found.is_moved, found.has_loss) == (is_moved, False)
-    assert found.ends["a"] == expected
+    assert found.ends == by_name({"a": expected})
     assert found.record_count == count
 
 
@@ -90,7 +89,7 @@ def test_plain_kafka_json_is_an_offset_too():
     found = next_batch(image(7), plain)
 
     assert plain.to_json() == {"a": {"0": 5}}
-    assert found.ends == {"a": {0: 7}}
+    assert found.ends == by_name({"a": {0: 7}})
     assert found.offset(image(7)).cut is not None
     assert spans(image(7), plain, found.offset(image(7))) == {"a-0": (5, 7)}
 
@@ -170,7 +169,7 @@ def test_a_partition_that_the_subscription_no_longer_has_is_told():
     found = next_batch(image(5, 5), at(5, 5), Assign({"a": (0,)}), fails=False)
 
     assert "Partitions a-1 are in the checkpoint and not in the subscription" in str(caught.value)
-    assert found.ends == {"a": {0: 5}}
+    assert found.ends == by_name({"a": {0: 5}})
 
 
 # fmt: off
@@ -218,12 +217,12 @@ def test_a_partition_that_was_removed_and_added_again_is_not_taken_for_the_old_o
 
 
 def test_what_is_available_now_bounds_a_query_to_its_end():
-    fixed = committed_ends(image(5, 6), {"a": [0, 1]})
+    fixed = committed_ends(image(5, 6), [("a", 0), ("a", 1)])
     expanded = image_of_topics({"a": [partition("1", hw=9)] * 3, "b": [partition("1", hw=1)]}, 300)
 
     found = next_batch(expanded, at(2, 2), EVERYTHING, fixed_ends=fixed)
 
-    assert found.ends == {"a": {0: 5, 1: 6}}
+    assert found.ends == by_name({"a": {0: 5, 1: 6}})
     assert not next_batch(expanded, found.offset(expanded), EVERYTHING, fixed_ends=fixed).is_moved
 
 
@@ -249,7 +248,7 @@ PARTLY_COMMITTED = image_of(partition("1", hw=3, hw_epoch=0, leo=5))
 
 
 def plain_at(offset):
-    return StreamOffset(positions={TOPIC: {0: offset}})
+    return StreamOffset(positions=by_name({TOPIC: {0: offset}}))
 
 
 @pytest.mark.parametrize("end", [0, 2, 3, 4, 5])
@@ -296,7 +295,7 @@ def test_a_partition_that_came_later_is_read_from_its_first_record(
     log_start, is_strict, is_refused
 ):
     image = image_of(partition("1", hw=3, hw_epoch=0, leo=5, start=log_start))
-    start = StreamOffset(positions={TOPIC: {}})
+    start = StreamOffset(positions={})
 
     def planned():
         return plan_ranges(
@@ -358,7 +357,7 @@ TASKS = [  # sizes, minPartitions, maxRecordsPerPartition, sizes of tasks
 
 
 def ends(offsets):
-    return {"t": dict(enumerate(offsets))}
+    return by_name({"t": dict(enumerate(offsets))})
 
 
 @pytest.mark.parametrize("starts, available, limit, expected", RATES)

@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     LogTruncatedError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.options import Group, Offsets, Timestamps, parse_source
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import resolve
@@ -20,7 +20,7 @@ from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, save_group
 from kafka_on_spark.consume.subscription import Assign, Subscribe, partitions_of
 from kafka_on_spark.metadata.image import GroupOffset
-from tests.builders import image_of_topics, partition
+from tests.builders import by_name, image_of_topics, partition
 from tests.controller.added_again import AddedAgain, added_again, appended, cut_short
 
 IMAGE = image_of_topics(
@@ -30,27 +30,27 @@ IMAGE = image_of_topics(
         "c": [partition("1", hw=7)],
     }
 )
-ALL_OF_A = {"a": [0, 1]}
+ALL_OF_A = [TopicPartition("a", 0), TopicPartition("a", 1)]
 
 # fmt: off
 MISSING = [
-    (Subscribe(("a", "x")),                     "there is no topic 'x'",            {"a": [0, 1]}),
-    (Assign({"a": (1,), "x": (0,)}),            "there is no topic 'x'",            {"a": [1]}),
-    (Assign({"a": (1, 2)}),                     "topic 'a' has no partition 2: it has 0 to 1", {"a": [1]}),
+    (Subscribe(("a", "x")),                     "there is no topic 'x'",            ALL_OF_A),
+    (Assign({"a": (1,), "x": (0,)}),            "there is no topic 'x'",            ALL_OF_A[1:]),
+    (Assign({"a": (1, 2)}),                     "topic 'a' has no partition 2: it has 0 to 1", ALL_OF_A[1:]),
 ]
 POSITIONS = [
     (EARLIEST,                                  {0: 2, 1: 0}),
     (LATEST,                                    {0: 10, 1: 20}),
-    (Offsets({"a": {0: 5, 1: EARLIEST}}),       {0: 5, 1: 0}),
-    (Offsets({"a": {0: LATEST, 1: 19}}),        {0: 10, 1: 19}),
+    (Offsets(by_name({"a": {0: 5, 1: EARLIEST}})),       {0: 5, 1: 0}),
+    (Offsets(by_name({"a": {0: LATEST, 1: 19}})),        {0: 10, 1: 19}),
     (Timestamps(100),                           {0: 100, 1: 101}),
-    (Timestamps({"a": {0: 7, 1: 3}}),           {0: 7, 1: 4}),
+    (Timestamps(by_name({"a": {0: 7, 1: 3}})),           {0: 7, 1: 4}),
 ]
 UNMATCHED = [
-    (Offsets({"a": {0: 5}}),                    "If startingOffsets contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest. Specified: ['a-0'] Assigned: ['a-0', 'a-1']"),
-    (Offsets({"a": {0: 5, 1: 1, 2: 1}}),        "Specified: ['a-0', 'a-1', 'a-2'] Assigned: ['a-0', 'a-1']"),
-    (Offsets({"b": {0: 5}}),                    "Specified: ['b-0'] Assigned: ['a-0', 'a-1']"),
-    (Timestamps({"a": {1: 5}}),                 "If startingOffsetsByTimestamp contains specific offsets, you must specify all topics. Specified: ['a-1'] Assigned: ['a-0', 'a-1']"),
+    (Offsets(by_name({"a": {0: 5}})),                    "If startingOffsets contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest. Specified: ['a-0'] Assigned: ['a-0', 'a-1']"),
+    (Offsets(by_name({"a": {0: 5, 1: 1, 2: 1}})),        "Specified: ['a-0', 'a-1', 'a-2'] Assigned: ['a-0', 'a-1']"),
+    (Offsets(by_name({"b": {0: 5}})),                    "Specified: ['b-0'] Assigned: ['a-0', 'a-1']"),
+    (Timestamps(by_name({"a": {1: 5}})),                 "If startingOffsetsByTimestamp contains specific offsets, you must specify all topics. Specified: ['a-1'] Assigned: ['a-0', 'a-1']"),
 ]
 # fmt: on
 
@@ -95,7 +95,7 @@ def test_what_is_named_must_be_there_or_is_left_out(subscription, sentence, rest
 def test_positions_become_offsets_of_one_cut(positions, expected):
     offset = resolved(positions)
 
-    assert offset.positions == {"a": expected}
+    assert offset.positions == by_name({"a": expected})
     assert offset.cut.metadata_offset == 100
     assert offset.cut.topic_ids == {"a": "id of a"}
 
@@ -116,7 +116,7 @@ def test_a_time_that_no_record_has_is_refused_or_the_latest_as_the_strategy_says
     assert str(caught.value) == (
         "No offset matched from request of topic-partition a-0 and timestamp 9."
     )
-    assert found.positions == {"a": {0: 10, 1: 20}}
+    assert found.positions == by_name({"a": {0: 10, 1: 20}})
 
 
 # fmt: off
@@ -145,7 +145,7 @@ def test_a_groups_offsets_are_started_from(committed, default, expected):
 
     found = resolved(Group("g", default), image)
 
-    assert found.positions == {"a": expected}
+    assert found.positions == by_name({"a": expected})
 
 
 # fmt: off
@@ -165,16 +165,16 @@ def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, of
     registration = partition("1", start=2, hw=10, unclean_generation=now)
     groups = {("g", PartitionKey("id of a", 0)): saved}
     image = image_of_topics({"a": [registration]}, groups=groups)
-    start = {"image": image, "wanted": {"a": [0]}}
+    start = {"image": image, "wanted": ALL_OF_A[:1]}
 
     if is_told:
         with pytest.raises(LogTruncatedError, match="PARTITION_OFFSET_CHANGED"):
             resolved(Group("g", EARLIEST), **start)
     else:
-        assert resolved(Group("g", EARLIEST), **start).positions == {"a": {0: offset}}
+        assert resolved(Group("g", EARLIEST), **start).positions == by_name({"a": {0: offset}})
     passed_over = resolved(Group("g", EARLIEST), **start, is_data_loss_failed=False)
-    assert passed_over.positions == {"a": {0: min(offset, 10)}}
-    assert passed_over.cut.unclean_generations == ({"a": {0: now}} if now else {})
+    assert passed_over.positions == by_name({"a": {0: min(offset, 10)}})
+    assert passed_over.cut.unclean_generations == (by_name({"a": {0: now}}) if now else {})
 
 
 @pytest.mark.parametrize("offset, start", [(12, 5), (4, 4), (2, 2)])
@@ -188,12 +188,12 @@ def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumer
     found = resolved(
         Group("g", EARLIEST),
         world.image,
-        {"a": [0]},
+        ALL_OF_A[:1],
         is_data_loss_failed=False,
         find_cuts=lambda generations: cuts_after(world.pieces, generations),
     )
 
-    assert found.positions == {"a": {0: start}}
+    assert found.positions == by_name({"a": {0: start}})
     # What a stream of it saves before its first batch.
     [record] = save_group(world.image, "g", found, now_ms=0).records
     assert (record.offset, record.unclean_generation) == (start, 1)
@@ -206,7 +206,7 @@ def starting_at(offset):
 
 
 def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_elections_is_gone():
-    own = starting_at(StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}}))
+    own = starting_at(StreamOffset.in_image(IMAGE, by_name({"a": {0: 3, 1: 4}})))
 
     def gone(since):
         raise HistoryExpiredError("gone")
@@ -214,15 +214,15 @@ def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_electi
     image = added_again(IMAGE, "a", 9).image
     found = resolved(own, image, is_data_loss_failed=False, find_cuts=gone)
 
-    assert found.positions == {"a": {0: 3, 1: 0}}
+    assert found.positions == by_name({"a": {0: 3, 1: 0}})
 
 
 def test_a_querys_own_offset_may_be_started_from_and_is_held_against_the_cluster():
-    own = StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}})
+    own = StreamOffset.in_image(IMAGE, by_name({"a": {0: 3, 1: 4}}))
     again = image_of_topics({"a": [partition("1", hw=10)] * 2}, ids={"a": "another id"})
     another = image_of_topics({"a": [partition("1", hw=10)] * 2}, cluster_id="another")
 
-    assert resolved(starting_at(own)).positions == {"a": {0: 3, 1: 4}}
+    assert resolved(starting_at(own)).positions == by_name({"a": {0: 3, 1: 4}})
     with pytest.raises(InconsistentTopicIdError):
         resolved(starting_at(own), again)
     with pytest.raises(InconsistentClusterIdError):

@@ -11,7 +11,7 @@ from kafka_on_spark.groups.offsets import describe_group, groups_of
 from kafka_on_spark.log.offset_lookup import look_up_offset
 from kafka_on_spark.metadata.image import GroupOffset
 from kafka_on_spark.spark.query_lag import LagListener, lag
-from tests.builders import KEY, image_of, image_of_topics, log, partition
+from tests.builders import KEY, by_name, image_of, image_of_topics, log, partition
 
 # Groups
 
@@ -19,7 +19,7 @@ TWO = {"a": [partition("1", hw=9, hw_epoch=4), partition("1", hw=5, start=3, hw_
 
 
 def committed(image, group, positions):
-    offset = StreamOffset.in_image(image, positions)
+    offset = StreamOffset.in_image(image, by_name(positions))
     return [
         (each.group, each.partition, each.offset, each.leader_epoch)
         for each in save_group(image, group, offset, now_ms=0).records
@@ -28,7 +28,7 @@ def committed(image, group, positions):
 
 def test_a_group_commits_nothing_for_what_is_gone_or_another_topics():
     before = StreamOffset.in_image(
-        image_of_topics({**TWO, "b": TWO["a"]}), {"a": {1: 4}, "b": {0: 1}}
+        image_of_topics({**TWO, "b": TWO["a"]}), by_name({"a": {1: 4}, "b": {0: 1}})
     )
     shrunk = image_of_topics({"a": TWO["a"][:1]})
     another = image_of_topics(TWO, ids={"a": "another"})

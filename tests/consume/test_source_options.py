@@ -14,6 +14,7 @@ from kafka_on_spark.consume.options import (
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence
+from tests.builders import by_name
 
 CANARY = "canary-Hh2xPw7L"
 SUBSCRIBED = {"cluster": "/c", "subscribe": "t"}
@@ -48,19 +49,19 @@ NO_STRATEGIES = [
 STARTS = [
     pytest.param({},                                                                  EARLIEST,                                    LATEST,  id="default"),
     pytest.param({"startingOffsets": "EARLIEST"},                                     EARLIEST,                                    EARLIEST, id="a word"),
-    pytest.param({"startingOffsets": '{"t":{"0":3,"1":-2}}'},                         Offsets({"t": {0: 3, 1: EARLIEST}}),         None,    id="offsets"),
+    pytest.param({"startingOffsets": '{"t":{"0":3,"1":-2}}'},                         Offsets(by_name({"t": {0: 3, 1: EARLIEST}})),         None,    id="offsets"),
     pytest.param({"startingOffsets": "group", "kafka.group.id": "g"},                 Group("g", EARLIEST),                        Group("g", LATEST), id="a group's"),
     pytest.param({"startingTimestamp": " 5 "},                                        Timestamps(5),                               None,    id="one time"),
-    pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}'},                     Timestamps({"t": {0: 7}}),                   None,    id="times"),
-    pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}, Timestamps({"t": {0: 7}}),        None,    id="times win over offsets"),
+    pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}'},                     Timestamps(by_name({"t": {0: 7}})),                   None,    id="times"),
+    pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}, Timestamps(by_name({"t": {0: 7}})),        None,    id="times win over offsets"),
     pytest.param({"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "no JSON"}, Timestamps(5), None, id="one time wins over all"),
     pytest.param({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "LATEST"}, Timestamps(5, is_latest_if_none=True), None,   id="or the latest"),
 ]
 ENDS = [
     pytest.param({},                                                                  LATEST,                                               id="default"),
-    pytest.param({"endingOffsets": '{"t":{"0":-1}}'},                                 Offsets({"t": {0: LATEST}}),                          id="offsets"),
+    pytest.param({"endingOffsets": '{"t":{"0":-1}}'},                                 Offsets(by_name({"t": {0: LATEST}})),                          id="offsets"),
     pytest.param({"endingTimestamp": "5", "endingOffsets": "earliest"},               Timestamps(5, is_latest_if_none=True),                id="one time wins"),
-    pytest.param({"endingOffsetsByTimestamp": '{"t":{"0":7}}', "endingOffsets": "x"}, Timestamps({"t": {0: 7}}, is_latest_if_none=True),    id="times win"),
+    pytest.param({"endingOffsetsByTimestamp": '{"t":{"0":7}}', "endingOffsets": "x"}, Timestamps(by_name({"t": {0: 7}}), is_latest_if_none=True),    id="times win"),
     pytest.param({"endingOffsetsByTimestamp": '{"t":{"0":7}}', "endingTimestamp": "9"}, Timestamps(9, is_latest_if_none=True),              id="one time wins over times"),
 ]
 REFUSED = [

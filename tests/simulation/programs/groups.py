@@ -1,6 +1,6 @@
 """The program of a consumer group in a simulated cluster: it says where it is, or falls silent."""
 
-from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.ids import PartitionKey, TopicPartition
 from kafka_on_spark.consume.stream_offsets import StreamOffset, save_group
 from tests.simulation.checks.checker import Checker
 from tests.simulation.programs.cluster import TOPIC
@@ -22,10 +22,10 @@ class Member(Program):
         positions = {}
         for number, partition in topic.partitions.items():
             known = image.groups.get((self._group, PartitionKey(topic.topic_id, number)))
-            positions[number] = int(partition.high_watermark)
+            positions[TopicPartition(TOPIC, number)] = int(partition.high_watermark)
             if known is not None and self.rng.random() < 0.9:
-                positions[number] = int(known.offset)
-        position = StreamOffset.in_image(image, {TOPIC: positions})
+                positions[TopicPartition(TOPIC, number)] = int(known.offset)
+        position = StreamOffset.in_image(image, positions)
         saved = self.driver.metadata.submit(
             lambda newest: save_group(newest, self._group, position, self.driver.clock.now_ms()),
             timeout_ms=TIMEOUT_MS,
