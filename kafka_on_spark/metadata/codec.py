@@ -3,20 +3,18 @@
 One row a record, one meaning and one type a column whatever the record, because people query
 the table. This file alone knows the columns, the number that stands for "none" (-1), and that null
 is "unchanged". A column is a plain list, so that no engine is needed; storage turns lists into
-Arrow.
+Arrow. A field of a record is the column of its name, but for those in `_FIELDS`.
 
-For files of a million rows whole columns are decoded: runs of the record types that come by the
-million (a snapshot's partitions, a failover's changes, high watermarks) are constructed field by
-field, and equal values are shared. All other records, and damaged ones, are decoded row by row:
-`decode` defines the result.
+Columns are encoded and decoded as a whole, runs of one record type at once: a snapshot's
+partitions, a failover's changes and high watermarks come by the million. Equal values are shared.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, partial
-from itertools import groupby, repeat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
@@ -29,157 +27,19 @@ from kafka_on_spark.metadata.partition import (
     construct_many,
 )
 from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    BrokerChangeRecord,
-    BrokerRecord,
     BrokerState,
-    ClusterRecord,
-    ConfigRecord,
-    ControllerRecord,
-    ExpiredRecord,
-    GroupAssignmentRecord,
-    GroupMemberRecord,
-    GroupTargetEpochRecord,
-    GroupTargetRecord,
-    HighWatermarkRecord,
-    LeaderChangeRecord,
-    OffsetCommitRecord,
     PartitionChangeRecord,
     PartitionRecord,
-    ProducerRecord,
     Record,
     RefusedWrite,
-    RemoveGroupMemberRecord,
-    RemovePartitionRecord,
-    RemoveProducerRecord,
-    RemoveTopicRecord,
     Stamp,
-    TopicRecord,
-    UnregisterBrokerRecord,
     VotersRecord,
 )
 
 Row = Mapping[str, Any]
 
-Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
-"""A column's name, the getter of its value, and the converter to the column's type."""
-
-NONE: Final = -1
-COMPACTION_FIELDS: Final = Compaction.__slots__
-PARTITION_FIELDS: Final = tuple(
-    name for name in PartitionRegistration.__slots__ if name != "compaction"
-)
-CHANGE_FIELDS: Final = tuple(name for name in PartitionChange.__slots__ if name != "compaction")
-# In a change null is "unchanged", so "none" has a number.
-NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
-SETS: Final = frozenset({"isr", "elr"})
-SEQUENCES: Final = frozenset(
-    {
-        "replicas",
-        "replica_uuids",
-        "former_uuids",
-        "directories",
-        "adding_replicas",
-        "removing_replicas",
-    }
-)
-
-
-def change_columns(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns of changes; a change that many partitions share is converted once."""
-    places = {id(change): change for change in changes}
-    for name in CHANGE_FIELDS:
-        to_wire = _none if name in NONES else _change_to_wire(name)
-        wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
-        if any(wire is not None for wire in wires.values()):
-            yield name, [wires[id(change)] for change in changes]
-    if any(change.compaction is not KEEP for change in places.values()):
-        for name in COMPACTION_FIELDS:
-            yield (
-                name,
-                [
-                    None if change.compaction is KEEP else getattr(change.compaction, name)
-                    for change in changes
-                ],
-            )
-
-
-def _registered_offset(name: str) -> Callable[[Any], Any]:
-    """Return the getter of a field of a registration's compaction; null where there is none."""
-    get = attrgetter(name)
-
-    def of(record: PartitionRecord) -> Any:
-        compaction = record.registration.compaction
-        return None if compaction == NOT_COMPACTED else get(compaction)
-
-    return of
-
-
-def _sorted(value: Any) -> Any:
-    return None if value is KEEP else sorted(value)
-
-
-def _listed(value: Any) -> Any:
-    return None if value is KEEP else list(value)
-
-
-def _none(value: Any) -> Any:
-    return NONE if value is None else _none_if_keep(value)
-
-
-def _none_if_keep(value: Any) -> Any:
-    return None if value is KEEP else value
-
-
-def _change_to_wire(name: str) -> Callable[[Any], Any]:
-    if name in SETS:
-        return _sorted
-    return _listed if name in SEQUENCES else _none_if_keep
-
-
-def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
-    """Return the function that converts a field of a registration; None: it stays as it is."""
-    if name in SETS:
-        return sorted
-    return _none if name == "leader" else None
-
-
-REGISTRATION_COLUMNS: Final[Sequence[Field]] = (
-    *(
-        (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
-        for name in PARTITION_FIELDS
-    ),
-    *((name, _registered_offset(name), None) for name in COMPACTION_FIELDS),
-)
-"""The columns of the registration of a PartitionRecord."""
-
-
-def registration_of(row: Row) -> PartitionRegistration:
-    fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
-    return PartitionRegistration(**fields, compaction=compaction_of(row))
-
-
-def change_of(row: Row) -> PartitionChange:
-    named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
-    is_kept = row["compacted_below"] is None
-    return PartitionChange(**named, compaction=KEEP if is_kept else compaction_of(row))
-
-
-def compaction_of(row: Row) -> Compaction:
-    """Return the compaction that a row names; one without such offsets has none."""
-    if row["compacted_below"] is None:
-        return NOT_COMPACTED
-    return Compaction(**{name: row[name] for name in COMPACTION_FIELDS})
-
-
-def from_wire(name: str, wire: Any) -> Any:
-    if name in SETS:
-        return frozenset(wire)
-    if name in SEQUENCES:
-        return tuple(wire)
-    return None if name in NONES and wire == NONE else wire
-
+Columns = Mapping[str, Sequence[Any] | None]
+"""A column's values in order, lists as tuples; None: all null."""
 
 COLUMNS: Final[Mapping[str, str]] = {
     "record_type": "string",
@@ -249,119 +109,176 @@ COLUMNS: Final[Mapping[str, str]] = {
 """Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
 
 RESIGNED: Final = "resigned"
+NONE: Final = -1
 
-# Records whose fields are columns of the same names and plain values.
-_PLAIN: Final[tuple[Any, ...]] = (
-    ClusterRecord,
-    VotersRecord,
-    LeaderChangeRecord,
-    TopicRecord,
-    RemoveTopicRecord,
-    RemovePartitionRecord,
-    UnregisterBrokerRecord,
-    HighWatermarkRecord,
-    ConfigRecord,
-    ProducerRecord,
-    RemoveProducerRecord,
-    OffsetCommitRecord,
-    GroupMemberRecord,
-    RemoveGroupMemberRecord,
-    AdminRequestRecord,
-    AdminResultRecord,
-    ExpiredRecord,
+_COMPACTION: Final = Compaction.__slots__
+_REGISTERED: Final = tuple(name for name in PartitionRegistration.__slots__ if name != "compaction")
+_CHANGED: Final = tuple(name for name in PartitionChange.__slots__ if name != "compaction")
+# In a change null is "unchanged", so "none" has a number.
+_NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
+_SETS: Final = frozenset({"isr", "elr"})
+_SEQUENCES: Final = frozenset(
+    {
+        "replicas",
+        "replica_uuids",
+        "former_uuids",
+        "directories",
+        "adding_replicas",
+        "removing_replicas",
+    }
 )
+_UNIQUE: Final = "replica_uuids"
+"""Lists that are never equal: a search for an equal one would cost more than it saves."""
 
-_Broker = BrokerRecord | BrokerChangeRecord
-_Sharing = GroupTargetRecord | GroupTargetEpochRecord | GroupAssignmentRecord
-_SHARING: Final[tuple[type[_Sharing], ...]] = (
-    GroupTargetRecord,
-    GroupTargetEpochRecord,
-    GroupAssignmentRecord,
-)
+RUN_MIN: Final = 8
+"""From so many rows of one type on, equal values are looked for."""
 
 
 def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
-    """Return the table's columns for `records`, one list a column; None: all null.
-
-    It works column by column, since a failover has tens of thousands of records of one type.
-    """
+    """Return the table's columns for `records`, one list a column; None: all null."""
     columns: dict[str, list[Any] | None] = dict.fromkeys(COLUMNS)
-    start = 0
+    start, count = 0, len(records)
     for kind, group in groupby(records, type):
         run = list(group)
-        for name, values in _columns_of(kind, run):
+        for name, values in _encoded(kind, run):
             if values.count(None) < len(run):
-                column = columns[name] or [None] * len(records)
+                column = columns[name] or [None] * count
                 column[start : start + len(run)] = values
                 columns[name] = column
         start += len(run)
     columns["record_type"] = [type(record).__name__ for record in records]
-    columns["time"] = [stamp.time_ms * 1000] * len(records)
-    if stamp.application_id is not None:
-        columns["application_id"] = [stamp.application_id] * len(records)
-    if stamp.controller_id is not None:
-        _set_column(columns, "controller_id", stamp.controller_id, len(records))
-        _set_column(columns, "controller_epoch", stamp.controller_epoch, len(records))
+    columns["time"] = [stamp.time_ms * 1000] * count
+    for name in ("application_id", "controller_id", "controller_epoch"):
+        value = getattr(stamp, name)
+        if value is not None:  # a ControllerRecord has a controller of its own
+            own = columns[name] or [None] * count
+            columns[name] = [value if each is None else each for each in own]
     return columns
 
 
-def _columns_of(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
-    for name, get, to_wire in _FIELDS[kind]:
+def _encoded(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    for name, get, to_wire in _ENCODERS[kind]:
         values = list(map(get, run))
-        yield name, values if to_wire is None else list(map(to_wire, values))
+        yield name, values if to_wire is None else list(map(Memo(to_wire).__getitem__, values))
     if kind is PartitionChangeRecord:
-        yield from change_columns([record.change for record in run])
+        # Many partitions share a change.
+        changes = {id(record.change): record.change for record in run}
+        wires = {place: _change_wires(change) for place, change in changes.items()}
+        for name in (*_CHANGED, *_COMPACTION):
+            if any(each[name] is not None for each in wires.values()):
+                yield name, [wires[id(record.change)][name] for record in run]
 
 
-def _set_column(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
-    """Put the stamp's value where no ControllerRecord has its own."""
-    own = columns[name] or [None] * count
-    columns[name] = [value if each is None else each for each in own]
+def _change_wires(change: PartitionChange) -> Row:
+    wires = {name: _to_wire(name, getattr(change, name)) for name in _CHANGED}
+    is_kept = change.compaction is KEEP
+    return wires | {
+        name: None if is_kept else getattr(change.compaction, name) for name in _COMPACTION
+    }
 
 
-def _plain_fields(*names: str) -> list[Field]:
-    return [(name, attrgetter(name), None) for name in names]
+def _to_wire(name: str, value: Any) -> Any:
+    if value is KEEP:
+        return None
+    if name in _SETS:
+        return sorted(value)
+    return NONE if value is None and name in _NONES else value
 
 
-def _broker_fields(cls: type[_Broker]) -> list[Field]:
-    plain = [name for name in cls.__slots__ if name not in ("broker_state", "refused")]
-    return [
-        *_plain_fields(*plain),
-        ("broker_state", attrgetter("broker_state.value"), None),
-        ("refused_bytes", attrgetter("refused"), lambda each: each and each.size_bytes),
-        ("refused_by", attrgetter("refused"), lambda each: each and list(each.hosts)),
-    ]
+def _from_wire(name: str, wire: Any) -> Any:
+    if name in _SETS:
+        return frozenset(wire)
+    if name in _SEQUENCES:
+        return tuple(wire)
+    return None if name in _NONES and wire == NONE else wire
 
 
-def _sharing_fields(cls: type[_Sharing]) -> list[Field]:
-    plain = [name for name in cls.__slots__ if name != "partitions"]
-    return [*_plain_fields(*plain), ("partitions", attrgetter("partitions"), _keys_to_wire)]
+def _compaction_of(*wires: Any) -> Compaction:
+    """Return the compaction that a row names; one without such offsets has none."""
+    named = dict(zip(_COMPACTION, wires, strict=True))
+    return NOT_COMPACTED if named["compacted_below"] is None else Compaction(**named)
 
 
-def _keys_to_wire(keys: frozenset[PartitionKey]) -> list[str]:
-    return [f"{topic_id}:{partition}" for topic_id, partition in sorted(keys)]
+def _registration_of(*wires: Any) -> PartitionRegistration:
+    named = zip(_REGISTERED, wires, strict=False)
+    return PartitionRegistration(
+        **{name: _from_wire(name, wire) for name, wire in named},
+        compaction=_compaction_of(*wires[len(_REGISTERED) :]),
+    )
 
 
-_FIELDS: Final[Mapping[type, Sequence[Field]]] = {
-    **{cls: _plain_fields(*cls.__slots__) for cls in _PLAIN},
-    ControllerRecord: [
-        *_plain_fields("cause", "controller_id", "controller_epoch"),
-        ("result", attrgetter("is_resignation"), lambda each: RESIGNED if each else None),
-    ],
-    BrokerRecord: _broker_fields(BrokerRecord),
-    BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
-    **{cls: _sharing_fields(cls) for cls in _SHARING},
-    PartitionRecord: [
-        *_plain_fields("topic", "topic_id", "partition", "cause"),
-        *REGISTRATION_COLUMNS,
-    ],
-    PartitionChangeRecord: [
-        # And those of its change, see `change_columns`.
-        *_plain_fields(
-            "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"
-        ),
-    ],
+def _change_of(*wires: Any) -> PartitionChange:
+    named = zip(_CHANGED, wires, strict=False)
+    compaction = _compaction_of(*wires[len(_CHANGED) :])
+    return PartitionChange(
+        **{name: _from_wire(name, wire) for name, wire in named if wire is not None},
+        compaction=KEEP if compaction is NOT_COMPACTED else compaction,
+    )
+
+
+def _compacted(name: str, record: PartitionRecord) -> Any:
+    compaction = record.registration.compaction
+    return None if compaction == NOT_COMPACTED else getattr(compaction, name)
+
+
+def _keys_of(wires: Sequence[str]) -> frozenset[PartitionKey]:
+    parts = (wire.rsplit(":", 1) for wire in wires)
+    return frozenset(PartitionKey(TopicId(topic_id), int(number)) for topic_id, number in parts)
+
+
+_Encoder = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
+"""A column's name, the getter of its value, and the converter to the column's type."""
+
+_FIELDS: Final[Mapping[str, tuple[Sequence[_Encoder], Callable[..., Any]]]] = {
+    "is_resignation": (
+        [("result", attrgetter("is_resignation"), lambda each: RESIGNED if each else None)],
+        lambda result: result == RESIGNED,
+    ),
+    "broker_state": ([("broker_state", attrgetter("broker_state.value"), None)], BrokerState),
+    "refused": (
+        [
+            ("refused_bytes", attrgetter("refused"), lambda each: each and each.size_bytes),
+            ("refused_by", attrgetter("refused"), lambda each: each and each.hosts),
+        ],
+        lambda size, hosts: None if size is None else RefusedWrite(size, tuple(hosts or ())),
+    ),
+    "partitions": (
+        [
+            (
+                "partitions",
+                attrgetter("partitions"),
+                lambda keys: [f"{topic_id}:{number}" for topic_id, number in sorted(keys)],
+            )
+        ],
+        _keys_of,
+    ),
+    "registration": (
+        [
+            *(
+                (name, attrgetter(f"registration.{name}"), partial(_to_wire, name))
+                if name in {"leader", *_SETS}
+                else (name, attrgetter(f"registration.{name}"), None)
+                for name in _REGISTERED
+            ),
+            *((name, partial(_compacted, name), None) for name in _COMPACTION),
+        ],
+        _registration_of,
+    ),
+    # Encoded by `_change_wires`.
+    "change": ([(name, _change_wires, None) for name in (*_CHANGED, *_COMPACTION)], _change_of),
 }
+"""Fields that are not the column of their name: their columns, and what makes one of these."""
+
+_ENCODERS: Final[Mapping[type, Sequence[_Encoder]]] = {
+    kind: [
+        encoder
+        for name in kind.__slots__
+        if name != "change"
+        for encoder in (_FIELDS[name][0] if name in _FIELDS else [(name, attrgetter(name), None)])
+    ]
+    for kind in get_args(Record)
+}
+_KINDS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 def decode(row: Row) -> Record:
@@ -370,14 +287,86 @@ def decode(row: Row) -> Record:
     Raises:
         CorruptLogError: This version knows no such record.
     """
-    kind = row["record_type"]
+    [record] = _decoded(row["record_type"], _Run(lambda name: (row[name],), 1, {}))
+    return record
+
+
+def decode_columns(
+    columns: Columns, count: int, shared: dict[str, Memo[Any, Any]] | None = None
+) -> list[Record]:
+    """Return the records of `count` rows. `shared`: values of the rows before, of one file.
+
+    Raises:
+        CorruptLogError: A row is none of this version's records.
+    """
+    records: list[Record] = []
+    known = {} if shared is None else shared
+    start = 0
+    for kind, group in groupby(columns["record_type"] or [None] * count):
+        size = sum(1 for _ in group)
+        records.extend(_decoded(kind, _Run(partial(_wires, columns, start, size), size, known)))
+        start += size
+    return records
+
+
+def _wires(columns: Columns, start: int, size: int, name: str) -> Sequence[Any]:
+    values = columns[name]
+    return [None] * size if values is None else values[start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Rows of one type that follow each other in a file: `wires` returns a column of theirs."""
+
+    wires: Callable[[str], Sequence[Any]]
+    size: int
+    shared: dict[str, Memo[Any, Any]]
+
+    def values(self, name: str, make: Callable[..., Any], *columns: str) -> list[Any]:
+        """Return what `make` makes of each row's values of some columns."""
+        wires = map(self.wires, columns)
+        if self.size < RUN_MIN:
+            return list(map(make, *wires))
+        if name not in self.shared:
+            self.shared[name] = Memo(lambda given: make(*given))
+        return list(map(self.shared[name].__getitem__, zip(*wires, strict=True)))
+
+
+def _decoded(kind: str | None, run: _Run) -> list[Record]:
     try:
-        cls, parts = _KINDS[kind]
-        fields = {name: row[name] for name in cls.__slots__ if name not in parts}
-        record: Record = cls(**fields, **{name: part(row) for name, part in parts.items()})
-        return record
+        cls = _KINDS[kind or ""]
+        fields = _fields_in(cls, run)
+        if run.size >= RUN_MIN and cls is not VotersRecord:  # which has a check of its own
+            return construct_many(cls, fields, run.size)
+        rows = zip(*fields.values(), strict=True)
+        return [cls(**dict(zip(fields, row, strict=True))) for row in rows]
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise CorruptLogError("not a metadata record", record_type=kind) from error
+
+
+def _fields_in(cls: Any, run: _Run) -> dict[str, Sequence[Any]]:
+    fields: dict[str, Sequence[Any]] = {}
+    for name in cls.__slots__:
+        if name == "registration" and run.size >= RUN_MIN:
+            fields[name] = _registrations(run)
+        elif name in _FIELDS:
+            encoders, make = _FIELDS[name]
+            fields[name] = run.values(name, make, *(column for column, *_ in encoders))
+        else:
+            fields[name] = run.wires(name)
+    return fields
+
+
+def _registrations(run: _Run) -> list[PartitionRegistration]:
+    fields: dict[str, Sequence[Any]] = {
+        "compaction": run.values("compaction", _compaction_of, *_COMPACTION)
+    }
+    for name in _REGISTERED:
+        if name in _SETS | _SEQUENCES | _NONES and name != _UNIQUE:
+            fields[name] = run.values(name, partial(_from_wire, name), name)
+        else:
+            fields[name] = run.wires(name)
+    return PartitionRegistration.from_columns(fields, run.size)
 
 
 def decode_stamp(row: Row) -> Stamp:
@@ -390,165 +379,6 @@ def decode_stamp(row: Row) -> Stamp:
     )
 
 
-def _keys_from_wire(row: Row) -> frozenset[PartitionKey]:
-    parts = (wire.rsplit(":", 1) for wire in row["partitions"])
-    return frozenset(PartitionKey(TopicId(topic_id), int(number)) for topic_id, number in parts)
-
-
-def _refused_in(row: Row) -> RefusedWrite | None:
-    size_bytes = row["refused_bytes"]
-    return None if size_bytes is None else RefusedWrite(size_bytes, tuple(row["refused_by"] or ()))
-
-
-_Parts = Mapping[str, Callable[[Row], Any]]
-"""The fields of a record that are no column's plain value, and how a row says them."""
-
-_BROKER: Final[_Parts] = {
-    "broker_state": lambda row: BrokerState(row["broker_state"]),
-    "refused": _refused_in,
-}
-_PARTS: Final[Mapping[Any, _Parts]] = {
-    **{cls: {} for cls in _PLAIN},
-    ControllerRecord: {"is_resignation": lambda row: row["result"] == RESIGNED},
-    BrokerRecord: _BROKER,
-    BrokerChangeRecord: _BROKER,
-    **{cls: {"partitions": _keys_from_wire} for cls in _SHARING},
-    PartitionRecord: {"registration": registration_of},
-    PartitionChangeRecord: {"change": change_of},
-}
-_KINDS: Final[Mapping[str, tuple[Any, _Parts]]] = {
-    cls.__name__: (cls, parts) for cls, parts in _PARTS.items()
-}
-
-
-Columns = Mapping[str, Sequence[Any] | None]
-"""A column's values in order, lists as tuples; None: all null."""
-
-UNIQUE: Final = frozenset({"replica_uuids"})
-"""Lists that are never equal: a search for an equal one would cost more than it saves."""
-
-RUN_MIN: Final = 8
-"""From so many rows of one type on, columns are faster than rows."""
-
-
-class ColumnDecoder:
-    """Decodes the records of one file, which may come in several parts."""
-
-    @cached_property
-    def _shared(self) -> "_Values":
-        return _Values()
-
-    def records(self, columns: Columns, count: int) -> list[Record]:
-        """Return the records of `count` rows.
-
-        Raises:
-            CorruptLogError: A row is none of this version's records.
-        """
-        records: list[Record] = []
-        kinds = columns["record_type"] or [None] * count
-        start = 0
-        for kind, group in groupby(kinds):
-            size = sum(1 for _ in group)
-            run = _slice(columns, start, start + size)
-            records.extend(self._decode_run(kind, run, size))
-            start += size
-        return records
-
-    def _decode_run(self, kind: str | None, run: Columns, size: int) -> Sequence[Record]:
-        decoder = _DECODERS.get(kind or "")
-        if decoder is not None and size >= RUN_MIN:
-            # An error is raised below, for its row.
-            with suppress(KeyError, TypeError, ValueError, AssertionError):
-                return decoder(run, size, self._shared)
-        return [decode(row) for row in rows_of(run, size)]
-
-
 def rows_of(columns: Columns, count: int) -> list[Row]:
     given = [values or [None] * count for values in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*given, strict=True)]
-
-
-def _slice(columns: Columns, start: int, end: int) -> Columns:
-    if start == 0 and end == len(columns["record_type"] or ()):
-        return columns
-    return {name: values and values[start:end] for name, values in columns.items()}
-
-
-class _Values:
-    """Values of one file that many records share."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, Memo[Any, Any]] = {
-            name: Memo(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
-        }
-        self.changes: Memo[tuple[Any, ...], PartitionChange] = Memo(_change)
-        self.compactions: Memo[tuple[Any, ...], Compaction] = Memo(_compaction)
-
-    def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
-        if name in UNIQUE:
-            return list(map(tuple, wires))
-        values = self._by_name.get(name)
-        return list(wires) if values is None else list(map(values.__getitem__, wires))
-
-
-def _change(wires: tuple[Any, ...]) -> PartitionChange:
-    own, others = wires[: len(CHANGE_FIELDS)], wires[len(CHANGE_FIELDS) :]
-    return PartitionChange(
-        **{
-            name: KEEP if wire is None else from_wire(name, wire)
-            for name, wire in zip(CHANGE_FIELDS, own, strict=True)
-        },
-        compaction=KEEP if others[0] is None else _compaction(others),
-    )
-
-
-def _compaction(wires: tuple[Any, ...]) -> Compaction:
-    return compaction_of(dict(zip(COMPACTION_FIELDS, wires, strict=True)))
-
-
-def _compactions(run: Columns, size: int, shared: _Values) -> Iterable[Compaction]:
-    if run["compacted_below"] is None:
-        return repeat(NOT_COMPACTED, size)
-    wires = zip(*(_given(run, name, size) for name in COMPACTION_FIELDS), strict=True)
-    return list(map(shared.compactions.__getitem__, wires))
-
-
-def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
-    return run[name] or [None] * size
-
-
-def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
-    fields = {name: shared.of(name, _given(run, name, size)) for name in PARTITION_FIELDS}
-    fields["compaction"] = list(_compactions(run, size, shared))
-    return construct_many(
-        PartitionRecord,
-        {
-            **{name: _given(run, name, size) for name in ("topic", "topic_id", "partition")},
-            "registration": PartitionRegistration.from_columns(fields, size),
-            "cause": _given(run, "cause", size),
-        },
-        size,
-    )
-
-
-def _changes(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
-    names = (*CHANGE_FIELDS, *COMPACTION_FIELDS)
-    wires = zip(*(_given(run, name, size) for name in names), strict=True)
-    changes = list(map(shared.changes.__getitem__, wires))
-    named = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
-    fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in named}
-    return construct_many(PartitionChangeRecord, {**fields, "change": changes}, size)
-
-
-def _high_watermarks(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
-    names = HighWatermarkRecord.__slots__
-    return construct_many(
-        HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size
-    )
-
-
-_DECODERS: Final[Mapping[str, Callable[[Columns, int, _Values], Sequence[Record]]]] = {
-    "PartitionRecord": _partitions,
-    "PartitionChangeRecord": _changes,
-    "HighWatermarkRecord": _high_watermarks,
-}

@@ -25,7 +25,15 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.metadata.codec import COLUMNS, ColumnDecoder, Row, decode_stamp, encode, rows_of
+from kafka_on_spark.metadata.codec import (
+    COLUMNS,
+    Row,
+    decode_columns,
+    decode_stamp,
+    encode,
+    rows_of,
+)
+from kafka_on_spark.metadata.partition import Memo
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, RaftLog, is_snapshot_of
 from kafka_on_spark.metadata.records import (
     ClusterRecord,
@@ -260,10 +268,10 @@ def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
     first = batches[0].start
     places = table.slice(first, batches[-1].stop - first)
     places = places.select([name for name in names if name not in _BATCH_COLUMNS])
-    decoder = ColumnDecoder()
+    shared: dict[str, Memo[Any, Any]] = {}
     records: list[Record] = []
     for rows in _slices(places):
-        records += decoder.records(_columns_of(rows), rows.num_rows)
+        records += decode_columns(_columns_of(rows), rows.num_rows, shared)
     return [
         MetadataBatch(
             base_offset=Offset(head["batch_base_offset"]),

@@ -13,8 +13,8 @@ from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.codec import (
     COLUMNS,
     RUN_MIN,
-    ColumnDecoder,
     decode,
+    decode_columns,
     decode_stamp,
     encode,
     rows_of,
@@ -296,7 +296,7 @@ runs = st.lists(
 def test_columns_say_what_rows_say(batch):
     table = table_of(batch)
 
-    by_columns = ColumnDecoder().records(_columns_of(table), table.num_rows)
+    by_columns = decode_columns(_columns_of(table), table.num_rows)
 
     assert by_columns == batch
     assert by_columns == [decode(row) for row in _rows_of(table)]
@@ -364,6 +364,6 @@ def test_partition_that_can_not_be_is_corruption_by_rows_and_by_columns(name, va
     columns[name] = [*(columns[name] or [None] * count)[:-1], value]
 
     with pytest.raises(CorruptLogError):
-        ColumnDecoder().records(columns, count)
+        decode_columns(columns, count)
     with pytest.raises(CorruptLogError):
         [decode(row) for row in rows_of(columns, count)]
