@@ -27,6 +27,7 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey
+from kafka_on_spark.base.metric import UPKEEP_BYTES, UPKEEP_DONE, UPKEEP_FAILURES, UPKEEP_WRITTEN
 from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
 from kafka_on_spark.controller.second_inspection import Finding, note_findings
 from kafka_on_spark.controller.sweep import (
@@ -57,7 +58,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.clock import processor_ms
-from kafka_on_spark.store.counts import UPKEEP, operating
+from kafka_on_spark.store.counts import UPKEEP, Counts, operating
 from kafka_on_spark.store.root_identity import check_obeys
 from kafka_on_spark.store.roots import is_local
 
@@ -181,43 +182,16 @@ def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepRe
     return UpkeepReport(visited=len(results), rows=tuple(rows))
 
 
-@dataclass(slots=True)
-class UpkeepTotal:
-    """What a process has done of one kind of work since it began: pieces, bytes that they were
-    about and that they wrote instead, and how often it failed."""
-
-    count: int = 0
-    size_bytes: int = 0
-    written_bytes: int = 0
-    failures: int = 0
-
-
-class UpkeepTotals:
-    """What a process has done of upkeep, by kind of work. Threads may share it."""
-
-    def __init__(self, _: Node | None = None) -> None:
-        self._lock = threading.Lock()
-        self._totals: dict[str, UpkeepTotal] = {}
-
-    def take(self, results: Iterable[UpkeepResult]) -> None:
-        for result in results:
-            for kind, work in result.done:
-                if not (work.count or work.error):
-                    continue
-                with self._lock:
-                    total = self._totals.setdefault(kind, UpkeepTotal())
-                    total.count += work.count
-                    total.size_bytes += work.size_bytes
-                    total.written_bytes += work.written_bytes
-                    total.failures += bool(work.error)
-
-    def count_failure(self, kind: str) -> None:
-        with self._lock:
-            self._totals.setdefault(kind, UpkeepTotal()).failures += 1
-
-    def by_kind(self) -> dict[str, UpkeepTotal]:
-        with self._lock:
-            return {kind: replace(total) for kind, total in self._totals.items()}
+def count_upkeep(counts: Counts, results: Iterable[UpkeepResult]) -> None:
+    """Count what a process does, by kind of work. A count of failures begins with the first piece
+    of work: an alert sees the first failure as a rise."""
+    for result in results:
+        for kind, work in result.done:
+            if work.count or work.error:
+                counts.count(UPKEEP_DONE, work.count, kind=kind)
+                counts.count(UPKEEP_BYTES, work.size_bytes, kind=kind)
+                counts.count(UPKEEP_WRITTEN, work.written_bytes, kind=kind)
+                counts.count(UPKEEP_FAILURES, int(bool(work.error)), kind=kind)
 
 
 PIECE_BYTES: Final = 2**20
@@ -347,38 +321,34 @@ class RootUpkeep:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
-        self._began_ms: dict[BrokerId, int] = {}
+        self._begun_ms: dict[BrokerId, int] = {}
         self._left: dict[BrokerId, str] = {}
 
     def run_share(self, work_ms_max: float) -> list[UpkeepRow]:
-        """Clean the roots that are due, for so long, but for the piece that it is at; what is left
-        goes on with the next call. Return a row for each that failed.
+        """Clean one root that is due, for so long, but for the piece that it is at; what is left
+        goes on with the next call. Return a row if that failed.
 
         A root is due an interval after this process first knew of it, or last began to clean it.
         """
-        image, began_ms = self._metadata.image, self._clock.monotonic_ms()
-        rows: list[UpkeepRow] = []
-        for broker in sorted(_brokers(image), key=lambda each: each.broker_id not in self._left):
-            broker_id, now_ms = broker.broker_id, self._clock.monotonic_ms()
-            last_ms = self._began_ms.setdefault(broker_id, now_ms)
-            if broker_id not in self._left:
-                if now_ms - last_ms < ROOTS_INTERVAL_MS:
+        image, now_ms = self._metadata.image, self._clock.monotonic_ms()
+        for each in _brokers(image):
+            self._begun_ms.setdefault(each.broker_id, now_ms)
+        for broker in sorted(_brokers(image), key=lambda each: self._begun_ms[each.broker_id]):
+            begun_ms = self._begun_ms[broker.broker_id]
+            begins_at = self._left.pop(broker.broker_id, "")
+            if not begins_at:
+                if now_ms - begun_ms < ROOTS_INTERVAL_MS:
                     continue
-                self._began_ms[broker_id] = now_ms
-            left_ms = work_ms_max - (now_ms - began_ms)
-            if left_ms <= 0:
-                self._left.setdefault(broker_id, "")
-                continue
-            begins_at = self._left.pop(broker_id, "")
-            rows += self._clean(image, [broker], begins_at=begins_at, work_ms_max=left_ms)
-        return rows
+                self._begun_ms[broker.broker_id] = now_ms
+            return self._clean(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
+        return []
 
     def run(self) -> list[UpkeepRow]:
         """Clean all roots, and the metadata's. Return a row for each that failed, and for what went
         from the metadata's."""
         image, brokers = self._metadata.image, _brokers(self._metadata.image)
         self._left.clear()
-        self._began_ms |= {each.broker_id: self._clock.monotonic_ms() for each in brokers}
+        self._begun_ms |= {each.broker_id: self._clock.monotonic_ms() for each in brokers}
         rows = self._clean(image, brokers)
         try:
             count = self._metadata.clean()
@@ -490,7 +460,6 @@ class Upkeep:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
-        self._totals = node.part(UpkeepTotals)
         self._roots = node.part(RootUpkeep)
         self.passes: tuple[CleanupPass[Any], ...] = (
             RetentionPass(node),
@@ -550,14 +519,14 @@ class Upkeep:
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
-            self._totals.count_failure(kind)
+            self._node.counts.count(UPKEEP_FAILURES, kind=kind)
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
     def _reported(
         self, results: Sequence[UpkeepResult], *, is_dry_run: bool = False
     ) -> UpkeepReport:
         if not is_dry_run:
-            self._totals.take(results)
+            count_upkeep(self._node.counts, results)
         return report_of(self._metadata.image, results)
 
     def _visit_share(
@@ -699,7 +668,7 @@ class Upkeep:
         self._throttle.charge(sum(each.moved_bytes for each in results))
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
-            self._totals.take(results)
+            count_upkeep(self._node.counts, results)
             # A follower that must compact a file before it may join the ISR has no other reader.
             for order, result in zip(orders, results, strict=True):
                 for _, work in result.done:

@@ -14,7 +14,6 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.controller.lease import is_held_by
-from kafka_on_spark.controller.upkeep import UpkeepTotals
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
 from kafka_on_spark.metadata.image import MetadataImage
@@ -56,7 +55,7 @@ def metrics_of(
         ]
     return [
         *of_cluster,
-        *upkeep_metrics(logs, node.part(UpkeepTotals)),
+        *log_metrics(logs),
         *node.counts.metrics(),
         *FLUSHES.metrics(),
         *_of_roots(node),
@@ -190,8 +189,7 @@ def group_lags(image: MetadataImage) -> dict[tuple[str, str], list[int]]:
     return lags
 
 
-def upkeep_metrics(logs: Sequence[LogDescription], totals: UpkeepTotals) -> Iterator[Metric]:
-    """Yield the figures of logs, and of what a process did for them."""
+def log_metrics(logs: Sequence[LogDescription]) -> Iterator[Metric]:
     for log in logs:
         yield from _of_log(log)
     for broker_id in sorted({log.broker_id for log in logs}):
@@ -199,14 +197,6 @@ def upkeep_metrics(logs: Sequence[LogDescription], totals: UpkeepTotals) -> Iter
         ratio = max((each.cleanable_ratio for each in own if each is not None), default=0.0)
         dirty = {"max-dirty-percent": 100 * ratio}
         yield from _figures("LogCleanerManager", dirty, broker=broker_id)
-    for kind, total in sorted(totals.by_kind().items()):
-        done = {
-            "done-count": total.count,
-            "done-bytes": total.size_bytes,
-            "written-bytes": total.written_bytes,
-            "failures": total.failures,
-        }
-        yield from _figures("Upkeep", done, kind=kind)
 
 
 def _of_log(log: LogDescription) -> Iterator[Metric]:

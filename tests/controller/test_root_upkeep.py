@@ -63,17 +63,8 @@ def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
     roots = begun()
 
     assert roots.share(after_ms=ROOTS_INTERVAL_MS - 1) == []
-    assert roots.share(after_ms=1) == ALL
+    assert [*roots.share(after_ms=1), *roots.share(), *roots.share()] == ALL
     assert roots.share() == []
-
-
-def test_a_share_ends_when_its_time_is_over_and_the_next_goes_on_with_the_rest():
-    roots = begun()
-    roots.took_ms = 10
-    done = [roots.share(after_ms=ROOTS_INTERVAL_MS, work_ms_max=5)]
-    done += [roots.share(work_ms_max=15), roots.share(work_ms_max=5)]
-
-    assert done == [[1], [2, 3], []]
 
 
 def test_what_a_cleaning_has_left_is_gone_on_with():
@@ -87,9 +78,20 @@ def test_what_a_cleaning_has_left_is_gone_on_with():
     roots.visited = visited
     roots.share(after_ms=ROOTS_INTERVAL_MS)
 
-    assert roots.share() == [orders[0].broker_id]
-    assert orders[-1].begins_at == "t-1/0-a"
-    assert roots.share() == []
+    done = [roots.share() for _ in range(4)]
+
+    assert done == [[2], [3], [1], []]
+    assert [each.begins_at for each in orders] == ["", "", "", "t-1/0-a"]
+
+
+def test_a_root_that_is_never_done_lets_the_others_have_their_turn():
+    roots = begun()
+    roots.visited = lambda order: RootCleaned(count=0, left_at="t-1/0-a")
+
+    done = [roots.share(after_ms=ROOTS_INTERVAL_MS) for _ in range(6)]
+
+    assert [each for part in done for each in part].count(1) < 6
+    assert {each for part in done for each in part} == set(ALL)
 
 
 def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
@@ -103,8 +105,8 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
     roots.visited = visited
     [row] = roots.work(after_ms=ROOTS_INTERVAL_MS)
 
-    assert (row.broker_id, row.error, roots.done) == (1, "the executor is gone", ALL)
-    assert roots.share() == []
+    assert (row.broker_id, row.error) == (1, "the executor is gone")
+    assert [roots.share() for _ in range(3)] == [[2], [3], []]
 
 
 def test_all_that_fails_when_all_are_cleaned_is_a_row():

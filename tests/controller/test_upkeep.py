@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.upkeep import PART_MS
 from kafka_on_spark.controller.upkeep_plan import TASK_MS, raise_epochs_over_orphans
-from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, WorkDone
+from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepResult, WorkDone
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
 
@@ -82,6 +82,62 @@ def test_a_failed_replica_is_visited_again():
     ]
 
     assert worked.share() == [0]
+
+
+def test_what_was_done_is_counted_by_kind():
+    worked = begun()
+    worked.work = lambda order: WorkDone(count=2, size_bytes=100, written_bytes=40)
+    worked.share()
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("away"))
+    worked.maintain()
+
+    found = {each.name: each.value for each in worked.process.counts.metrics()}
+
+    assert found == {"done-count": 6, "done-bytes": 300, "written-bytes": 120, "failures": 3}
+
+
+class Pass:
+    """A pass that finds what it is given, or fails."""
+
+    kind = "retention"
+
+    def __init__(self, found=(), error=None):
+        self.found, self.error, self.scopes = list(found), error, []
+
+    def run(self, scope, *, submit=None, **given):
+        self.scopes.append(scope)
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+
+def test_a_decision_that_fails_is_left_and_the_share_goes_on():
+    worked = begun()
+    work = WorkDone(count=7, what="records too old, or too many")
+    result = UpkeepResult(key=KEY, broker_id=1, done=(("compaction", work),))
+    failing = Pass(error=KafkaStorageError("the metadata root does not answer"))
+    worked.upkeep.passes = (failing, Pass([result]))
+
+    assert worked.share() == [0]
+
+    assert [(row.kind, row.count) for row in worked.report.rows] == [("compaction", 7)]
+    counted = {
+        (each.name, each.labels["kind"]): each.value for each in worked.process.counts.metrics()
+    }
+    assert counted["failures", "retention"] == 1
+    with pytest.raises(KafkaStorageError):
+        worked.upkeep.maintain(None)
+
+
+def test_topics_are_named_or_refused():
+    worked = begun()
+    worked.upkeep.passes = passes = (Pass(), Pass())
+
+    worked.upkeep.maintain(["orders"])
+
+    assert [each.scopes for each in passes] == [[{TOPIC_ID}], [{TOPIC_ID}] * 3]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        worked.upkeep.maintain("nowhere")
 
 
 def test_a_share_of_0_leaves_all_to_maintain():

@@ -30,18 +30,17 @@ class Worked(Rounds):
         self.upkeep = self.new_upkeep()
 
     def new_upkeep(self):
-        upkeep = Upkeep(
-            node_of(
-                self.metadata,
-                self.clock,
-                given={upkeep_task: self.run_orders},
-                parts={
-                    upkeep_hints: self.upkeep_hints,
-                    RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
-                    SecondInspections: self.second_inspections,
-                },
-            )
+        self.process = node_of(
+            self.metadata,
+            self.clock,
+            given={upkeep_task: self.run_orders},
+            parts={
+                upkeep_hints: self.upkeep_hints,
+                RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
+                SecondInspections: self.second_inspections,
+            },
         )
+        upkeep = Upkeep(self.process)
         upkeep.passes = self.passes
         return upkeep
 

@@ -2,14 +2,11 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.base.metric import HELP
-from kafka_on_spark.controller.upkeep import UpkeepTotals
-from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
-from kafka_on_spark.observe.figures import quorum_metrics, state_metrics, upkeep_metrics
+from kafka_on_spark.observe.figures import log_metrics, quorum_metrics, state_metrics
 from kafka_on_spark.observe.replicas import CompactedPart, LogDescription
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.observe.quorums import quorum_of
@@ -155,9 +152,8 @@ def compacted(ratio):
     )
 
 
-def log_figures(logs, totals=None):
-    totals = totals or UpkeepTotals()
-    metrics = list(upkeep_metrics(logs, totals))
+def log_figures(logs):
+    metrics = list(log_metrics(logs))
     assert {(each.type, each.name) for each in metrics} <= HELP.keys()
     found = {
         (each.name, *(str(value) for value in each.labels.values())): each.value for each in metrics
@@ -190,15 +186,3 @@ def test_a_broker_has_the_ratio_of_its_dirtiest_log():
     found = log_figures(logs)
 
     assert [found["max-dirty-percent", str(each)] for each in (1, 2, 3)] == [25, 50, 0]
-
-
-def test_what_was_done_is_summed_by_kind():
-    totals = UpkeepTotals()
-    merged = WorkDone(count=2, what="merges", size_bytes=100, written_bytes=40)
-    failed = WorkDone().failed(CorruptLogError("broken"))
-    for each in (merged, merged, failed):
-        totals.take([UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("merge", each),))])
-
-    total = totals.by_kind()["merge"]
-
-    assert (total.count, total.size_bytes, total.written_bytes, total.failures) == (4, 200, 80, 1)
