@@ -1012,8 +1012,11 @@ class Cluster:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            from kafka_on_spark.controller.inspections import inspect_task, plan_inspections
-            from kafka_on_spark.controller.second_inspection import suspects
+            from kafka_on_spark.controller.inspections import (
+                inspect_task,
+                plan_inspections,
+                suspects,
+            )
 
             found_bad = suspects(self._node)  # by this process: the controller's are others
             orders = [

@@ -42,7 +42,7 @@ from kafka_on_spark.consume.subscription import (
     Subscription,
     assignment_of,
 )
-from kafka_on_spark.controller.second_inspection import suspects
+from kafka_on_spark.controller.inspections import suspects
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import ReadOrder, after_others

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.second_inspection import (
+from kafka_on_spark.controller.inspections import (
     SecondInspections,
     note_findings,
     suspects,

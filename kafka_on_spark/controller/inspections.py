@@ -1,20 +1,63 @@
-"""Inspections of replicas whose partition has no leader, and of those that are marked as lost.
+"""Inspections of replicas: of those that may be bad or lost, and of those that nobody leads.
 
-`election` and `isr` decide by them. A controller's pass, a sweep and an append that waits
-run them. Of a lost replica each file is read: headers alone would prove a table whose files are
-gone or damaged, and that may be why the replica was called lost.
+`election` and `isr` decide by inspections of replicas without a leader, and of lost ones. A
+controller's pass, a sweep and an append that waits run them. Of a lost replica each file is read:
+headers alone would prove a table whose files are gone or damaged, and that may be why the replica
+was called lost.
+
+When a replica is bad (I22, I23). One process must find the same twice, some time apart. A finding
+is a replica's uuid and the file that is missing or wrong; without a file it is about the log. One
+finding changes nothing: it may have met a disk that was just going away, a stale listing or an old
+image. The same process inspects the replica again, replica.verdict.delay.ms later: on a newer
+image, with nothing cached, on the same disk before and after; a file counts only if the log names
+it before and after. If that finds the same, the replica is lost. No clock makes a verdict safe: the
+time between the two only lets pass what passes. Safety rests on the second reading, which proves
+what it says by itself.
+
+From the first finding on this process neither counts the replica nor proposes it as a leader. It
+remembers findings until it has inspected again; of other processes it uses none.
+
+An error of a read says that a replica is away, never that it is bad, however long it lasts: the
+replica is not lost, and rejoins like any follower once it can be read. A follower leaves the ISR by
+its lag; a leader would stop its partition for ever. So another member leads, and the ISR goes on
+without it, once every inspection has failed for a whole session, at least three of them, and the
+root's probe answers this process. An error that refuses the request of the caller is not counted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import logging
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
-from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    FencedLeaderEpochError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ProtocolError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+    ReplicaUuid,
+)
 from kafka_on_spark.controller.election import leaderless
-from kafka_on_spark.controller.isr import WholeReplica, lost_replicas
+from kafka_on_spark.controller.fetch_plan import fetch_orders
+from kafka_on_spark.controller.isr import WholeReplica, leave_unreadable, lost_replicas
+from kafka_on_spark.controller.probes import probe_orders, probe_task
+from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
 from kafka_on_spark.log.replica_operations import lacks_replaced_records, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
@@ -23,8 +66,13 @@ from kafka_on_spark.log.truncation import are_too_many_to_cut, ends_alike
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import ReplicaInspection
-from kafka_on_spark.node.node import Node
+from kafka_on_spark.metadata.quorum.raft import Generation, check_generation
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
+from kafka_on_spark.node.node import Node, open_node
+from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.storage_options import StorageOptions
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +82,6 @@ class InspectionOrder:
     address: ReplicaAddress
     partition_epoch: PartitionEpoch
     high_watermark: Offset
-
-
-RunInspections = Callable[[Sequence[InspectionOrder]], list[ReplicaInspection | None]]
 
 
 def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
@@ -224,7 +269,10 @@ def plan_lost_inspections(
     """Return inspections of the replicas, of some partitions or of all, that were lost and may be
     taken back."""
     orders = []
-    for key, partition in image.partitions_needing_work() if keys is None else _named(image, keys):
+    named = None if keys is None else [(each, image.partition(each)) for each in keys]
+    for key, partition in image.partitions_needing_work() if named is None else named:
+        if partition is None:
+            continue
         for broker_id, replica_uuid in lost_replicas(image, partition):
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
@@ -247,15 +295,6 @@ def _leader_of(
     return address_of(image, key, partition, leader)
 
 
-def _named(
-    image: MetadataImage, keys: Iterable[PartitionKey]
-) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    for key in keys:
-        partition = image.partition(key)
-        if partition is not None:
-            yield key, partition
-
-
 def inspect_lost_task(order: InspectLostOrder, worker: Worker) -> bool | None:
     """Return whether a lost replica is whole. A task."""
     return inspect_lost(order, worker.replicas, worker.segments)
@@ -264,3 +303,420 @@ def inspect_lost_task(order: InspectLostOrder, worker: Worker) -> bool | None:
 def inspect_task(order: InspectionOrder, worker: Worker) -> ReplicaInspection | None:
     """Return what one replica's log holds. A task."""
     return inspect_replica(order, worker.replicas)
+
+
+FAILURES_MIN: Final = 3
+"""Inspections that must have failed: fewer may all have met the same passing error."""
+
+_COUNTED: Final = frozenset({KafkaStorageError.code, FencedLeaderEpochError.code})
+
+
+@dataclass(slots=True)
+class _Failing:
+    """Inspections of a partition's leader that failed in a row, on this process's monotonic clock.
+
+    Attributes:
+        leadership: Broker, replica, and the leader epoch of the image they were planned on.
+        is_fence: The replica has seen a later leadership.
+    """
+
+    leadership: tuple[BrokerId, ReplicaUuid, LeaderEpoch]
+    is_fence: bool
+    since_ms: float
+    count: int = 0
+    error: str | None = None
+
+
+class UnreadableLeaders:
+    """The leaders that one process can't read. Threads may share it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._lock = threading.Lock()
+        self._failing: dict[PartitionKey, _Failing] = {}
+
+    def record(self, report: PartitionReport) -> None:
+        seen = report.leader
+        leadership = (seen.broker_id, seen.replica_uuid, report.leader_epoch)
+        is_fence = seen.error_code == FencedLeaderEpochError.code
+        with self._lock:
+            known = self._failing.pop(report.key, None)
+            if seen.error_code not in _COUNTED or seen.is_bad:
+                return
+            if known is None or (known.leadership, known.is_fence) != (leadership, is_fence):
+                known = _Failing(leadership, is_fence, self._clock.monotonic_ms())
+            known.count += 1
+            known.error = seen.error
+            self._failing[report.key] = known
+
+    def replace_lasting(self) -> int:
+        """Have others lead instead of those that could not be read for too long, whose failures
+        are counted anew; return how many ISRs changed.
+
+        Raises:
+            InconsistentClusterError: The members of an ISR that can be read have seen a later
+                leadership than the newest metadata, or the leader's root a later generation.
+            And as `MetadataDecider.submit`.
+        """
+        lasting = self._take_lasting()
+        if not lasting:
+            return 0
+        image = self._metadata.catch_up()
+        return sum(self._replace(image, key, failing) for key, failing in lasting.items())
+
+    def _take_lasting(self) -> dict[PartitionKey, _Failing]:
+        session_ms = self._metadata.image.settings().integer("broker.session.timeout.ms")
+        until_ms = self._clock.monotonic_ms() - session_ms
+        with self._lock:
+            lasting = {
+                key: each
+                for key, each in self._failing.items()
+                if each.count >= FAILURES_MIN and each.since_ms <= until_ms
+            }
+            for key in lasting:
+                del self._failing[key]
+        return lasting
+
+    def _replace(self, image: MetadataImage, key: PartitionKey, failing: _Failing) -> bool:
+        partition = image.partition(key)
+        if partition is None or partition.leader is None:
+            return False
+        leader, uuid = partition.leader, partition.uuid_of(partition.leader)
+        if (leader, uuid, partition.leader_epoch) != failing.leadership:
+            return False
+        broker = image.brokers[leader]
+        if failing.is_fence:
+            self._check_generation(image, broker.root)
+        session_ms = image.settings().integer("broker.session.timeout.ms")
+        if not all(
+            each.is_answer
+            for each in self._node.tasks.run(probe_task, probe_orders([broker], session_ms))
+        ):
+            return False
+        orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
+        orders = [each for each in orders if each.address.broker_id in partition.isr]
+        others = [each for each in self._node.tasks.run(inspect_task, orders) if each is not None]
+        readable = frozenset(
+            each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
+        )
+        if failing.is_fence and not readable and len(others) == len(partition.isr) - 1:
+            raise InconsistentClusterError(
+                f"the in-sync replicas of {image.name_of(key)} have seen a later leadership than"
+                f" the metadata log knows ({partition.leader_epoch}): the metadata log went back;"
+                " stop and restore it"
+            )
+        seconds = (self._clock.monotonic_ms() - failing.since_ms) / 1000
+        cause = (
+            f"broker {leader}: its root answers, and {failing.count} inspections of the replica"
+            f" failed in {seconds:.1f} s ({failing.error}); it is not lost"
+        )
+        is_done = self._metadata.submit(
+            lambda newest: leave_unreadable(
+                newest, key, leader, uuid, readable=readable, cause=cause
+            ),
+            timeout_ms=self._node.timeout_ms,
+        )
+        if is_done:
+            log.warning("%s: %s", image.name_of(key), cause)
+        return is_done
+
+    def _check_generation(self, image: MetadataImage, root: str) -> None:
+        try:
+            found = self._node.tasks.worker.root_generation(root)
+        except ProtocolError as error:
+            log.info("the generation on %s is not known: %s", root, error)
+            return
+        check_generation(Generation(image.generation), Generation(found))
+
+
+POLL_MS: Final = 10.0
+"""How long to wait before asking again whether another thread has ended its inspections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found bad: a replica's log, or one of its files.
+
+    Attributes:
+        file: The file's name, which has its digest; None: the log.
+        segment: The file as the log names it, to be read again; None: the finding is by a fetch,
+            which the second inspection repeats.
+    """
+
+    key: PartitionKey
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    file: str | None = None
+    segment: Segment | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, address: ReplicaAddress, segment: Segment | None) -> "Finding":
+        file = None if segment is None else segment.file_name
+        return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
+
+
+class SecondInspections:
+    """The findings of one process. Threads may share it.
+
+    All inspections count the errors of leaders, and others lead when second inspections are due.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._unreadable = node.part(UnreadableLeaders)
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._lock = threading.Lock()
+        self._found: dict[Finding, float] = {}
+        self._under_way: list[Finding] = []
+        node.metadata.suspects = self.suspects
+
+    def record(self, reports: Iterable[PartitionReport]) -> None:
+        """Record the replicas that reports call bad for the first time, and those with errors."""
+        for report in reports:
+            self._unreadable.record(report)
+            for seen in (report.leader, *report.followers):
+                if seen.is_bad and not seen.is_bad_twice:
+                    self.record_finding(
+                        Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+                    )
+
+    def record_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Record a replica that a reader could not read, if `error` says that it is bad."""
+        if is_evidence(error):
+            self.record_finding(Finding.of(address, segment))
+
+    def record_finding(self, finding: Finding) -> None:
+        """Record one finding; its delay begins with the first record of it."""
+        if not is_assigned(self._metadata.image, finding):
+            return
+        with self._lock:
+            since_ms = self._found.get(finding, self._clock.monotonic_ms())
+            if finding.segment is not None:  # equal to one that can't be read again by itself
+                self._found.pop(finding, None)
+            self._found.setdefault(finding, since_ms)
+
+    def suspects(self) -> frozenset[ReplicaUuid]:
+        """Return the replicas that were found bad once, and not inspected again yet."""
+        with self._lock:
+            return frozenset(each.replica_uuid for each in (*self._found, *self._under_way))
+
+    def wait_ms(self, found_by_ms: float = inf) -> float | None:
+        """Return how long until a second inspection is due; None: there is no finding, or none that
+        was found by then."""
+        with self._lock:
+            first_ms = min(self._found.values(), default=inf)
+        if first_ms == inf or first_ms > found_by_ms:
+            return None
+        return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
+
+    def finish(self, run: RunFetches | None = None, *, deadline_ms: float | None = None) -> int:
+        """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all,
+        for as long as a command may take), and run their fetches by `run`, or in this process;
+        return how many ISRs changed.
+
+        With a deadline, only those of what was found by now: inspections that each find something
+        anew would hold a round up until then.
+
+        Raises: as `MetadataService.submit`. The findings stay.
+        """
+        changes, began_ms = 0, self._clock.monotonic_ms()
+        found_by_ms = inf if deadline_ms is None else began_ms
+        if deadline_ms is None:
+            deadline_ms = began_ms + self._delay_ms() + self._node.timeout_ms
+        while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
+            due_ms = self._clock.monotonic_ms() + wait_ms
+            if due_ms > deadline_ms:
+                log.warning("what was found bad is not inspected again yet: the time is up")
+                break
+            if wait_ms > 0:
+                self._clock.sleep_ms(wait_ms)
+            changes += self.inspect_due(run)
+        return changes + self._unreadable.replace_lasting()
+
+    def finish_or_leave(self) -> None:
+        """Run those that are due, after the answer; what fails is left to whoever finds it next."""
+        try:
+            self.finish()
+        except KafkaOnSparkError as error:
+            log.warning("what was found bad is not reported yet: %s", error)
+
+    close = finish_or_leave
+
+    def _due_in_ms(self, found_by_ms: float) -> float | None:
+        """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
+        wait_ms = self.wait_ms(found_by_ms)
+        with self._lock:
+            return POLL_MS if wait_ms is None and self._under_way else wait_ms
+
+    def inspect_due(self, run: RunFetches | None = None) -> int:
+        """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
+        that are bad again are lost; return how many ISRs changed.
+
+        Raises: as `MetadataService.submit`. The findings stay.
+        """
+        due = self._take_due()
+        if not due:
+            return self._unreadable.replace_lasting()
+        try:
+            return self._inspect_again(due, run or self._fetch)
+        except ClusterClosedError:
+            raise
+        except RootAccessDeniedError as error:
+            log.info("%d bad replicas can't be reported by this process: %s", len(due), error)
+            return 0
+        except BaseException:
+            self._requeue(due)
+            raise
+        finally:
+            with self._lock:
+                self._under_way = [each for each in self._under_way if each not in due]
+
+    def _fetch(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        return self._node.tasks.run_here(fetch_task, orders)
+
+    def _delay_ms(self) -> int:
+        return self._metadata.image.settings().integer("replica.verdict.delay.ms")
+
+    def _take_due(self) -> list[Finding]:
+        latest_ms = self._clock.monotonic_ms() - self._delay_ms()
+        with self._lock:
+            due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]
+            for finding in due:
+                del self._found[finding]
+            self._under_way += due
+        return due
+
+    def _requeue(self, findings: Iterable[Finding]) -> None:
+        with self._lock:
+            for finding in findings:
+                self._found.setdefault(finding, self._clock.monotonic_ms())
+
+    def _inspect_again(self, due: Sequence[Finding], run: RunFetches) -> int:
+        image = self._metadata.catch_up()
+        orders = [order for finding in due for order in plan_second_inspection(image, finding)]
+        if not orders:
+            return 0
+        found = [result.report for result in run(orders)]
+        reports = [_confirmed(report, set(due)) for report in merge_reports(found)]
+        bad = {
+            Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+            for report in reports
+            for seen in (report.leader, *report.followers)
+            if seen.is_bad_twice
+        }
+        with self._lock:  # what was found whole counts again, at once
+            self._under_way = [each for each in self._under_way if each not in due or each in bad]
+        changes = conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
+        # What was confirmed, but not decided on as the partition had changed, is inspected again.
+        self._requeue(
+            each for each in due if each in bad and is_assigned(self._metadata.image, each)
+        )
+        self.record(reports)
+        return changes
+
+
+def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:
+    def confirmed(seen: ReplicaReport) -> ReplicaReport:
+        found = Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+        return replace(seen, is_bad_twice=True) if seen.is_bad and found in findings else seen
+
+    followers = tuple(map(confirmed, report.followers))
+    return replace(report, leader=confirmed(report.leader), followers=followers)
+
+
+def is_assigned(image: MetadataImage, finding: Finding) -> bool:
+    """Return whether the replica that was found bad is still assigned, and not lost."""
+    partition = image.partition(finding.key)
+    if partition is None or finding.broker_id not in partition.replicas:
+        return False
+    is_same = partition.uuid_of(finding.broker_id) == finding.replica_uuid
+    return is_same and partition.is_created(finding.broker_id)
+
+
+def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
+    """Return the fetches that inspect a replica again; none if it is no longer assigned.
+
+    Each follower of a leader fetches, too: a copy from the leader may be what has failed.
+    """
+    partition = image.partition(finding.key)
+    if partition is None or not is_assigned(image, finding):
+        return []
+    leader = partition.leader
+    if leader is None or not partition.is_created(leader):
+        return []
+    followers: list[BrokerId | None] = [finding.broker_id]
+    if finding.broker_id == leader:
+        followers = [None]
+        if finding.segment is None:
+            followers += [
+                each
+                for each in partition.replicas
+                if each != leader and partition.is_created(each) and image.brokers[each].is_online
+            ]
+    return fetch_orders(
+        image,
+        finding.key,
+        partition,
+        followers,
+        copy_bytes_max=1,
+        is_uncached=True,
+        suspect=finding.segment,
+    )
+
+
+def suspects(node: Node) -> frozenset[ReplicaUuid]:
+    """Return the replicas that a process has found bad once."""
+    inspections = node.made(SecondInspections)
+    return frozenset() if inspections is None else inspections.suspects()
+
+
+def note_findings(
+    node: Node, reports: Iterable[PartitionReport] = (), findings: Iterable[Finding] = ()
+) -> None:
+    """Record what first inspections found bad, and have what is known inspected a second time,
+    after the answer."""
+    found, noted = tuple(reports), tuple(findings)
+    if not found and not noted and node.made(SecondInspections) is None:
+        return
+    inspections = node.part(SecondInspections)
+    inspections.record(found)
+    for each in noted:
+        inspections.record_finding(each)
+    # A read that nobody has ended ends with the process, in which no thread starts.
+    if sys.is_finalizing() or inspections.wait_ms() is None:
+        return
+    node.maintenance.promise(inspections, inspections.finish_or_leave)
+
+
+class TaskFindings:
+    """What a reading task has found bad. The task itself inspects it again, and reports it."""
+
+    def __init__(self, cluster: str, storage: StorageOptions) -> None:
+        self._cluster = cluster
+        self._storage = storage
+        self._found: list[tuple[ReplicaAddress, Segment | None, KafkaOnSparkError]] = []
+
+    def note(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Record a replica that could not be read, if the error is evidence that it is bad."""
+        if is_evidence(error):
+            self._found.append((address, segment, error))
+
+    def report(self) -> None:
+        """Inspect the findings a second time, and report them."""
+        if not self._found:
+            return
+        try:
+            node = open_node(cluster_url(self._cluster), self._storage)
+        except KafkaOnSparkError as error:
+            log.warning("what was found bad is not reported: %s", error)
+            return
+        for found in self._found:
+            node.part(SecondInspections).record_unread(*found)
+        node.close()

@@ -32,11 +32,10 @@ from kafka_on_spark.controller.fetch_plan import (
     refusal_of,
     refusals,
 )
-from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.inspections import LostReplicaInspector, SecondInspections
 from kafka_on_spark.controller.isr import awaiting_compaction, conclude, renew_lost, restore
 from kafka_on_spark.controller.probes import REFUSAL_CODES, probe, probe_orders, refused_writes
 from kafka_on_spark.controller.replica_tables import create_replicas
-from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.fetch import (
@@ -158,7 +157,7 @@ class ReplicationRound:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        deadline_ms = self._second_inspections.now_ms() + self._timeout_ms
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
         as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
         scope = scope_of(image, topics)

@@ -29,7 +29,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey
 from kafka_on_spark.base.metric import UPKEEP_BYTES, UPKEEP_DONE, UPKEEP_FAILURES, UPKEEP_WRITTEN
 from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
-from kafka_on_spark.controller.second_inspection import Finding, note_findings
+from kafka_on_spark.controller.inspections import Finding, note_findings
 from kafka_on_spark.controller.sweep import (
     Ring,
     SweepPace,

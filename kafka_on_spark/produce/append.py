@@ -38,10 +38,9 @@ from kafka_on_spark.base.metric import (
     REQUEST_MS,
 )
 from kafka_on_spark.base.process import Clock, pauses_ms
-from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.inspections import LostReplicaInspector, note_findings
 from kafka_on_spark.controller.probes import probe_where_it_appends
 from kafka_on_spark.controller.replica_tables import create_replicas
-from kafka_on_spark.controller.second_inspection import note_findings
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
     ProducerStamp,

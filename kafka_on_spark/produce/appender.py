@@ -41,8 +41,8 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.compaction import is_compacted
+from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
 from kafka_on_spark.log.fetch import (

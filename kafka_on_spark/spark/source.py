@@ -163,7 +163,7 @@ class Reading:
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; if no task was planned, Spark asks once, with None."""
-        from kafka_on_spark.controller.second_inspection import TaskFindings
+        from kafka_on_spark.controller.inspections import TaskFindings
         from kafka_on_spark.log.reading import read_rows
 
         if partition.value is None:

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.fetch_plan import FetchPace, fetch_pace
-from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.inspections import (
+    LostReplicaInspector,
+    SecondInspections,
+    UnreadableLeaders,
+)
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep import SweepProgress, sweep
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log import operations

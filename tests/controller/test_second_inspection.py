@@ -14,19 +14,20 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import LOST, BrokerId
-from kafka_on_spark.controller import second_inspection
+from kafka_on_spark.controller import inspections
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.inspections import inspect_replica, inspect_task
-from kafka_on_spark.controller.probes import ProbeResult, probe_task
-from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.controller.second_inspection import (
+from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
+    inspect_replica,
+    inspect_task,
     is_assigned,
     plan_second_inspection,
 )
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
+from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, address, image_of, partition, report, seen, segment, uuid_on
@@ -323,7 +324,7 @@ def test_a_replica_would_be_lost_by_two_findings_if_they_might_differ(rounds, mo
             ),
         )
 
-    monkeypatch.setattr(second_inspection, "_confirmed", any_of_the_replica)
+    monkeypatch.setattr(inspections, "_confirmed", any_of_the_replica)
 
     assert is_lost_by_findings_that_differ(rounds)
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from kafka_on_spark.controller.second_inspection import SecondInspections
+from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.sweep import upkeep_hints
 from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task

@@ -19,8 +19,8 @@ from kafka_on_spark.base.errors import (
     UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
+from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided

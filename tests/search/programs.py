@@ -17,12 +17,13 @@ from kafka_on_spark.controller.election import elect_where_none, recover
 from kafka_on_spark.controller.fetch_plan import fetch_pace
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
+    SecondInspections,
+    UnreadableLeaders,
     inspect_replica,
     plan_inspections,
 )
 from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.second_inspection import SecondInspections, UnreadableLeaders
 from kafka_on_spark.controller.sweep import sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp

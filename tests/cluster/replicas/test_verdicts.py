@@ -11,7 +11,7 @@ import pytest
 
 from kafka_on_spark.base.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.consume.reads import Reads
-from kafka_on_spark.controller.second_inspection import Finding, SecondInspections, TaskFindings
+from kafka_on_spark.controller.inspections import Finding, SecondInspections, TaskFindings
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_rows
 from kafka_on_spark.log.worker import replica_store

@@ -6,8 +6,8 @@ from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, IdSource
 from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.controller_loop import ControllerLoop, Expiry, silent_groups
+from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
-from kafka_on_spark.controller.second_inspection import SecondInspections
 from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport
 from kafka_on_spark.log.addresses import ReplicaAddress
