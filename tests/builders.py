@@ -30,7 +30,6 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.controller.election import elect_leader, furthest_replica
 from kafka_on_spark.controller.isr import WholeReplica
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import (
     Batch,
     MergedSegment,
@@ -43,6 +42,7 @@ from kafka_on_spark.log.state import (
     LastAppend,
     ProducerEntries,
     ProducerEntry,
+    ReplicaAddress,
     ReplicaIdentity,
     ReplicaState,
 )

@@ -23,13 +23,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
 from kafka_on_spark.controller.sweep import SweepPosition
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import (
     LogChange,
     ProducerEntries,
+    ReplicaAddress,
     ReplicaIdentity,
     ReplicaState,
     check_log,

@@ -15,10 +15,9 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
 from kafka_on_spark.log.replicas import ReplicaLog
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 

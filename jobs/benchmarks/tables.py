@@ -12,7 +12,7 @@ from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Row, row
 from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import segment_name
-from kafka_on_spark.log.replica_headers import HEADER_SCHEMA, TABLE_SCHEMA
+from kafka_on_spark.log.segments import HEADER_SCHEMA, TABLE_SCHEMA
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile

@@ -38,9 +38,9 @@ from kafka_on_spark.cli.options import (
 from kafka_on_spark.cli.output import Output, Shown, note, plural, time_text, write_rows
 from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.reading import header_pairs
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.observe.replicas import (

@@ -12,9 +12,8 @@ import pyarrow as pa
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.log.hashing import partitions_of_keys
-from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import check_cut, plan_read
-from kafka_on_spark.log.reading import header_pairs, pass_deleted, read_rows
+from kafka_on_spark.log.reading import header_pairs, look_up_offsets, pass_deleted, read_rows
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.node.node import Node
 

@@ -44,9 +44,8 @@ from kafka_on_spark.consume.subscription import (
 )
 from kafka_on_spark.controller.inspections import suspects
 from kafka_on_spark.groups.liveness import Liveness
-from kafka_on_spark.log.offset_lookup import look_up_offsets
 from kafka_on_spark.log.read_order import ReadOrder, after_others
-from kafka_on_spark.log.reading import end_of
+from kafka_on_spark.log.reading import end_of, look_up_offsets
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.node import Node, heartbeats

@@ -9,10 +9,10 @@ from kafka_on_spark.controller.inspections import (
     note_findings,
     suspects,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder, after_others, plan_reads
 from kafka_on_spark.log.reading import count_records, pass_deleted, read_rows, refuse_deleted
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node
 

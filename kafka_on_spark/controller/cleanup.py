@@ -11,13 +11,15 @@ pass, without waiting for each other.
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import (
+    KafkaOnSparkError,
+)
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.controller.compaction import (
     CompactionReport,
@@ -27,19 +29,20 @@ from kafka_on_spark.controller.compaction import (
 )
 from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.sweep import Scope
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.compaction import Dirt, dirt_of
-from kafka_on_spark.log.epochs import check_leader_epoch
-from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
-from kafka_on_spark.log.replica_operations import (
-    check_complete,
-    log_start_task,
-    plan_log_starts,
-    try_to_advance,
+from kafka_on_spark.log.operations import check_complete
+from kafka_on_spark.log.producer_state import (
+    RegisteredProducers,
+    registered_producers,
 )
-from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.replicas import ReplicaStore, advance_to, try_to_advance
 from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import (
+    ReplicaAddress,
+    ReplicaState,
+    address_of,
+    check_leader_epoch,
+)
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
@@ -509,3 +512,44 @@ class CompactionPass(CleanupPass[CompactionReport]):
             for report, record in decided
         }
         return ControllerResult([record for _, record in decided], done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartOrder:
+    """The replica, and the log start that was decided; and which producer ids have not expired,
+    if any has."""
+
+    address: ReplicaAddress
+    log_start_offset: Offset
+    registered: RegisteredProducers | None = None
+
+
+def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
+    """Return an order for each in-sync replica; the others follow when they fetch."""
+    registered = registered_producers(image)
+    return [
+        LogStartOrder(
+            address=address_of(image, key, partition, broker_id),
+            log_start_offset=partition.log_start_offset,
+            registered=registered,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for broker_id in partition.isr
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+    ]
+
+
+def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
+    """Move a replica's log start to the decided one; return why that failed, or None."""
+    replica = replicas.open(order.address)
+    try:
+        advance_to(replica, replica.load(), order.log_start_offset, order.registered)
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
+
+
+def log_start_task(order: LogStartOrder, worker: Worker) -> str | None:
+    """Advance one replica's log start, to drop deleted records. A task."""
+    return run_log_start(order, worker.replicas)

@@ -12,8 +12,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from kafka_on_spark.base.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
-from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.base.errors import (
+    NO_ERROR,
+    NotLeaderOrFollowerError,
+    ProtocolError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionKey,
+    ReplicaUuid,
+    TopicId,
+)
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.throttle import (
     Demand,
@@ -27,10 +40,9 @@ from kafka_on_spark.controller.throttle import (
     unfilled_limits,
     wait_ms,
 )
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.epochs import check_request
 from kafka_on_spark.log.fetch import FetchAction, FetchOrder, FetchResult, after_refusal
 from kafka_on_spark.log.producer_state import registered_producers
+from kafka_on_spark.log.state import address_of, check_leader_epoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport
@@ -346,3 +358,46 @@ def _limits_of(
 def fetch_pace(node: Node) -> FetchPace:
     """Return back-offs and throttles of a process's rounds."""
     return FetchPace(node.clock)
+
+
+def check_request(
+    partition: PartitionRegistration | None,
+    broker_id: BrokerId,
+    *,
+    leader_epoch: LeaderEpoch | None,
+    only_leader: bool,
+    fetched_by: BrokerId | None = None,
+) -> None:
+    """Check a request about `partition` that names the replica on `broker_id`.
+
+    `only_leader`: the replica must be the leader's. `fetched_by`: the follower that asks, which
+    must be assigned.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such partition, or no replica of it there.
+        FencedLeaderEpochError, UnknownLeaderEpochError: As `check_leader_epoch`.
+        NotLeaderOrFollowerError: The replica does not lead.
+    """
+    if partition is None or broker_id not in partition.replicas:
+        raise UnknownTopicOrPartitionError(f"broker {broker_id} has no replica of the partition")
+    check_leader_epoch(partition.leader_epoch, leader_epoch)
+    if only_leader and partition.leader != broker_id:
+        raise NotLeaderOrFollowerError(
+            f"broker {broker_id} does not lead the partition", leader=partition.leader
+        )
+    if fetched_by is not None and fetched_by not in partition.replicas:
+        _refuse_unassigned(fetched_by, leader_epoch)
+
+
+def _refuse_unassigned(fetched_by: BrokerId, leader_epoch: LeaderEpoch | None) -> None:
+    """Refuse a follower that is not assigned.
+
+    A follower that knows the current epoch may know an assignment that this side does not, which
+    then must catch up. Source: Partition.followerReplicaOrThrow (KAFKA-14097).
+    """
+    if leader_epoch is not None:
+        raise UnknownLeaderEpochError(
+            f"broker {fetched_by} is not assigned, as far as is known here",
+            leader_epoch=leader_epoch,
+        )
+    raise NotLeaderOrFollowerError(f"broker {fetched_by} is not assigned to the partition")

@@ -24,9 +24,8 @@ from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey,
 from kafka_on_spark.controller.election import change_record, elect_where_none, recover
 from kafka_on_spark.controller.inspections import inspect_replica, inspections_of
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.replica_operations import commit_decided
-from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.replicas import ReplicaStore, commit_decided
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration

@@ -54,14 +54,13 @@ from kafka_on_spark.controller.fetch_plan import fetch_orders
 from kafka_on_spark.controller.isr import WholeReplica, leave_unreadable, lost_replicas
 from kafka_on_spark.controller.probes import probe_orders, probe_task
 from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
-from kafka_on_spark.log.replica_operations import lacks_replaced_records, proves_complete
+from kafka_on_spark.log.operations import lacks_replaced_records, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.truncation import are_too_many_to_cut, ends_alike
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage

@@ -19,8 +19,11 @@ finish. The root of an unregistered broker is never listed: it is emptied before
 """
 
 import logging
+import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
 from math import inf
@@ -41,14 +44,16 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.controller.election import change_record
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.replica_folders import FoundTable, remove_table, tables_on
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Record
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.root_identity import check_directory
+from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.local_files import delete_empty_folder
+from kafka_on_spark.store.root_identity import check_directory, check_obeys
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
 
@@ -185,6 +190,96 @@ def times_unassigned(
         if len(times) == len(wanted):
             break
     return times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A folder on a broker's root that is named like a replica's; the ids are those in its path."""
+
+    broker_id: BrokerId
+    path: str
+    topic_id: TopicId
+    partition: int
+    replica_uuid: ReplicaUuid
+
+
+_TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
+
+
+_REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
+
+
+def tables_on(
+    broker_id: BrokerId,
+    root: str,
+    options: StorageOptions,
+    topic_ids: frozenset[TopicId] | None,
+) -> Iterator[FoundTable]:
+    """Yield the folders on a root that are named like replicas', of these topics or of all."""
+    files = RootFiles(root, options)
+    for topic_folder in files.names(root):
+        topic = _TOPIC_FOLDER.fullmatch(topic_folder)
+        if topic is None or (topic_ids is not None and topic[1] not in topic_ids):
+            continue
+        for name in files.names(f"{root}/{topic_folder}"):
+            replica = _REPLICA_FOLDER.fullmatch(name)
+            if replica is not None:
+                yield FoundTable(
+                    broker_id=broker_id,
+                    path=f"{root}/{topic_folder}/{name}",
+                    topic_id=TopicId(topic[1]),
+                    partition=int(replica[1]),
+                    replica_uuid=ReplicaUuid(replica[2]),
+                )
+
+
+def remove_table(
+    root: str,
+    directory_id: DirectoryId,
+    table: FoundTable,
+    options: StorageOptions,
+    *,
+    registered_voters: Sequence[str] = (),
+) -> None:
+    """Remove a replica's folder, and its topic's folder if that is empty then.
+
+    A crash leaves a folder that is still named like a replica, and found again. A process that
+    creates a replica creates the topic's folder, too.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, or does not answer; or the path does
+            not match the table's ids.
+        RootAccessDeniedError: The root obeys none of `registered_voters`.
+    """
+
+    def remove() -> None:
+        check_obeys(root, directory_id, registered_voters, options)
+        _remove_table(root, table, options)
+
+    within(root, remove)
+
+
+def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None:
+    topic_folder, name = table.path.rsplit("/", 2)[-2:]
+    is_named = (
+        table.path == f"{root}/{topic_folder}/{name}"
+        and topic_folder.endswith(f"-{table.topic_id}")
+        and name == f"{table.partition}-{table.replica_uuid}"
+    )
+    # A link could lead out of the root.
+    is_link = within(
+        root, lambda: os.path.islink(f"{root}/{topic_folder}"), short_call_seconds(root)
+    )
+    if not is_named or is_link:
+        raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
+    RootFiles(root, options).delete(table.path)
+    if is_local(root):
+        with suppress(OSError):  # it has other replicas
+            within(
+                root,
+                lambda: delete_empty_folder(f"{root}/{topic_folder}"),
+                short_call_seconds(root),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Partitio
 from kafka_on_spark.base.metric import UPKEEP_BYTES, UPKEEP_DONE, UPKEEP_FAILURES, UPKEEP_WRITTEN
 from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
 from kafka_on_spark.controller.inspections import Finding, note_findings
+from kafka_on_spark.controller.replica_tables import tables_on
 from kafka_on_spark.controller.sweep import (
     Ring,
     SweepPace,
@@ -48,9 +49,8 @@ from kafka_on_spark.controller.upkeep_plan import (
     raise_epochs_over_orphans,
     with_time,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.replica_folders import tables_on
 from kafka_on_spark.log.replica_upkeep import upkeep_task
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, submit_if_due

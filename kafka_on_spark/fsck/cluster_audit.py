@@ -34,7 +34,7 @@ from kafka_on_spark.fsck.registers import PartitionTimeline, Register
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_task
 from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
-from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import THREADS

@@ -20,7 +20,6 @@ from kafka_on_spark.base.ids import ChainDigest, Offset, TopicPartition
 from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.fsck.log_content import LogContent, ProducerReplay
 from kafka_on_spark.fsck.trace import EpochSpan, LoggedBatch, ReplicaTrace, batches_of
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import ProducersFile
@@ -34,7 +33,7 @@ from kafka_on_spark.log.replicas import (
     PRODUCER_STATE,
     configuration_of,
 )
-from kafka_on_spark.log.state import from_halves
+from kafka_on_spark.log.state import ReplicaAddress, from_halves
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableCheckpoint,

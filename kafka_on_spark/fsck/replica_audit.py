@@ -31,13 +31,12 @@ from kafka_on_spark.fsck.segment_checks import (
     is_merged,
 )
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.producer_files import read_producers
 from kafka_on_spark.log.producer_state import producers_file_name
-from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.log.replicas import PRODUCER_STATE
-from kafka_on_spark.log.state import ProducerEntries
+from kafka_on_spark.log.segments import check_no_link
+from kafka_on_spark.log.state import ProducerEntries, ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store.delta.delta_files import FileEntry, TableCommit, TableDamage, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps
@@ -144,7 +143,7 @@ class ReplicaAudit:
         address = self._address
         check_directory(address.root, address.directory_id, self._options)
         check_no_link(address)
-        files, folder = RootFiles(address.root, self._options), replica_folder(address)
+        files, folder = RootFiles(address.root, self._options), address.folder
         try:
             with as_storage_errors(f"read the table at {folder}", self._options):
                 yield from table_steps(files, folder, has_all_checkpoints=is_deep)
@@ -156,7 +155,7 @@ class ReplicaAudit:
 
     def _compare_producers(self) -> tuple[tuple[str, int], ...]:
         """Compare the producer state with the log's history; return the producers that it lacks."""
-        file, folder = self._replay.counters.producers, replica_folder(self._address)
+        file, folder = self._replay.counters.producers, self._address.folder
         files = RootFiles(self._address.root, self._options)
         entries: ProducerEntries = {}
         try:
@@ -280,7 +279,7 @@ class ReplicaAudit:
             return CheckedSegment(
                 flaw=f"the file {file.path} is no segment by its name, and was not read"
             )
-        path = f"{replica_folder(self._address)}/{file.path}"
+        path = f"{self._address.folder}/{file.path}"
         try:
             with as_storage_errors(f"read {path}", self._options):
                 content = RootFiles(self._address.root, self._options).read(

@@ -18,9 +18,8 @@ from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.trace import ContentSum
 from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.hashing import key_hashes
-from kafka_on_spark.log.merged_files import BATCH_ROWS, Content, content_of, decode_borders, typed
-from kafka_on_spark.log.replica_headers import APPEND_TIME
-from kafka_on_spark.log.segments import SEGMENT_SCHEMA, between_deltas, digest_of
+from kafka_on_spark.log.merging import BATCH_ROWS, Content, content_of, decode_borders, typed
+from kafka_on_spark.log.segments import APPEND_TIME, SEGMENT_SCHEMA, between_deltas, digest_of
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.error_translation import parsing

@@ -5,11 +5,13 @@ on the newest state before each part of the deletions: what it allowed once it a
 a table that went back to an older state is noticed, and stops the cleaner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import LeaderEpoch
+from kafka_on_spark.base.ids import LeaderEpoch, ensure
+from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import (
     CleaningTimes,
     Fate,
@@ -22,7 +24,8 @@ from kafka_on_spark.log.cleaning import (
     newest_staged_at_ms,
 )
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.segments import check_no_link
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -30,6 +33,11 @@ from kafka_on_spark.log.upkeep_work import (
     WorkDone,
 )
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.store.deadlines import within
+from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
+from kafka_on_spark.store.error_translation import as_storage_errors
+from kafka_on_spark.store.root_identity import check_obeys, root_now_ms
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 FILES_AT_ONCE: Final = 64
 """Files that are deleted before the table is read again."""
@@ -141,3 +149,67 @@ class _Cleaning:
             part = [file for file in part if judge(file, newest, self._times) is Fate.GOES]
             self._worker.folders.delete(self._order.address, [file.name for file in part])
             gone += part
+
+
+_LOG: Final = "_delta_log"
+
+
+class ReplicaFolders:
+    """Lists and deletes files in replicas' folders: the only code that deletes segments.
+
+    `log/cleaning.py` decides. What is deleted by mistake can't be had again, so names are checked
+    once more here: no other file can be named.
+    """
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder; none if there is no folder."""
+        check_no_link(address)
+        names = RootFiles(address.root, self._options).names(address.folder)
+        return [name for name in names if name != _LOG]
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        """Return those of the files that are there, with sizes and times."""
+        files = RootFiles(address.root, self._options)
+        find = partial(_found, files, address.folder, list(names))
+        return within(address.root, find)
+
+    def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        """Return the files that the table has removed, and when, as far as its log still tells."""
+        files = RootFiles(address.root, self._options)
+        return within(address.root, lambda: read_tombstones(files, address.folder))
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        """Return the time of the replica's root, which is the disk of the address."""
+        return root_now_ms(address.root, address.directory_id, self._options)
+
+    def clean_log(self, address: ReplicaAddress) -> int:
+        """Delete old commits and checkpoints of a replica's table; return how many commits."""
+        files, uri = RootFiles(address.root, self._options), address.folder
+        with as_storage_errors(f"clean the log of {uri}", self._options):
+            return within(address.root, lambda: clean_log(files, uri))
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        """Delete files; one that is gone was deleted by another cleaner."""
+        for name in names:
+            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
+        check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
+        files = RootFiles(address.root, self._options)
+        within(address.root, partial(_delete, files, address.folder, names))
+
+
+def _delete(files: RootFiles, folder: str, names: Sequence[str]) -> None:
+    for name in names:
+        files.delete_file(f"{folder}/{name}")
+
+
+def _found(files: RootFiles, folder: str, names: Sequence[str]) -> list[FoundFile]:
+    found = []
+    for name in names:
+        seen = files.time_and_size(f"{folder}/{name}")
+        if seen is not None:  # else another cleaner was faster
+            written_at_ms, size_bytes = seen
+            found.append(FoundFile(name, size_bytes, written_at_ms))
+    return found

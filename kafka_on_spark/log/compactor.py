@@ -22,12 +22,11 @@ import pyarrow as pa
 from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import CompactionProgress, next_group
 from kafka_on_spark.log.hashing import key_hashes
 from kafka_on_spark.log.merge_plan import RECORDS_MAX
-from kafka_on_spark.log.merged_files import (
+from kafka_on_spark.log.merging import (
     BATCH_ROWS,
     COLUMNS,
     encode_merged,
@@ -37,10 +36,10 @@ from kafka_on_spark.log.merged_files import (
     read_borders,
     typed,
 )
-from kafka_on_spark.log.replica_operations import proves_complete
+from kafka_on_spark.log.operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaAddress, ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,

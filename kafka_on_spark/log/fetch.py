@@ -32,27 +32,22 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, ChainDigest, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, Segment
-from kafka_on_spark.log.epochs import (
-    check_fetch,
-    check_leader_epoch,
-    epoch_history,
-    latest_epoch_with_records,
-)
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.producer_state import RegisteredProducers
-from kafka_on_spark.log.replica_operations import begin_leadership, try_to_advance
-from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
+from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, begin_leadership, try_to_advance
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState, check_leader_epoch
 from kafka_on_spark.log.truncation import (
     becomes_a_copy,
+    check_fetch,
     check_tombstones,
     ends_alike,
+    epoch_history,
     fetch_start,
     first_batches,
     follow,
+    latest_epoch_with_records,
     missing_batches,
     part_to_keep,
     unread_borders,

@@ -33,13 +33,13 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     WriterFence,
 )
-from kafka_on_spark.log.epochs import check_leader_epoch
 from kafka_on_spark.log.state import (
     LastAppend,
     LogChange,
     ProducerEntries,
     ProducerEntry,
     ReplicaState,
+    check_leader_epoch,
 )
 from kafka_on_spark.metadata.image import MetadataImage
 

@@ -27,8 +27,8 @@ from kafka_on_spark.base.ids import (
     check_mapping,
     check_whole_number,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.compaction import CompactionProgress
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
 

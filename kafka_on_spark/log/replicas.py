@@ -4,10 +4,14 @@ The table's partition columns are the batch header, its files are the segments, 
 counters are what Kafka keeps in checkpoint files: log start, log end, the fence, and which
 producer-state file counts, with a digest of it. So a commit is atomic over data and counters, and
 any Delta reader sees an ordinary table.
+
+`operations.py` decides; here it is loaded, decided, committed, and again after a conflict.
 """
 
+import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -16,12 +20,13 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaOnSparkError,
     KafkaStorageError,
+    OutOfOrderSequenceError,
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import LogPart
+from kafka_on_spark.base.ids import NO_CHAIN, ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.evidence import (
@@ -30,31 +35,44 @@ from kafka_on_spark.log.evidence import (
     inspect_root,
     table_flaw,
 )
+from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_files import (
     ReadFile,
     listed_file,
     read_producers,
     write_producers,
 )
-from kafka_on_spark.log.producer_state import NO_FILE, ProducersFile, producers_file_name
-from kafka_on_spark.log.replica_folders import check_no_link, replica_folder
-from kafka_on_spark.log.replica_headers import (
+from kafka_on_spark.log.producer_state import (
+    NO_FILE,
+    ProducersFile,
+    RegisteredProducers,
+    find_put,
+    not_above,
+    producers_file_name,
+    unread_over,
+    with_batches,
+)
+from kafka_on_spark.log.segments import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
     added_files,
     batches_of,
+    check_no_link,
     in_offset_order,
     removed_files,
 )
 from kafka_on_spark.log.state import (
+    LastAppend,
     LogChange,
     ProducerEntries,
+    ReplicaAddress,
     ReplicaIdentity,
     ReplicaState,
     check_log,
     from_halves,
     halves,
 )
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.deadlines import RootHangsError, within
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
 from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
@@ -66,6 +84,9 @@ from kafka_on_spark.store.root_identity import (
     check_obeys_once,
 )
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
+
+log = logging.getLogger(__name__)
+
 
 FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
@@ -99,7 +120,7 @@ class ReplicaLog:
     ) -> None:
         self._address = address
         self.registered_voters = address.registered_voters
-        self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
+        self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._checked: _Checked | None = None
         self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
@@ -131,7 +152,7 @@ class ReplicaLog:
         log = cls(address, options)
         try:
             log._delta = DeltaLog.create(
-                replica_folder(address),
+                address.folder,
                 options,
                 schema=TABLE_SCHEMA,
                 partition_by=HEADER_SCHEMA.names,
@@ -205,7 +226,7 @@ class ReplicaLog:
         What this process says of a table may come from an error of the system.
         """
         address = self._address
-        folder = replica_folder(address).removeprefix(f"{address.root}/")
+        folder = address.folder.removeprefix(f"{address.root}/")
         expected = configuration_of(address.identity)
         flaw: KafkaOnSparkError | None
         with inspect_root(address.root, address.directory_id, self._options) as inspection:
@@ -503,3 +524,219 @@ class ReplicaStore:
         if len(self._open) > HANDLES_MAX:
             self._open.popitem(last=False)
         return log
+
+
+ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
+"""Reads the borders in the file of a replica's merged segment."""
+
+
+def no_borders(merged: MergedSegment) -> tuple[Border, ...]:
+    """Read none, where no commit was put that may stand."""
+    return ()
+
+
+CheckState = Callable[[ReplicaState], None]
+"""Refuses, by an error, to say of a log that was read that it has not an append."""
+
+
+def anything_goes(state: ReplicaState) -> None:
+    """Refuse nothing."""
+
+
+ATTEMPTS_MAX: Final = 32
+"""A table has one writer by design: twins and deposed leaders cause a few conflicts only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The result of an append to one table, and the table after it.
+
+    Attributes:
+        batch: The batch in the log; None if the log no longer has its header.
+        is_duplicate: The log had it before.
+        last: Without a batch, where it stands, if that is known.
+    """
+
+    state: ReplicaState
+    batch: Batch | None
+    is_duplicate: bool
+    last: LastAppend | None = None
+
+
+def commit_decided(
+    replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
+) -> ReplicaState:
+    """Commit what `decide` says of the newest state; return the state after it.
+
+    Raises:
+        KafkaStorageError: Commits kept conflicting.
+        And what `decide` and the log raise.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        change = decide(state)
+        if change is None:
+            return state
+        try:
+            return replica.commit(state, change)
+        except CommitConflictError:
+            continue
+    raise KafkaStorageError("commits to a replica keep conflicting", attempts=ATTEMPTS_MAX)
+
+
+def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
+    """Fence a leader's table at the partition's epoch, if its log has all committed records (I2).
+
+    A log that has not is read again before it is called lost: a stale listing shows an older,
+    shorter one.
+
+    Raises:
+        FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+
+    def decide(state: ReplicaState) -> LogChange | None:
+        if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+            return operations.truncate_fully_and_start_at(
+                state,
+                partition.log_start_offset,
+                leader_epoch=partition.leader_epoch,
+                # The log begins anew, with nothing: of what it had nobody knows whether it stands.
+                producers=not_above(with_batches(state.producers, state.batches), Offset(0)),
+                chain_before=NO_CHAIN,
+            )
+        change = operations.adopt(
+            state,
+            leader_epoch=partition.leader_epoch,
+            truncate_to=None,
+            floor=Offset(0),  # check_complete names what is missing
+        )
+        check_complete(state, partition)
+        return change
+
+    try:
+        return commit_decided(replica, decide)
+    except ReplicaLostError:
+        return commit_decided(replica, decide)
+
+
+def fence_older_writers(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    writer: WriterFence | None,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """Write a writer's epoch to a leader's table, last seen at `state`, before it appends.
+
+    This takes one commit, the first time that a writer appends to a partition. `registered`: the
+    producer ids that have not expired, if it is known.
+    """
+    if writer is None:
+        return state
+    leader_epoch = state.leader_epoch
+    assert leader_epoch is not None, "a leadership has begun"
+    if producer_state.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
+        return state
+    return commit_decided(
+        replica,
+        lambda now: producer_state.fence_writer(
+            now, writer, leader_epoch=leader_epoch, registered=registered
+        ),
+    )
+
+
+def with_borders_over(
+    state: ReplicaState, puts: Sequence[Batch], read_borders: ReadBorders
+) -> ReplicaState:
+    """Return a log with the borders that tell whether commits that were put stand in it."""
+    while (merged := unread_over(state, puts)) is not None:
+        state = state.with_borders(merged, read_borders(merged))
+    return state
+
+
+def append(
+    replica: ReplicaLog,
+    staged: StagedBatch,
+    state: ReplicaState,
+    *,
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+    expected_offset: Offset | None = None,
+    puts: list[Batch] | None = None,
+    read_borders: ReadBorders = no_borders,
+    check_absent: CheckState = anything_goes,
+) -> Appended:
+    """Append `staged` to a leader's table last seen at `state`, or find it there.
+
+    After a conflict the same files get offsets from the new log end; no byte is written again.
+    `puts`: the commits of this append that may stand; this call adds its own. An append is never
+    put again while one of them may stand, also if the batch was merged since.
+    `check_absent` is called with each state that has not the append, after that was read.
+
+    Raises: as `operations.append`, the log, `find_put` and `check_absent`.
+    """
+    puts = [] if puts is None else puts
+    for _ in range(ATTEMPTS_MAX):
+        state = with_borders_over(state, puts, read_borders)
+        stands = find_put(state, puts)
+        if stands is not None:
+            return Appended(state, stands, is_duplicate=False)  # a commit of this append
+        try:
+            decided = operations.append(
+                state,
+                staged,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                expected_offset=expected_offset,
+            )
+        except OutOfOrderSequenceError:
+            check_absent(state)
+            raise
+        if not isinstance(decided, LogChange):
+            return Appended(state, decided.batch, is_duplicate=True, last=decided.last)
+        check_absent(state)
+        [batch] = decided.adds
+        assert isinstance(batch, Batch), "an append makes a batch"
+        puts.append(batch)
+        try:
+            return Appended(replica.commit(state, decided), batch, is_duplicate=False)
+        except CommitConflictError:
+            puts.remove(batch)  # certainly not written
+            state = replica.load()
+    raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
+
+
+def advance_to(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """Move a log's start to `offset`, if its end is not below; return the state after it."""
+    if offset > state.log_end_offset:
+        return state
+    try:
+        while (change := operations.advance_log_start(state, offset, registered)) is not None:
+            state = replica.commit(state, change)
+    except CommitConflictError:
+        pass  # another process has done it, or the next fetch will
+    return state
+
+
+def try_to_advance(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """As `advance_to`, for whoever reads a log that needs no log start to be read.
+
+    That a replica can't drop records yet says nothing against what it has: it must not cost a sound
+    leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and reports.
+    """
+    try:
+        return advance_to(replica, state, offset, registered)
+    except KafkaOnSparkError as error:
+        log.warning("a log start is left to upkeep: %s", error)
+        return state

@@ -1,15 +1,23 @@
 """Reads and writes segments: records as Parquet files, written once and never changed.
 
+A table names its segments in `add` actions, whose partition columns are the segment's header. A
+table's content is a claim: a header that is incomplete, or of a kind that this version does not
+write, is refused; the chain (log/state.py) shows whether the rest is true.
+
 A segment is written under a unique name; it is part of a log from the moment a commit names it.
 Its name carries the digest of its bytes, so a copy is checked, and two replicas are compared,
 without opening a table.
 """
 
+import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 from uuid import uuid4
 
@@ -18,21 +26,47 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Border, LogPart, MergedSegment, Segment, segment_name
-from kafka_on_spark.log.evidence import file_flaw, inspect_root
-from kafka_on_spark.log.replica_folders import (
-    create_folder,
-    flush_folder,
-    replica_folder,
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
 )
+from kafka_on_spark.base.ids import (
+    BrokerId,
+    ChainDigest,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+)
+from kafka_on_spark.log.batch import (
+    Batch,
+    Border,
+    LogPart,
+    MergedSegment,
+    ProducerStamp,
+    Segment,
+    segment_name,
+)
+from kafka_on_spark.log.evidence import file_flaw, inspect_root
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.deadlines import Call, begin, long_call_seconds, within
-from kafka_on_spark.store.error_translation import ABSENT
-from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError
+from kafka_on_spark.store.deadlines import (
+    Call,
+    begin,
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
+from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
+from kafka_on_spark.store.error_translation import ABSENT, storage_error
+from kafka_on_spark.store.local_files import (
+    SEGMENT_BYTES_MAX,
+    UnsafeFileError,
+    make_folder,
+)
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
+from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
@@ -66,6 +100,67 @@ _ENCODINGS: Final = {
 
 _COMPRESSED_BYTES_MIN: Final = 1024
 """Fewer bytes of records hardly shrink, and zstd's set-up takes as long as all the rest."""
+
+
+def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    """Create a local replica's folder, if its root is the disk that the address names.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
+            not answer.
+    """
+    if is_local(address.root):
+        within(address.root, partial(_create_folder, address, options))
+
+
+def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    root, folder = address.root, address.folder
+    link = link_in_path(address)
+    if link is not None:
+        raise KafkaStorageError(
+            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
+            " root"
+        )
+    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
+        return
+    check_directory(root, address.directory_id, options)
+    try:
+        within(root, lambda: _create_missing(folder), short_call_seconds(root))
+    except OSError as error:
+        raise storage_error(error, f"create {folder}") from error
+    if address.is_flushed:
+        flush([root, os.path.dirname(folder)])
+
+
+def _create_missing(folder: str) -> None:
+    # Never the root: one that was removed meanwhile must not be created again.
+    for each in (os.path.dirname(folder), folder):
+        make_folder(each)
+
+
+def link_in_path(address: ReplicaAddress) -> str | None:
+    """Return the link in place of a local replica's folder or its topic's, or None: a link could
+    lead out of the root."""
+    if not is_local(address.root):
+        return None
+    folder = address.folder
+    way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
+    root = address.root
+    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
+    return links[0] if links else None
+
+
+def check_no_link(address: ReplicaAddress) -> None:
+    """Check that a replica's folder lies on its root, before it is read."""
+    link = link_in_path(address)
+    if link is not None:
+        raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
+
+
+def flush_folder(address: ReplicaAddress) -> None:
+    """Flush a replica's folder, so that the names of new files in it are durable."""
+    if address.is_flushed and is_local(address.root):
+        within(address.root, lambda: flush([address.folder]))
 
 
 def encode_segment(records: pa.Table) -> pa.Buffer:
@@ -130,7 +225,7 @@ def segment_pieces(
 
 
 def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
-    path = f"{replica_folder(address)}/{segment.file_name}"
+    path = f"{address.folder}/{segment.file_name}"
     try:
         yield from checked(
             segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
@@ -162,7 +257,7 @@ def segment_error(
 
     A file that is missing or cut short may be on a disk that went away just now.
     """
-    folder = replica_folder(address).removeprefix(f"{address.root}/")
+    folder = address.folder.removeprefix(f"{address.root}/")
     with inspect_root(address.root, address.directory_id, options) as inspection:
         flaw = file_flaw(
             inspection,
@@ -250,7 +345,7 @@ def checked_content(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> tuple[str, bytes]:
     """Return a segment's path and bytes, whose digest is right; raise as `read_segment`."""
-    path = f"{replica_folder(address)}/{segment.file_name}"
+    path = f"{address.folder}/{segment.file_name}"
     try:
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
     except UnsafeFileError as claim:
@@ -350,7 +445,7 @@ def _failure(write: Write) -> KafkaOnSparkError | None:
 
 def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:
     create_folder(address, options)
-    path = f"{replica_folder(address)}/{name}"
+    path = f"{address.folder}/{name}"
     RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
 
 
@@ -394,7 +489,7 @@ class SegmentStore:
     ) -> None:
         create_folder(target, self._options)
         targets = RootFiles(target.root, self._options)
-        folder = replica_folder(target)
+        folder = target.folder
         missing = []
         for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
             path = f"{folder}/{name}"
@@ -422,13 +517,13 @@ class SegmentStore:
         end_offset: Offset,
     ) -> MergedSegment:
         """Write what neighbouring `parts` of `source`'s log have in a range as one merged segment
-        of `target`: see `merged_files.rewrite`.
+        of `target`: see `merging.rewrite`.
 
         The parts are of one leadership and one kind of timestamps; the range begins and ends at
         borders.
         """
         # In the function: most processes merge nothing.
-        from kafka_on_spark.log.merged_files import rewrite
+        from kafka_on_spark.log.merging import rewrite
 
         write = partial(
             rewrite,
@@ -446,14 +541,14 @@ class SegmentStore:
         self, address: ReplicaAddress, parts: Iterable[LogPart]
     ) -> frozenset[Segment]:
         """Return the files of those parts that are too large to be merged once uncompressed."""
-        from kafka_on_spark.log.merged_files import too_large_to_merge
+        from kafka_on_spark.log.merging import too_large_to_merge
 
         find = partial(too_large_to_merge, address, parts, self._options)
         return within(address.root, find)
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
-        """Return the borders that a merged segment keeps: see `merged_files.read_borders`."""
-        from kafka_on_spark.log.merged_files import read_borders
+        """Return the borders that a merged segment keeps: see `merging.read_borders`."""
+        from kafka_on_spark.log.merging import read_borders
 
         return within(address.root, partial(read_borders, address, merged, self._options))
 
@@ -479,3 +574,239 @@ class SegmentStore:
         except (NotTheSegmentError, UnsafeFileError, *ABSENT):
             return False
         return True
+
+
+CREATE_TIME: Final = 0
+
+
+APPEND_TIME: Final = 1
+
+
+HEADER_SCHEMA: Final = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("batch_base_offset", pa.int64()),
+        ("batch_record_count", pa.int64()),
+        ("partition_count", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.string()),
+        ("producer_epoch", pa.int32()),
+        ("sequence", pa.int64()),
+        ("payload_digest", pa.int64()),
+        ("transaction", pa.int64()),
+        ("chain_digest", pa.string()),
+        ("end_offset", pa.int64()),
+        ("timestamp_type", pa.int32()),
+        ("content_digest", pa.int64()),
+    ]
+)
+
+
+_OF_ONE_BATCH: Final = (
+    *("batch_base_offset", "batch_record_count", "partition_count"),
+    *("producer_id", "producer_epoch", "sequence", "payload_digest"),
+)
+"""The columns that are null for a merged segment."""
+
+
+_SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type")
+"""The columns in which all segments of a batch are alike."""
+
+
+TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
+
+
+def _with_headers(batch: LogPart) -> Iterable[tuple[Segment, dict[str, str | None]]]:
+    """Yield each segment with its header."""
+    shared = _header_of_batch(batch) if isinstance(batch, Batch) else _header_of_merged(batch)
+    ranges = zip(batch.ranges(), batch.chain_digests, strict=True)
+    for (segment, base_offset, end_offset), chain_digest in ranges:
+        yield (
+            segment,
+            {
+                "base_offset": str(base_offset),
+                **shared,
+                "leader_epoch": str(batch.leader_epoch),
+                "transaction": None,
+                "chain_digest": chain_digest,
+                "end_offset": str(end_offset),
+                "timestamp_type": str(APPEND_TIME if batch.has_append_time else CREATE_TIME),
+            },
+        )
+
+
+def _header_of_batch(batch: Batch) -> dict[str, str | None]:
+    stamp = batch.producer
+    return {
+        "batch_base_offset": str(batch.base_offset),
+        "batch_record_count": str(batch.record_count),
+        "partition_count": str(batch.partition_count),
+        "producer_id": None if stamp is None else stamp.producer_id,
+        "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
+        "sequence": None if stamp is None else str(stamp.sequence),
+        "payload_digest": None if stamp is None else str(stamp.payload_digest),
+        "content_digest": None,
+    }
+
+
+def _header_of_merged(merged: MergedSegment) -> dict[str, str | None]:
+    return {
+        **dict.fromkeys(_OF_ONE_BATCH),
+        "content_digest": str(merged.content_digest),
+    }
+
+
+def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFile]:
+    """Yield the actions that add a batch's segments to a table.
+
+    `changes_data`: the table did not have all of its records.
+    """
+    for segment, header in _with_headers(batch):
+        yield AddFile(
+            path=segment.file_name,
+            size_bytes=segment.size_bytes,
+            values=header,
+            time_ms=batch.appended_at_ms,
+            stats=_stats(segment),
+            changes_data=changes_data,
+        )
+
+
+def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[RemoveFile]:
+    """Yield the actions that remove a batch's segments from a table.
+
+    `changes_data`: the table does not keep all of its records.
+    """
+    for segment, header in _with_headers(batch):
+        yield RemoveFile(
+            path=segment.file_name,
+            size_bytes=segment.size_bytes,
+            values=header,
+            changes_data=changes_data,
+        )
+
+
+def _stats(segment: Segment) -> str:
+    return json.dumps(
+        {
+            "numRecords": segment.record_count,
+            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
+            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
+            "nullCount": {"timestamp": 0},
+        }
+    )
+
+
+def iso(time_us: int) -> str:
+    """Return µs since 1970 UTC as Delta's statistics have it."""
+    seconds, micros = divmod(time_us, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
+
+
+def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
+    """Return a table's files in the order of their offsets."""
+    try:
+        return sorted(files, key=lambda file: _number(file, "base_offset"))
+    except (TypeError, KeyError, ValueError) as error:
+        raise CorruptLogError(f"a file has no batch header: {error}") from error
+
+
+def batches_of(files: Sequence[FileEntry]) -> Iterator[LogPart]:
+    """Yield the batches and merged segments of a table's files, which are in offset order."""
+    for batch, run in groupby(files, key=lambda file: file.values.get("batch_base_offset")):
+        group = list(run)
+        try:
+            parts: list[LogPart] = [_batch(group)] if batch else [_merged(each) for each in group]
+        except (AssertionError, TypeError, KeyError, ValueError) as error:
+            raise CorruptLogError("not a segment's header", path=group[0].path) from error
+        yield from parts
+
+
+def _merged(file: FileEntry) -> MergedSegment:
+    if any(file.values[name] is not None for name in _OF_ONE_BATCH):
+        raise CorruptLogError("a header of neither a batch nor a merged segment", path=file.path)
+    return MergedSegment(
+        base_offset=Offset(_number(file, "base_offset")),
+        end_offset=Offset(_number(file, "end_offset")),
+        leader_epoch=LeaderEpoch(_number(file, "leader_epoch")),
+        appended_at_ms=file.time_ms,
+        segment=_segment(file),
+        content_digest=_number(file, "content_digest"),
+        chain_digest=_chain_digest(file),
+        has_append_time=_has_append_time(file),
+    )
+
+
+def _batch(files: Sequence[FileEntry]) -> Batch:
+    first = files[0]
+    shared = [first.values[name] for name in _SHARED]
+    for file in files[1:]:
+        if file.time_ms != first.time_ms or [file.values[name] for name in _SHARED] != shared:
+            raise CorruptLogError("the segments of a batch disagree", path=file.path)
+    base_offset = Offset(_number(first, "batch_base_offset"))
+    if _number(first, "base_offset") != base_offset:
+        raise CorruptLogError("a batch has lost its first segment", base_offset=base_offset)
+    segments = tuple(map(_segment, files))
+    for file, segment in zip(files, segments, strict=True):
+        if _number(file, "end_offset") != _number(file, "base_offset") + segment.record_count:
+            raise CorruptLogError("a segment does not end where its header says", path=file.path)
+        if file.values["content_digest"] is not None:
+            raise CorruptLogError("a batch with the content digest of a merge", path=file.path)
+    return Batch(
+        base_offset=base_offset,
+        record_count=_number(first, "batch_record_count"),
+        leader_epoch=LeaderEpoch(_number(first, "leader_epoch")),
+        partition_count=_number(first, "partition_count"),
+        producer=_producer(first),
+        appended_at_ms=first.time_ms,
+        segments=segments,
+        has_append_time=_has_append_time(first),
+        chain_digests=tuple(map(_chain_digest, files)),
+    )
+
+
+def _number(file: FileEntry, name: str) -> int:
+    text = file.values[name]
+    if text is None:
+        raise TypeError(f"no {name}")
+    return int(text)
+
+
+def _chain_digest(file: FileEntry) -> ChainDigest:
+    digest = file.values["chain_digest"]
+    if digest is None:
+        raise TypeError("no chain_digest")
+    return ChainDigest(digest)
+
+
+def _has_append_time(file: FileEntry) -> bool:
+    """Return the kind of a file's timestamps; the header must be one that this version writes."""
+    kind = _number(file, "timestamp_type")
+    if kind not in (CREATE_TIME, APPEND_TIME) or file.values["transaction"] is not None:
+        raise CorruptLogError("a header of a kind that this version does not write", path=file.path)
+    return kind == APPEND_TIME
+
+
+def _producer(file: FileEntry) -> ProducerStamp | None:
+    producer_id = file.values["producer_id"]
+    if producer_id is None:
+        return None
+    return ProducerStamp(
+        producer_id=producer_id,
+        producer_epoch=ProducerEpoch(_number(file, "producer_epoch")),
+        sequence=_number(file, "sequence"),
+        payload_digest=_number(file, "payload_digest"),
+    )
+
+
+def _segment(file: FileEntry) -> Segment:
+    if file.record_count is None or file.timestamp_min_us is None or file.timestamp_max_us is None:
+        raise TypeError("no statistics")
+    return Segment(
+        file_name=file.path,
+        size_bytes=file.size_bytes,
+        record_count=file.record_count,
+        timestamp_min_us=file.timestamp_min_us,
+        timestamp_max_us=file.timestamp_max_us,
+    )

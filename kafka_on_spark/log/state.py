@@ -1,4 +1,4 @@
-"""A replica's log at one version of its table, the chain over it, and one change to it.
+"""A replica: where it is, its log at one version of its table, the chain over it, and a change.
 
 Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
 change at the next version, or not at all. Only `apply` makes a new state, in the fake and in the
@@ -19,7 +19,11 @@ from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as as_json
 from typing import Final, Self
 
-from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.base.errors import (
+    CorruptLogError,
+    FencedLeaderEpochError,
+    UnknownLeaderEpochError,
+)
 from kafka_on_spark.base.ids import (
     NO_CHAIN,
     BrokerId,
@@ -27,6 +31,7 @@ from kafka_on_spark.base.ids import (
     DirectoryId,
     LeaderEpoch,
     Offset,
+    PartitionKey,
     ProducerEpoch,
     ReplicaUuid,
     TopicId,
@@ -34,6 +39,8 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, uuid_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +251,87 @@ class ReplicaIdentity:
     replica_uuid: ReplicaUuid
 
 
+DELETE_DELAY_MS: Final = 3_600_000
+"""The default of file.delete.delay.ms."""
+
+
+TOPIC_NAME_MAX: Final = 255 - len("-") - 32
+"""Letters of a topic's name in a folder's, which has 255 on local disks; a topic's may have 249."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAddress:
+    """Where a replica is and which one it must be. Picklable: tasks get these.
+
+    Attributes:
+        root: URL of the broker's root.
+        topic: The topic's name, for people who read the folder's path.
+        directory_id: The disk that it was created on, or is to be created on.
+        replica_uuid: This incarnation of the replica.
+        is_flushed: Every commit is flushed before it counts (flush.messages=1).
+        delete_delay_ms: How long what it removes stays (file.delete.delay.ms), if it is to be
+            created.
+        registered_voters: Of the metadata log that names the replica, all that it ever had: the
+            root must obey one of them to be fenced or deleted from.
+    """
+
+    root: str
+    topic: str
+    key: PartitionKey
+    broker_id: BrokerId
+    directory_id: DirectoryId
+    replica_uuid: ReplicaUuid
+    is_flushed: bool = True
+    delete_delay_ms: int = field(default=DELETE_DELAY_MS, compare=False)
+    registered_voters: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def identity(self) -> ReplicaIdentity:
+        """What the table's properties must say."""
+        return ReplicaIdentity(
+            topic_id=self.key.topic_id,
+            partition=self.key.partition,
+            broker_id=self.broker_id,
+            directory_id=self.directory_id,
+            replica_uuid=self.replica_uuid,
+        )
+
+    @property
+    def folder(self) -> str:
+        """Its folder: topic id and replica uuid are in the path, and of the topic's name, for
+        people, what a folder's has room for."""
+        topic = f"{self.topic[:TOPIC_NAME_MAX]}-{self.key.topic_id}"
+        return f"{self.root}/{topic}/{self.key.partition}-{self.replica_uuid}"
+
+
+def address_of(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId,
+    *,
+    directory_id: DirectoryId | None = None,
+) -> ReplicaAddress:
+    """Return the address of the replica on `broker_id`.
+
+    `directory_id` is the disk to create it on; None: the disk that it was created on.
+    """
+    created_on = directory_id or partition.directory_of(broker_id)
+    assert created_on is not None, "a replica that was not created has no address"
+    settings = image.settings(key.topic_id)
+    return ReplicaAddress(
+        root=image.brokers[broker_id].root,
+        topic=image.topics[key.topic_id].name,
+        key=key,
+        broker_id=broker_id,
+        directory_id=created_on,
+        replica_uuid=partition.uuid_of(broker_id),
+        is_flushed=settings.text("flush.messages") == "1",
+        delete_delay_ms=settings.integer("file.delete.delay.ms"),
+        registered_voters=image.registered_voters,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
     """One replica's log, as of `version` of its table.
@@ -440,6 +528,26 @@ class LogChange:
     producers: ProducerEntries | None = None
     chain_before: ChainDigest | None = None
     compaction: CompactionProgress | None = None
+
+
+def check_leader_epoch(known: LeaderEpoch | None, asked: LeaderEpoch | None) -> None:
+    """Check the leader epoch of a request against the one `known` here.
+
+    A request without one is not checked: a plain consumer has none.
+
+    Raises:
+        FencedLeaderEpochError: The request's is older: its sender was deposed, or must refresh.
+        UnknownLeaderEpochError: The request's is newer: this side must catch up.
+    """
+    if asked is None or asked == known:
+        return
+    if known is not None and asked < known:
+        raise FencedLeaderEpochError(
+            "a later leadership has been adopted", known=known, leader_epoch=asked
+        )
+    raise UnknownLeaderEpochError(
+        "this leadership has not been adopted", known=known, leader_epoch=asked
+    )
 
 
 def check_log(state: ReplicaState, *, checked: int = 0) -> None:

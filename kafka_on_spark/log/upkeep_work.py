@@ -19,11 +19,10 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.producer_state import RegisteredProducers
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import PartitionRegistration
 

@@ -22,13 +22,12 @@ from uuid import uuid4
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset, given_micros
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
-from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_headers import iso
 from kafka_on_spark.log.replicas import ReplicaStore
+from kafka_on_spark.log.segments import iso
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.error_translation import reason
@@ -283,7 +282,7 @@ def _add(file: ViewFile) -> dict[str, Any]:
 
 def url_of(file: ViewFile) -> str:
     """Return the URL (normalized) of a view's file."""
-    return f"{replica_folder(file.address)}/{file.segment.file_name}"
+    return f"{file.address.folder}/{file.segment.file_name}"
 
 
 def hadoop_url(url: str) -> str:
@@ -302,7 +301,7 @@ def size_finder(options: StorageOptions) -> FindSize:
         return file_sizes(root, folder, options)
 
     def find_size(address: ReplicaAddress, name: str) -> int | None:
-        return sizes(address.root, replica_folder(address)).get(name)
+        return sizes(address.root, address.folder).get(name)
 
     return find_size
 

@@ -9,13 +9,13 @@ it again.
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
+    from kafka_on_spark.log.cleaner import ReplicaFolders
     from kafka_on_spark.log.compactor import Compactor
-    from kafka_on_spark.log.replica_folders import ReplicaFolders
     from kafka_on_spark.log.replicas import ReplicaStore
     from kafka_on_spark.log.segments import SegmentStore
 
@@ -46,7 +46,7 @@ class Worker:
     @cached_property
     def folders(self) -> "ReplicaFolders":
         """Lists and deletes their files."""
-        from kafka_on_spark.log.replica_folders import ReplicaFolders
+        from kafka_on_spark.log.cleaner import ReplicaFolders
 
         return ReplicaFolders(self.options)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.base.ids import IdSource, PartitionKey
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService

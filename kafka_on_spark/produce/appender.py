@@ -43,7 +43,6 @@ from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.queued_reports import conclude_reports
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
 from kafka_on_spark.log.fetch import (
     FetchOrder,
@@ -54,7 +53,7 @@ from kafka_on_spark.log.fetch import (
     partition_report,
     state_report,
 )
-from kafka_on_spark.log.operations import check_end
+from kafka_on_spark.log.operations import check_complete, check_end
 from kafka_on_spark.log.producer_state import (
     fence_producer,
     find_append,
@@ -62,20 +61,20 @@ from kafka_on_spark.log.producer_state import (
     may_have_forgotten,
     registered_producers,
 )
-from kafka_on_spark.log.replica_operations import (
+from kafka_on_spark.log.replicas import (
     Appended,
     ReadBorders,
+    ReplicaLog,
+    ReplicaStore,
     append,
     begin_leadership,
-    check_complete,
     commit_decided,
     fence_older_writers,
     no_borders,
     with_borders_over,
 )
-from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -894,7 +893,7 @@ def commit_part(
     If an earlier try has appended it, it may stand there and be no duplicate, and the log need not
     end where a conditional append expected.
 
-    Raises: as `replica_operations.append`, `check_remembered` and `catch_up`.
+    Raises: as `replicas.append`, `check_remembered` and `catch_up`.
     """
     assert part.tried is not None
     assert part.log is not None, "it was placed"

@@ -34,8 +34,8 @@ from kafka_on_spark.base.ids import (
     check_mapping,
     check_whole_number,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment, WriterFence
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync

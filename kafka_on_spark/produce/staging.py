@@ -27,14 +27,12 @@ from kafka_on_spark.base.errors import (
     RootFullError,
 )
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.hashing import (
     add_digests,
     partitions_of_keys,
     record_digests,
     sum_digests,
 )
-from kafka_on_spark.log.replica_folders import flush_folder
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     TIMESTAMP,
@@ -42,8 +40,10 @@ from kafka_on_spark.log.segments import (
     begin_puts,
     begin_write,
     ended,
+    flush_folder,
     new_segment,
 )
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.produce.records import input_batches
 from kafka_on_spark.produce.stage_plan import NULL_TOPIC, StagedSegment, StagedTopic, StageOrder
 from kafka_on_spark.store import arrow_compute as pc

@@ -96,7 +96,7 @@ class Reading:
 
         def look_up(asked: Sequence[tuple[PartitionKey, int]]) -> list[Offset | None]:
             # In the function: the process that plans a stream needs no replicas.
-            from kafka_on_spark.log.offset_lookup import look_up_offsets
+            from kafka_on_spark.log.reading import look_up_offsets
 
             return look_up_offsets(now, then, asked, self.storage, self.options.client_rack)
 

@@ -24,7 +24,7 @@ from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.log.read_order import ReadOrder
-from kafka_on_spark.log.replica_headers import APPEND_TIME, CREATE_TIME
+from kafka_on_spark.log.segments import APPEND_TIME, CREATE_TIME
 from kafka_on_spark.log.view_table import (
     Branch,
     TimeRange,

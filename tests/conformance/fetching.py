@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState, address_of
 from tests.builders import KEY
 from tests.conformance.world import World
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore, folder

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
-from kafka_on_spark.log.epochs import EpochEntry, EpochHistory
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.truncation import EpochEntry, EpochHistory
 from tests.builders import digest_at, identity
 
 RECORD_BYTES = 1

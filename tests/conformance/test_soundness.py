@@ -78,10 +78,10 @@ def holds(vector):
 # What of the product answers the vectors of each kind. `.ci/uncalled.py` sees that it runs.
 # fmt: off
 ANSWERS = {
-    "leader_epoch_cache":       ["log.epochs:EpochHistory.end_offset_for", "log.epochs:epoch_history"],
-    "epoch_log":                ["log.epochs:end_offset_for", "log.operations:adopt"],
-    "offsets_for_leader_epoch": ["log.epochs:end_offset_for", "log.epochs:check_request"],
-    "fetch_divergence":         ["log.epochs:check_fetch", "log.epochs:check_request"],
+    "leader_epoch_cache":       ["log.truncation:EpochHistory.end_offset_for", "log.truncation:epoch_history"],
+    "epoch_log":                ["log.truncation:end_offset_for", "log.operations:adopt"],
+    "offsets_for_leader_epoch": ["log.truncation:end_offset_for", "controller.fetch_plan:check_request"],
+    "fetch_divergence":         ["log.truncation:check_fetch", "controller.fetch_plan:check_request"],
     "high_watermark":           ["metadata.reports:advance_high_watermark"],
     "fetch_state":              ["log.fetch:partition_report"],
     "truncation_state":         ["log.truncation:truncation_step"],
@@ -91,7 +91,7 @@ ANSWERS = {
     "reconcile":                ["log.truncation:truncation_steps"],
     "gates":                    ["log.read_order:plan_read"],
     "isr":                      ["controller.isr:may_join", "controller.isr:lagging_members"],
-    "list_offsets":             ["log.offset_lookup:offset_for_time"],
+    "list_offsets":             ["log.reading:offset_for_time"],
     "log_offsets":              ["log.operations:append_fetched", "metadata.reports:advance_high_watermark"],
     "retention":                ["log.retention:retained", "controller.log_start:retain"],
     "compaction":               ["log.compactor:_kept", "log.compactor:Compactor.last_offsets",

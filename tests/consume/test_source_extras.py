@@ -8,7 +8,7 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.consume.stream_offsets import StreamOffset, save_group
 from kafka_on_spark.groups.offsets import describe_group, groups_of
-from kafka_on_spark.log.offset_lookup import look_up_offset
+from kafka_on_spark.log.reading import look_up_offset
 from kafka_on_spark.metadata.image import GroupOffset
 from kafka_on_spark.spark.query_lag import LagListener, lag
 from tests.builders import KEY, by_name, image_of, image_of_topics, log, partition

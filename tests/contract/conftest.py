@@ -11,7 +11,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.log.replica_folders import ReplicaFolders, replica_folder
+from kafka_on_spark.log.cleaner import ReplicaFolders
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
@@ -104,7 +104,7 @@ def prepared_roots(tmp_path_factory):
 
 
 def newest_commit(address):
-    return forging.commit_files(Path(replica_folder(address)))[-1]
+    return forging.commit_files(Path(address.folder))[-1]
 
 
 def real_disks(prepared, topic, options=OPTIONS, store=None):
@@ -128,7 +128,7 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
         return segment
 
     def path(address, name):
-        return f"{replica_folder(address)}/{name}"
+        return f"{address.folder}/{name}"
 
     def damage(address, segment):
         files = RootFiles(address.root, options)

@@ -12,9 +12,7 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, Repli
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.log.replica_folders import replica_folder
-from kafka_on_spark.log.replica_operations import commit_decided
-from kafka_on_spark.log.replicas import TABLE_SCHEMA
+from kafka_on_spark.log.replicas import TABLE_SCHEMA, commit_decided
 from kafka_on_spark.log.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
@@ -31,7 +29,7 @@ def replica(delta_disks):
 
 @pytest.fixture
 def uri(delta_disks):
-    return replica_folder(delta_disks.addresses[1])
+    return delta_disks.addresses[1].folder
 
 
 def lead(replica, epoch, cut=None):

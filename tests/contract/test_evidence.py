@@ -16,7 +16,6 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.log import segments
-from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
@@ -155,7 +154,7 @@ def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
 
 
 def log_folder(address):
-    return Path(replica_folder(address)) / "_delta_log"
+    return Path(address.folder) / "_delta_log"
 
 
 def newest(address, suffix):
@@ -163,7 +162,7 @@ def newest(address, suffix):
 
 
 def remove_folder(address):
-    shutil.rmtree(replica_folder(address))
+    shutil.rmtree(address.folder)
 
 
 def remove_log(address):
@@ -254,7 +253,7 @@ def flip(path):
 
 @pytest.mark.parametrize("damage", [os.unlink, cut, flip])
 def test_a_segment_that_is_missing_or_damaged_is_said(disks, address, segment, damage):
-    damage(Path(replica_folder(address)) / segment.file_name)
+    damage(Path(address.folder) / segment.file_name)
 
     with pytest.raises(CorruptLogError):
         read_segment(address, segment, OPTIONS)

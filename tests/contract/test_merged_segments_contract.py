@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.log import merged_files
+from kafka_on_spark.log import merging
 from kafka_on_spark.log.batch import Border
 from tests.contract.logs import EPOCH, append, created, merge, names_of, rewrite
 from tests.fakes import MemorySegmentStore
@@ -145,7 +145,7 @@ def test_a_merged_segment_is_copied_with_its_borders(disks, source, parts):
 
 def test_what_is_too_large_to_be_merged_is_told(disks, source, parts, monkeypatch):
     assert disks.segments.too_large_to_merge(source, parts) == frozenset()
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 1)
+    monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", 1)
     if isinstance(disks.segments, MemorySegmentStore):
         disks.segments.too_large = {each.file_name for part in parts for each in part.segments}
 

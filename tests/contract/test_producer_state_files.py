@@ -9,7 +9,6 @@ from kafka_on_spark.base.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations, replicas
 from kafka_on_spark.log.producer_files import decode_producers, write_producers
 from kafka_on_spark.log.producer_state import ProducersFile, producers_file_name
-from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replicas import PRODUCER_DIGEST, PRODUCER_STATE
 from tests.builders import NOW_MS, entry, staged, stamp
 
@@ -116,7 +115,7 @@ def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too
         append(log, name, stamp(sequence))
     before = slow.load()
     after = advance(log, 2)
-    (Path(replica_folder(address)) / name_of(1)).unlink()
+    (Path(address.folder) / name_of(1)).unlink()
     monkeypatch.setattr(slow._delta, "is_still_at", lambda version: True)  # it was when it looked
 
     with pytest.raises(CommitConflictError):
@@ -258,7 +257,7 @@ def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_dis
     log, written = busy
     lose(log)
     address = delta_disks.addresses[1]
-    (Path(replica_folder(address)) / name_of(1)).unlink()
+    (Path(address.folder) / name_of(1)).unlink()
     lose(log)
 
     after = advance(log, 1)

@@ -16,6 +16,7 @@ from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.replica_tables import (
     REMOVALS_AT_ONCE,
     Cleaner,
+    FoundTable,
     Incarnation,
     ListResult,
     is_assigned,
@@ -23,7 +24,6 @@ from kafka_on_spark.controller.replica_tables import (
     remove_task,
     times_unassigned,
 )
-from kafka_on_spark.log.replica_folders import FoundTable
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -13,11 +13,11 @@ from kafka_on_spark.controller.cleanup import (
     CleanupOrder,
     RetentionPass,
     inspect_for_retention,
+    log_start_task,
     retention_task,
 )
 from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.replica_operations import log_start_task
 from kafka_on_spark.log.retention import Retained, limits_of
 from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.builders import (

@@ -12,9 +12,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_operations import commit_decided
-from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog, commit_decided
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.log.replica_headers import added_files, removed_files
-from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.log.segments import RECORD_SCHEMA, added_files, new_segment, removed_files
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration

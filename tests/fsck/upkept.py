@@ -17,7 +17,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.batch import Border
-from kafka_on_spark.log.merged_files import BORDERS, encode_merged, unpack_borders
+from kafka_on_spark.log.merging import BORDERS, encode_merged, unpack_borders
 from kafka_on_spark.log.segments import digest_of
 from tests.cluster.disks import Disks, records
 from tests.fsck.lives import TOPIC

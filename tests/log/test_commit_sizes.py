@@ -11,7 +11,7 @@ from kafka_on_spark.log.batch import (
     Segment,
     segment_name,
 )
-from kafka_on_spark.log.replica_headers import added_files, removed_files
+from kafka_on_spark.log.segments import added_files, removed_files
 from kafka_on_spark.store.local_files import COMMIT_BYTES_MAX
 
 MUCH = 2**62

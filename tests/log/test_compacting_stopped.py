@@ -8,7 +8,7 @@ from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogErro
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import compactor, operations
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.replica_operations import append
+from kafka_on_spark.log.replicas import append
 from kafka_on_spark.log.state import LogChange
 from tests.builders import NOW_MS, address, merged, staged
 from tests.controller.rounds import EPOCH

@@ -5,7 +5,6 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment, read_segment
 from kafka_on_spark.store.root_identity import META_PROPERTIES, RootIdentity
 from kafka_on_spark.store.roots import StorageOptions
@@ -27,7 +26,7 @@ def test_no_flipped_bit_of_a_segment_is_read_as_other_records(tmp_path):
     identity = RootIdentity("a-cluster", replica.broker_id, replica.directory_id)
     (tmp_path / META_PROPERTIES).write_bytes(identity.encode())
     segment, content = new_segment(RECORDS, LeaderEpoch(0))
-    file = tmp_path / replica_folder(replica).removeprefix(f"{tmp_path}/") / segment.file_name
+    file = tmp_path / replica.folder.removeprefix(f"{tmp_path}/") / segment.file_name
     file.parent.mkdir(parents=True)
     whole, checked = content.to_pybytes(), 0
 

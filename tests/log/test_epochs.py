@@ -5,11 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.epochs import (
-    EpochEntry,
-    end_offset_for,
-    epoch_history,
-)
+from kafka_on_spark.log.truncation import EpochEntry, end_offset_for, epoch_history
 from tests.builders import log
 
 

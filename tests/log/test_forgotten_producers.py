@@ -7,15 +7,21 @@ import pytest
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_retention, plan_cleanup
+from kafka_on_spark.controller.cleanup import (
+    CleanupOrder,
+    inspect_for_retention,
+    plan_cleanup,
+    plan_log_starts,
+    run_log_start,
+)
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
-from kafka_on_spark.log.replica_operations import commit_decided, plan_log_starts, run_log_start
 from kafka_on_spark.log.replica_upkeep import apply_log_start
+from kafka_on_spark.log.replicas import commit_decided
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH

@@ -9,8 +9,8 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import merge_plan, operations
 from kafka_on_spark.log.batch import is_segment_name, segment_name
 from kafka_on_spark.log.merging import ATTEMPTS_MAX
-from kafka_on_spark.log.replica_operations import append
 from kafka_on_spark.log.replica_upkeep import run_upkeep
+from kafka_on_spark.log.replicas import append
 from tests.builders import NOW_MS, address, staged
 from tests.controller.rounds import EPOCH
 from tests.fakes import Fault

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.log.offset_lookup import (
+from kafka_on_spark.log.reading import (
     FoundOffset,
     look_up_offset,
     offset_for_time,

@@ -17,9 +17,9 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import ChainDigest, ImpossibleValueError, Offset
 from kafka_on_spark.log import operations, producer_state
-from kafka_on_spark.log.epochs import end_offset_for, epoch_history
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import check_log
+from kafka_on_spark.log.truncation import end_offset_for, epoch_history
 from tests.builders import NOW_MS, batch, entry, log, merged, staged, stamp, text_of, with_merged
 
 ELSEWHERE = log("0:xyz").chain_digest

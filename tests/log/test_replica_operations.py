@@ -10,9 +10,10 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
-from kafka_on_spark.log import operations, replica_operations
+from kafka_on_spark.log import operations
+from kafka_on_spark.log import replicas as tables
 from kafka_on_spark.log.batch import WriterFence
-from kafka_on_spark.log.replica_operations import advance_to
+from kafka_on_spark.log.replicas import advance_to
 from tests.builders import NOW_MS, address, batch, disk, log, partition, staged, text_of
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
 from tests.log.test_reading import replicas_of
@@ -37,11 +38,11 @@ def lead(replica, epoch=0, **fields):
     is_known = "hw" not in fields or "hw_chain" in fields
     if not is_known:
         fields["hw_chain"] = replica.load().chain_at(Offset(fields["hw"]))
-    return replica_operations.begin_leadership(replica, partition("1", epoch=epoch, **fields))
+    return tables.begin_leadership(replica, partition("1", epoch=epoch, **fields))
 
 
 def append(replica, batch_, state=None, **fields):
-    return replica_operations.append(
+    return tables.append(
         replica, batch_, state or replica.load(), leader_epoch=0, now_ms=NOW_MS, **fields
     )
 
@@ -118,7 +119,7 @@ def test_endless_conflict_is_bounded(roots, replica):
     with pytest.raises(KafkaStorageError, match="keep conflicting"):
         lead(replica, 1)
 
-    assert len(roots[HERE.root].faults) == 1000 - 2 * replica_operations.ATTEMPTS_MAX
+    assert len(roots[HERE.root].faults) == 1000 - 2 * tables.ATTEMPTS_MAX
 
 
 def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
@@ -136,17 +137,15 @@ def test_a_writers_epoch_is_written_once_to_a_log(replica):
     state = lead(replica)
     writer = WriterFence(transactional_id="t", epoch=3)
 
-    fenced = replica_operations.fence_older_writers(replica, state, writer)
+    fenced = tables.fence_older_writers(replica, state, writer)
 
     assert fenced.version == state.version + 1
     assert fenced.producers[writer.key].producer_epoch == 3
-    assert replica_operations.fence_older_writers(replica, fenced, writer) == fenced
-    assert replica_operations.fence_older_writers(replica, fenced, None) == fenced
+    assert tables.fence_older_writers(replica, fenced, writer) == fenced
+    assert tables.fence_older_writers(replica, fenced, None) == fenced
     assert replica.load() == fenced
     with pytest.raises(ProducerFencedError):
-        replica_operations.fence_older_writers(
-            replica, fenced, WriterFence(transactional_id="t", epoch=2)
-        )
+        tables.fence_older_writers(replica, fenced, WriterFence(transactional_id="t", epoch=2))
 
 
 @pytest.mark.parametrize("offset, begins_at", [(0, 0), (2, 2), (3, 3), (4, 0)])

@@ -9,10 +9,10 @@ import pytest
 from kafka_on_spark.base.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import truncation
-from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.operations import adopt
 from kafka_on_spark.log.truncation import (
     divergence_offset,
+    end_offset_for,
     follow,
 )
 from tests.builders import log, text_of

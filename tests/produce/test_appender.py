@@ -23,7 +23,7 @@ from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
-from kafka_on_spark.log.replica_operations import begin_leadership, commit_decided
+from kafka_on_spark.log.replicas import begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService

@@ -15,7 +15,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.log.hashing import partitions_of_keys, record_digests, sum_digests
-from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.produce import staging
 from kafka_on_spark.produce.records import INPUT_SCHEMA
@@ -199,7 +198,7 @@ def test_segments_are_named_for_their_epoch_and_bytes_and_stand_on_every_root(or
     assert staged.holders == (1, 2)
     assert staged.segment.epoch_in_name == 4
     for replica in stage.targets[0].replicas:
-        with open(f"{replica_folder(replica)}/{staged.segment.file_name}", "rb") as file:
+        with open(f"{replica.folder}/{staged.segment.file_name}", "rb") as file:
             content = file.read()
         assert len(content) == staged.segment.size_bytes
         assert digest_of(content) == staged.segment.digest

@@ -24,8 +24,8 @@ from kafka_on_spark.controller import election, isr
 from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, truncation
-from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.truncation import end_offset_for
 from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.records import HighWatermarkRecord

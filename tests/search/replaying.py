@@ -22,8 +22,7 @@ from weakref import proxy
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp

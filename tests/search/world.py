@@ -16,10 +16,9 @@ from kafka_on_spark.base.ids import (
     LeaderEpoch,
     Offset,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import MergedSegment, epoch_in_name
 from kafka_on_spark.log.cleaning import files_of
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (

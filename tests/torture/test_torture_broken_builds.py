@@ -16,10 +16,10 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.consume import reads
 from kafka_on_spark.log import fetch, operations
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.state import address_of
+from kafka_on_spark.log.truncation import latest_epoch_with_records
 from kafka_on_spark.produce import appender
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks

@@ -8,8 +8,8 @@ ReplicaKey.
 asks only where a batch ends, in which epoch it was appended, by which write, and whether it is a
 decision. Old batches stand as *runs*: what a table has merged is committed, so nobody asks for the
 borders in it. A log is then as long as its table has files. Where two logs part is looked up by
-epoch, as Raft does. Unlike in a partition's log (log/epochs.py), an epoch above all ends at the log
-end and is answered with the newest epoch. Source: KafkaMetadataLog.endOffsetForEpoch,
+epoch, as Raft does. Unlike in a partition's log (log/truncation.py), an epoch above all ends at the
+log end and is answered with the newest epoch. Source: KafkaMetadataLog.endOffsetForEpoch,
 ReplicatedLog.validateOffsetAndEpoch.
 
 **The counters** are `quorum-epoch` (the highest epoch seen), ``vote/<node>:<directory>``: the epoch

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.segments import read_segment
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import partition_key
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import new_disks, records

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import ReplicaLostError
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import partition_key
 from kafka_on_spark.store.roots import StorageOptions

@@ -14,15 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.merge_plan import FAN_IN, tier_of
-from kafka_on_spark.log.merged_files import encode_merged, typed
+from kafka_on_spark.log.merging import encode_merged, typed
 from kafka_on_spark.log.producer_state import producers_file_name
-from kafka_on_spark.log.replica_folders import replica_folder
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.metadata.metadata_files import SNAPSHOTS_KEPT
 from kafka_on_spark.metadata.voter_upkeep import DELETE_DELAY_MS, MERGED_FILES_MIN
 from kafka_on_spark.store.delta.conditional_commit import CHECKPOINT_INTERVAL
@@ -134,7 +132,7 @@ def _written_at_once(records: pa.Table, address: ReplicaAddress) -> int:
 def _look_at_replica(bounds: _Bounds, address: ReplicaAddress, needed: int) -> None:
     replica = ReplicaStore(OPTIONS).open(address)
     state = replica.load()
-    folder = Path(replica_folder(address))
+    folder = Path(address.folder)
     where = f"{address.topic}-{address.key.partition} on broker {address.broker_id}"
     named = {each.file_name for part in state.batches for each in part.segments}
     if replica.producers_number:

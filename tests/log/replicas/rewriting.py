@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.merged_files import rewrite
-from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.merging import rewrite
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     begin_puts,
@@ -91,5 +90,5 @@ def expected(first, count):
 
 def uncompressed(place, part):
     """Return how many bytes a part has, as pyarrow reads it of the whole files."""
-    paths = [Path(replica_folder(place)) / segment.file_name for segment in part.segments]
+    paths = [Path(place.folder) / segment.file_name for segment in part.segments]
     return sum(pq.read_metadata(path).row_group(0).total_byte_size for path in paths)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck import segment_checks
-from kafka_on_spark.log.merged_files import encode_merged
+from kafka_on_spark.log.merging import encode_merged
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from tests.kept import KeyedRecord

@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log import merged_files
-from kafka_on_spark.log.merged_files import BORDER_BYTES, fitting_into_one, too_large_to_merge
-from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log import merging
+from kafka_on_spark.log.merging import BORDER_BYTES, fitting_into_one, too_large_to_merge
 from kafka_on_spark.store import parquet_files
 from tests.log.replicas.rewriting import (
     OPTIONS,
@@ -31,9 +30,9 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
     merged = merge(here, two(here))
     gone = replace(small, segments=(replace(small.segments[0], file_name="4-u-d.parquet"),))
     damaged = written(here, 0, 200)
-    path = Path(replica_folder(here)) / damaged.segments[0].file_name
+    path = Path(here.folder) / damaged.segments[0].file_name
     path.write_bytes(path.read_bytes()[:-9])
-    monkeypatch.setattr(merged_files, "END_BYTES", end_bytes)
+    monkeypatch.setattr(merging, "END_BYTES", end_bytes)
     parts = (small, large, merged, gone, damaged)
 
     for most, found in [
@@ -41,23 +40,23 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
         (2 * uncompressed(here, large) - 2, frozenset(large.segments)),
         (2, frozenset({*small.segments, *large.segments, merged.segment})),
     ]:
-        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", most)
         assert too_large_to_merge(here, parts, OPTIONS) == found
 
 
 def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
     here = roots[1]
     few, many = merge(here, two(here)), merge(here, [written(here, 0, *[1] * 40)])
-    path = Path(replica_folder(here)) / many.segment.file_name
+    path = Path(here.folder) / many.segment.file_name
     footer_bytes = pq.read_metadata(path).serialized_size + 8
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2**20)
+    monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", 2**20)
     half = footer_bytes // BORDER_BYTES
 
     for most, found in [
         (2 * half + 2, frozenset()),
         (2 * half - 2, frozenset({many.segment})),
     ]:
-        monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
+        monkeypatch.setattr(merging, "BORDERS_MAX", most)
         assert too_large_to_merge(here, (few, many), OPTIONS) == found
 
 
@@ -74,7 +73,7 @@ def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(
         (sizes[0] + sizes[1] - 1, 1),
         (1, 1),
     ]:
-        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", most)
         assert fitting_into_one(here, parts, OPTIONS) == count
 
 
@@ -84,19 +83,19 @@ def test_a_file_that_no_reader_would_take_is_not_written(roots, monkeypatch):
     monkeypatch.setattr(
         parquet_files, "UNCOMPRESSED_BYTES_MAX", 5 * uncompressed(here, parts[0]) // 4
     )
-    before = set(Path(replica_folder(here)).iterdir())
+    before = set(Path(here.folder).iterdir())
 
     with pytest.raises(KafkaStorageError, match="append fewer at once"):
         merge(here, parts)
 
-    assert set(Path(replica_folder(here)).iterdir()) == before
+    assert set(Path(here.folder).iterdir()) == before
 
 
 def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch):
     here = roots[1]
     parts = [written(here, 0, 50), written(here, 50, 50), written(here, 100, 50)]
     sizes = [uncompressed(here, part) for part in parts]
-    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", sizes[0] + sizes[1])
+    monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", sizes[0] + sizes[1])
 
     made = merge(here, parts)
 

@@ -9,11 +9,10 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
-from kafka_on_spark.log import merged_files
+from kafka_on_spark.log import merging
 from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.hashing import content_digests, sum_digests
-from kafka_on_spark.log.merged_files import encode_merged, read_borders
-from kafka_on_spark.log.replica_folders import replica_folder
+from kafka_on_spark.log.merging import encode_merged, read_borders
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA, read_segment, segment_batches
 from tests.log.replicas.rewriting import EPOCH, OPTIONS, content, expected, merge, two, written
 
@@ -52,7 +51,7 @@ def test_the_content_digest_covers_offset_time_key_value_and_headers(roots):
 def test_the_file_has_the_encodings_of_a_segment_and_page_checksums(roots):
     here = roots[1]
     made = merge(here, [written(here, 0, 2000)])
-    path = Path(replica_folder(here)) / made.segment.file_name
+    path = Path(here.folder) / made.segment.file_name
 
     file = pq.ParquetFile(path, page_checksum_verification=True)
 
@@ -66,13 +65,13 @@ def test_the_file_has_the_encodings_of_a_segment_and_page_checksums(roots):
 
 def test_row_groups_are_of_a_bounded_size(roots, monkeypatch):
     here = roots[1]
-    monkeypatch.setattr(merged_files, "GROUP_BYTES", 1000)
-    monkeypatch.setattr(merged_files, "BATCH_ROWS", 100)
+    monkeypatch.setattr(merging, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(merging, "BATCH_ROWS", 100)
 
     made = merge(here, [written(here, 0, 250, 250), written(here, 500, 100)])
 
     assert content(here, made) == expected(0, 600)
-    file = pq.ParquetFile(Path(replica_folder(here)) / made.segment.file_name)
+    file = pq.ParquetFile(Path(here.folder) / made.segment.file_name)
     assert file.metadata.num_row_groups == 7  # a batch of 100 or of 50 records each
 
 
@@ -107,13 +106,13 @@ def test_borders_of_another_segment_are_not_taken(roots):
 def test_a_write_that_is_not_read_back_as_it_was_is_no_merge(roots, monkeypatch):
     here = roots[1]
     parts = two(here)
-    read = merged_files.segment_batches
+    read = merging.segment_batches
 
     def lies(*arguments):
         for records in read(*arguments):
             yield records.slice(1)
 
-    monkeypatch.setattr(merged_files, "segment_batches", lies)
+    monkeypatch.setattr(merging, "segment_batches", lies)
 
     with pytest.raises(KafkaStorageError, match="other records"):
         merge(here, parts)
@@ -125,7 +124,7 @@ def test_no_more_than_a_row_group_of_a_file_is_decoded_at_once_however_few_rows_
     """65,536 rows of large values would be all of a merged file, which compresses well: gigabytes,
     and more than Arrow holds of a record's parts side by side."""
     here = roots[1]
-    monkeypatch.setattr(merged_files, "GROUP_BYTES", 1)
+    monkeypatch.setattr(merging, "GROUP_BYTES", 1)
     made = merge(here, two(here))
 
     batches = segment_batches(here, made.segment, OPTIONS, ("offset_delta", "value"), 3)

@@ -6,12 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.log.batch import TIME_MS_END
-from kafka_on_spark.log.replica_headers import (
-    HEADER_SCHEMA,
-    added_files,
-    batches_of,
-    in_offset_order,
-)
+from kafka_on_spark.log.segments import HEADER_SCHEMA, added_files, batches_of, in_offset_order
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from tests.builders import log, merged, with_merged
 

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_on_spark.log import reading
 from kafka_on_spark.log.batch import Border
-from kafka_on_spark.log.merged_files import encode_merged, put_merged
+from kafka_on_spark.log.merging import encode_merged, put_merged
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaState

@@ -9,8 +9,8 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.storage_options import StorageOptions

@@ -8,8 +8,8 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.findings import Finding, FsckReport
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import Facts, facts_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, segment_name
+from kafka_on_spark.log.state import ReplicaAddress
 from tests.merged_files import Borders, borders_of, rewritten
 from tests.search.upkeep.rows import Row, is_tombstone, key_of, merged_name, rows_of
 

@@ -16,13 +16,14 @@ from kafka_on_spark.controller.cleanup import (
     compaction_task,
     inspect_for_compaction,
     inspect_for_retention,
+    log_start_task,
     retention_task,
+    run_log_start,
 )
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.replica_operations import log_start_task, run_log_start
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.log.state import ReplicaAddress
 from tests.builders import KEY
 from tests.nodes import node_of
 from tests.search.replaying import Process

@@ -16,7 +16,7 @@ from kafka_on_spark.controller import (
     replication_round,
 )
 from kafka_on_spark.log import compactor as compacting_replicas
-from kafka_on_spark.log import operations, replica_operations, truncation
+from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
@@ -180,7 +180,7 @@ COMPACTION_MUTANTS = [
         "a lost replica that lacks what was replaced is not taken back",
         (
             (inspections, "lacks_replaced_records", _nothing),
-            (replica_operations, "lacks_replaced_records", _nothing),
+            (operations, "lacks_replaced_records", _nothing),
         ),
         seed=765,
         invariant=L3,

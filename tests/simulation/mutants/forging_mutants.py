@@ -5,7 +5,7 @@ from typing import Any
 from kafka_on_spark.base.errors import ReplicaLostError
 from kafka_on_spark.controller import isr
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import operations, replica_operations, state, truncation
+from kafka_on_spark.log import operations, state, truncation
 from kafka_on_spark.metadata import reports
 from tests.simulation.mutants.protocol_mutants import Mutant
 
@@ -89,7 +89,7 @@ FORGING_MUTANTS = [
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
-        ((replica_operations, "has_all_committed", _by_epoch_alone),),
+        ((operations, "has_all_committed", _by_epoch_alone),),
         seed=2,
         invariant="H2 one value an offset",
     ),

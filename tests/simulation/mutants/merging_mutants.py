@@ -14,7 +14,7 @@ from kafka_on_spark.log import (
     merge_plan,
     merging,
     operations,
-    replica_operations,
+    replicas,
     truncation,
 )
 from kafka_on_spark.log.batch import LogPart
@@ -135,9 +135,9 @@ MERGING_MUTANTS = [
     Mutant(
         "an append that may stand is looked for among the borders of merged segments",
         (
-            (replica_operations, "with_borders_over", _borders_unread),
+            (replicas, "with_borders_over", _borders_unread),
             (appender, "with_borders_over", _borders_unread),
-            (replica_operations, "find_put", _among_headers),
+            (replicas, "find_put", _among_headers),
             (appender, "find_put", _among_headers),
         ),
         seed=83,

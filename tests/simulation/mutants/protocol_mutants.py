@@ -15,7 +15,7 @@ from kafka_on_spark.base.ids import KEEP, Offset
 from kafka_on_spark.controller import inspections, isr, lease, replica_tables, replication_round
 from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import operations, producer_state, replica_operations
+from kafka_on_spark.log import operations, producer_state, replicas
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -157,7 +157,7 @@ MUTANTS = [
         "files that stand in the log are not added again",
         (
             (producer_state, "_find_files", _nothing),
-            (replica_operations, "find_put", _nothing),
+            (replicas, "find_put", _nothing),
             (appender, "find_put", _nothing),
         ),
         invariant="I26 added once",

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller import cleanup, log_start
-from kafka_on_spark.log import operations, replica_operations, retention
+from kafka_on_spark.log import operations, replicas, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.builders import partition_map
 from tests.simulation.checks import producers
@@ -30,7 +30,7 @@ def _to_the_end(state: Any, limits: Any, *, high_watermark: int, **named: Any) -
 
 def _one_further(replica: Any, state: Any, offset: int, *registered: Any) -> Any:
     further = min(offset + 1, state.log_end_offset)
-    return replica_operations.try_to_advance(replica, state, further, *registered)
+    return replicas.try_to_advance(replica, state, further, *registered)
 
 
 def _is_possible(partition: Any, offset: int) -> bool:

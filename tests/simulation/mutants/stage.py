@@ -18,9 +18,8 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.controller.preparing_roots import create_cluster
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
-from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.log.state import LogChange, ReplicaAddress
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     ConfigRecord,

@@ -13,8 +13,8 @@ from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.replica_operations import commit_decided
+from kafka_on_spark.log.replicas import commit_decided
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import BrokerState

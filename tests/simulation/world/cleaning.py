@@ -1,12 +1,11 @@
 """Stop and delete in a simulated cluster: what lists the folders on a disk, and removes one.
 
-Source: log/replica_folders.py.
+Source: controller/replica_tables.py.
 """
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.controller.replica_tables import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.log.replica_folders import FoundTable
+from kafka_on_spark.controller.replica_tables import FoundTable, ListOrder, ListResult, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.disks import Root
 from tests.simulation.world.world import FAILED, World

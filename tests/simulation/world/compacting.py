@@ -12,8 +12,8 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_compaction
 from kafka_on_spark.controller.compaction import CompactionReport
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of

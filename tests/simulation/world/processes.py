@@ -10,9 +10,9 @@ from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
 from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append import AppendService

@@ -18,8 +18,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaState
+from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaAddress, ReplicaState
 from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
 from tests.simulation.world.disks import Root, Table, folder
 from tests.simulation.world.scheduler import Node

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, segment_name
+from kafka_on_spark.log.state import ReplicaAddress
 from tests.merged_files import Borders, rewritten
 from tests.simulation.world.disks import digest_of, folder, rows_of
 from tests.simulation.world.scheduler import Node

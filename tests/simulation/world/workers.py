@@ -23,7 +23,6 @@ from kafka_on_spark.controller.replica_tables import (
 from kafka_on_spark.controller.upkeep import clean_root_task
 from kafka_on_spark.log import fetch as log_fetch
 from kafka_on_spark.log import replica_upkeep
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
@@ -31,6 +30,7 @@ from kafka_on_spark.log.fetch import (
     fetch,
     inspect_partition,
 )
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.temporaries import RootCleaned
 from kafka_on_spark.node.tasks import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.state import ReplicaState, check_log
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, check_log
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.scheduler import STARTED_AT_MS, Scheduler
 

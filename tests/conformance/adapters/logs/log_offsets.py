@@ -5,8 +5,8 @@ from dataclasses import replace
 from kafka_on_spark.base.errors import CorruptLogError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import EpochEntry, check_fetch, epoch_history
-from kafka_on_spark.log.offset_lookup import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.log.reading import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.log.truncation import EpochEntry, check_fetch, epoch_history
 from kafka_on_spark.produce.appender import AppendPart, check_keys
 from tests.builders import KEY, NOW_MS, staged
 from tests.conformance.adapters.replication.epochs import EpochLog

@@ -3,10 +3,10 @@
 from kafka_on_spark.base.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.fetch_plan import check_request
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import check_request
 from kafka_on_spark.log.read_order import plan_read, plan_reads
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.observe.descriptions import offsets_of

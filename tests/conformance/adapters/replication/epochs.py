@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.controller.fetch_plan import check_request
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import (
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.truncation import (
     EpochEnd,
     EpochEntry,
     check_fetch,
-    check_request,
     end_offset_for,
     epoch_history,
     latest_epoch_with_records,
 )
-from kafka_on_spark.log.state import ReplicaState
 from tests.builders import partition
 from tests.conformance.logs import (
     assigned,

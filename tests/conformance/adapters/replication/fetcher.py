@@ -13,9 +13,14 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
 from kafka_on_spark.log.fetch import FetchAction, after_refusal
-from kafka_on_spark.log.truncation import truncation_step, truncation_steps
+from kafka_on_spark.log.truncation import (
+    EpochEnd,
+    end_offset_for,
+    latest_epoch_with_records,
+    truncation_step,
+    truncation_steps,
+)
 from kafka_on_spark.metadata.reports import ReplicaReport
 from tests.conformance.fetching import Disks
 from tests.conformance.logs import batch_of, in_chain, log_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.fetch import FetchAction, after_refusal
+from kafka_on_spark.log.truncation import latest_epoch_with_records
 from tests.conformance.adapters.replication.fetcher import (
     CODES,
     LEADER,

@@ -6,9 +6,10 @@ from kafka_on_spark.base.config import check_acks
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.fetch_plan import check_request
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import check_fetch, check_request
 from kafka_on_spark.log.read_order import plan_read
+from kafka_on_spark.log.truncation import check_fetch
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.produce.appender import check_min_isr, is_committed
 from tests.builders import KEY, TOPIC_ID, image_of, partition

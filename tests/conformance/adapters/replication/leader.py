@@ -8,9 +8,9 @@ change of the ISR and waits for the controller; here it is decided and committed
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionEpoch
-from kafka_on_spark.controller.fetch_plan import plan_fetches
+from kafka_on_spark.controller.fetch_plan import check_request, plan_fetches
 from kafka_on_spark.controller.isr import lagging_members, may_join
-from kafka_on_spark.log.epochs import check_fetch, check_request, epoch_history
+from kafka_on_spark.log.truncation import check_fetch, epoch_history
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState

@@ -11,10 +11,9 @@ from typing import Final, TypeVar
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import MergedSegment
 from kafka_on_spark.log.replicas import ReplicaLog
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaState, address_of
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, ChainDigest, PartitionKey
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, LogPart, Segment, segment_name
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
-from kafka_on_spark.log.state import ReplicaState, batch_digests
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, batch_digests
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
