@@ -273,7 +273,12 @@ class Member:
 
     def _do_what_is_due(self) -> None:
         try:
-            self._ask_if_unsure()
+            if self._is_member and not self.may_hand_out():
+                asked_ms = self._clock.monotonic_ms()
+                if self._is_known(self._metadata.catch_up()):
+                    self._asked_ms = asked_ms
+                else:
+                    self._lose()
             for _ in range(STEPS_MAX):
                 if not self._step(self._metadata.image):
                     break
@@ -344,21 +349,20 @@ class Member:
         )
         self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True
         self._is_awaiting = False
-        self._liveness.watch(None)
         self._liveness.tidy()
 
     def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
-        """Wait for the end of the member that has this static member's place, if it is silent: it
-        may be a life of this consumer that was killed, and nobody else may be there to fence it.
-        One that lives raises UnreleasedInstanceIdError."""
+        """Wait until the member that has this static member's place is fenced, if it is silent: it
+        may be a life of this consumer that was killed. One that lives raises
+        UnreleasedInstanceIdError."""
         # A commit that this process has seen since may have ended the member, and its group.
         group = self._metadata.image.consumer_groups.get(self._group)
         holder = None if group is None else group.with_instance(self._settings.group_instance_id)
         self._is_awaiting = holder is not None
         if holder is None:
             return
-        if self._liveness.watch(holder.member_id):
-            self._liveness.watch(None)
+        if self._liveness.has_beaten(holder.member_id):
+            self._liveness.end()
             raise error
         self._retry_at_ms = self._clock.monotonic_ms() + self._liveness.interval_ms
 
@@ -395,14 +399,6 @@ class Member:
             self._stopped |= self._processed(keys)
         self.owned -= keys
         self._forget(keys)
-
-    def _ask_if_unsure(self) -> None:
-        if self._is_member and not self.may_hand_out():
-            asked_ms = self._clock.monotonic_ms()
-            if self._is_known(self._metadata.catch_up()):
-                self._asked_ms = asked_ms
-            else:
-                self._lose()
 
     def _lose(self) -> None:
         """Forget all partitions: they are others'."""

@@ -380,6 +380,7 @@ class Liveness:
         max_poll_interval_ms: int,
         timeout_ms: int,
         new_id: Callable[[], str],
+        instance_id: str | None = None,
     ) -> None:
         self.clock = clock
         self.group = group
@@ -395,7 +396,7 @@ class Liveness:
         self._count = 0
         self._is_failing = False
         self._observed: dict[MemberId, Observed] = {}
-        self._holder: MemberId | None = None
+        self._instance_id = instance_id
         self._polled_at_ms = clock.monotonic_ms()
 
     @property
@@ -434,11 +435,9 @@ class Liveness:
         if group is not None:
             self._heartbeats.keep_only(self.group, list(group.members))
 
-    def watch(self, holder: MemberId | None) -> bool:
-        """Have `check` see to the member that has this static member's place, and fence it if it is
-        silent; None: nobody has it any more. Return whether checks have found that it lives."""
-        self._holder = holder
-        observed = None if holder is None else self._observed.get(holder)
+    def has_beaten(self, member_id: MemberId) -> bool:
+        """Return whether checks have found that a member lives."""
+        observed = self._observed.get(member_id)
         return observed is not None and observed.has_beaten
 
     def note_poll(self, now_ms: int) -> None:
@@ -504,13 +503,14 @@ class Liveness:
             self._heartbeats.stop(self.group, member_id)
 
     def check(self) -> None:
-        """Check others once, and fence the silent ones; or leave. One that waits for the end of a
-        static member checks that."""
-        me, holder = self._member_id, self._holder
+        """Check others once, and fence the silent ones; or leave. One that waits for the place of a
+        static member checks that one: nobody else may be there to fence it."""
+        me = self._member_id
         if me is None:
             return
         group = self._metadata.catch_up().consumer_groups.get(self.group)
         members = {} if group is None else group.members
+        holder = None if group is None else group.with_instance(self._instance_id)
         if me in members and self._is_idle():
             log.warning(
                 "a consumer leaves group %r: it has asked for nothing for %d ms"
@@ -524,8 +524,8 @@ class Liveness:
         checked: list[MemberId] = []
         if me in members:
             checked = members_to_check(members, me, self._observed, self.interval_ms)
-        if holder is not None and holder in members and holder not in checked:
-            checked.append(holder)
+        elif holder is not None:
+            checked = [holder.member_id]
         # What is known of members that it did not check is old: it says of none that it lives.
         self._observed = observed = _check(
             self._heartbeats, self.clock, self.group, checked, self._observed, self.session_ms

@@ -339,7 +339,10 @@ def uniform_assignor(sharing: Sharing) -> Assigned:
     shares.give_out_the_rest()
     while shares.move_one():
         pass
-    return shares.assigned()
+    return {
+        member: frozenset(key for keys in of_topics.values() for key in keys)
+        for member, of_topics in shares.stacks.items()
+    }
 
 
 class _Shares:
@@ -349,7 +352,7 @@ class _Shares:
         self._sharing = sharing
         self._places = {member: place for place, member in enumerate(sharing.members)}
         self._loads = dict.fromkeys(sharing.members, 0)
-        self._stacks: dict[MemberId, dict[TopicId, list[PartitionKey]]] = {
+        self.stacks: dict[MemberId, dict[TopicId, list[PartitionKey]]] = {
             member: defaultdict(list) for member in sharing.members
         }
         self._takers: dict[TopicId, list[MemberId]] = {
@@ -387,7 +390,7 @@ class _Shares:
                 return False
             takers = (
                 (min(self._takers[topic_id], key=self._rank), keys)
-                for topic_id, keys in self._stacks[giver].items()
+                for topic_id, keys in self.stacks[giver].items()
                 if keys
             )
             taker, keys = min(takers, key=lambda each: self._rank(each[0]))
@@ -398,18 +401,11 @@ class _Shares:
         return False
 
     def _push(self, member: MemberId, key: PartitionKey) -> None:
-        self._stacks[member][key.topic_id].append(key)
+        self.stacks[member][key.topic_id].append(key)
         self._loads[member] += 1
 
     def _rank(self, member: MemberId) -> tuple[int, int]:
         return self._loads[member], self._places[member]
-
-    def assigned(self) -> Assigned:
-        """Return the assignment."""
-        return {
-            member: frozenset(key for keys in stacks.values() for key in keys)
-            for member, stacks in self._stacks.items()
-        }
 
 
 UNIFORM: Final = "uniform"
@@ -436,7 +432,21 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
     known = image.consumer_groups.get(group)
     if known is None or not is_to_share(image, known):
         return ControllerResult([], None)
-    partitions = _partitions(image, known)
+    partitions = {
+        topic_id: [PartitionKey(topic_id, number) for number in image.topics[topic_id].partitions]
+        for topic_id in _topic_ids(image, known)
+    }
+    members = sorted(known.members.values(), key=_rank)
+    sharing = Sharing(
+        members={
+            each.member_id: frozenset(
+                image.topic_ids[name] for name in each.subscribed_topics if name in image.topic_ids
+            )
+            for each in members
+        },
+        partitions=partitions,
+        current={each.member_id: each.target for each in members},
+    )
     epoch = known.group_epoch
     if known.target_epoch == epoch:
         epoch = GroupEpoch(epoch + 1)  # the partitions have changed, and no member
@@ -445,7 +455,7 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
     records: list[Record] = [*_begun_partitions(image, group, known, partitions)]
     records += [
         GroupTargetRecord(group=group, member_id=member_id, partitions=target, cause=cause)
-        for member_id, target in ASSIGNORS[name](_sharing(image, known, partitions)).items()
+        for member_id, target in ASSIGNORS[name](sharing).items()
         if target != known.members[member_id].target
     ]
     last = _last_partitions(image, known)
@@ -472,13 +482,6 @@ def _topic_ids(image: MetadataImage, group: ConsumerGroup) -> list[TopicId]:
     """Return the topics that exist and that some member has subscribed to, by their names."""
     names = {name for each in group.members.values() for name in each.subscribed_topics}
     return [image.topic_ids[name] for name in sorted(names) if name in image.topic_ids]
-
-
-def _partitions(image: MetadataImage, group: ConsumerGroup) -> dict[TopicId, list[PartitionKey]]:
-    return {
-        topic_id: [PartitionKey(topic_id, number) for number in image.topics[topic_id].partitions]
-        for topic_id in _topic_ids(image, group)
-    }
 
 
 def _last_partitions(image: MetadataImage, group: ConsumerGroup) -> frozenset[PartitionKey]:
@@ -508,22 +511,6 @@ def _begun_partitions(
             if partition is not None and (name, key) not in image.groups:
                 cause = f"{image.name_of(key)} was added: group {name!r} begins at its beginning"
                 yield saved_offset(name, key, partition, partition.log_start_offset, cause)
-
-
-def _sharing(
-    image: MetadataImage, group: ConsumerGroup, partitions: dict[TopicId, list[PartitionKey]]
-) -> Sharing:
-    members = sorted(group.members.values(), key=_rank)
-    return Sharing(
-        members={
-            each.member_id: frozenset(
-                image.topic_ids[name] for name in each.subscribed_topics if name in image.topic_ids
-            )
-            for each in members
-        },
-        partitions=partitions,
-        current={each.member_id: each.target for each in members},
-    )
 
 
 def _rank(member: GroupMember) -> tuple[bool, str]:
