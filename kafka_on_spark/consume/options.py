@@ -158,10 +158,14 @@ def _parse_bound(given: Mapping[str, str], side: str, *, words: tuple[str, ...])
 
 
 def _long(text: str) -> int:
+    return _number(text, f"Expected a single long value, got {text.strip()}")
+
+
+def _number(text: str, refusal: str) -> int:
     try:
         return whole_number(text.strip())
     except ValueError:
-        raise InvalidRequestError(f"Expected a single long value, got {text.strip()}") from None
+        raise InvalidRequestError(refusal) from None
 
 
 def _parse_json(
@@ -303,12 +307,15 @@ _NOT_IN_STREAMS: Final = {
 }
 
 
+AsOfOption = Literal["asOfMetadataOffset", "asOfTimestamp"]
+
+
 @dataclass(frozen=True, slots=True)
 class AsOf:
     """A moment of the past: the option that names it, and an offset of the metadata log, or a time
     in ms since 1970."""
 
-    option: Literal["asOfMetadataOffset", "asOfTimestamp"]
+    option: AsOfOption
     value: int
 
 
@@ -363,11 +370,13 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         ending=ending,
         as_of=_as_of(given),
         is_data_loss_failed=_flag(given, "failondataloss", default=True),
-        limits=_limits(given),
-        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
-        records_max=_positive(
-            given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
+        limits=TriggerLimits(
+            max_offsets=_positive(given, "maxOffsetsPerTrigger"),
+            min_offsets=_positive(given, "minOffsetsPerTrigger"),
+            max_delay_ms=_delay_ms(given.get("maxtriggerdelay", "15m")),
         ),
+        tasks_min=_positive(given, "minPartitions"),
+        records_max=_positive(given, "maxrecordsperpartition"),  # in Spark's words
         has_headers=_flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(_RACK),
         group=client.get(_GROUP_ID) or None,
@@ -386,35 +395,22 @@ def _as_of(given: Mapping[str, str]) -> AsOf | None:
         raise InvalidRequestError(
             "only one of the options asOfTimestamp and asOfMetadataOffset can be specified"
         )
-    if "asofmetadataoffset" in given:
-        return AsOf("asOfMetadataOffset", _long(given["asofmetadataoffset"]))
-    if "asoftimestamp" in given:
-        return AsOf("asOfTimestamp", _long(given["asoftimestamp"]))
+    options: tuple[AsOfOption, ...] = ("asOfTimestamp", "asOfMetadataOffset")
+    for option in options:
+        if option.lower() in given:
+            return AsOf(option, _long(given[option.lower()]))
     return None
 
 
-def _limits(given: Mapping[str, str]) -> TriggerLimits:
-    return TriggerLimits(
-        max_offsets=_positive(
-            given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
-        ),
-        min_offsets=_positive(
-            given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
-        ),
-        max_delay_ms=_delay_ms(given.get("maxtriggerdelay", "15m")),
-    )
-
-
-def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+def _positive(given: Mapping[str, str], name: str) -> int | None:
     """Return an option that is a whole number above 0; None: it is not given."""
-    if name not in given:
+    if name.lower() not in given:
         return None
-    try:
-        number = whole_number(given[name].strip())
-    except ValueError:
-        number = 0
+    text = given[name.lower()]
+    refusal = f"{name} must be positive: give a whole number, not {text!r}"
+    number = _number(text, refusal)
     if number <= 0:
-        raise InvalidRequestError(f"{sentence}: give a whole number, not {given[name]!r}")
+        raise InvalidRequestError(refusal)
     return number
 
 
@@ -496,12 +492,9 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
 def _whole_number(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
-    try:
-        return whole_number(given[name].strip())
-    except ValueError:
-        raise InvalidRequestError(
-            f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"
-        ) from None
+    return _number(
+        given[name], f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"
+    )
 
 
 def _expected_offsets(text: str | None) -> dict[str, dict[int, int]]:

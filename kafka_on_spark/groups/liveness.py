@@ -185,10 +185,9 @@ def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) 
 
     It may if nobody can have fenced it since; or for moments, whatever its heartbeats do.
     """
-    if now_ms - asked_ms < ASKED_MS:
-        return True
-    is_unbroken = beats is not None and beats.since_ms <= asked_ms
-    return is_unbroken and beats is not None and now_ms - beats.last_ms < session_ms
+    if now_ms - asked_ms < ASKED_MS or beats is None:
+        return now_ms - asked_ms < ASKED_MS
+    return beats.since_ms <= asked_ms and now_ms - beats.last_ms < session_ms
 
 
 # Heartbeats in files
@@ -246,11 +245,12 @@ class HeartbeatFiles:
         contents: list[Mapping[str, bytes | None]] = []
         for member_id in member_ids:
             found: dict[str, bytes | None] = {}
+            path = f"{_folder(group)}/{name_in_path(member_id)}"
             for root in list(answering):
                 if len(found) == needed:
                     break
                 try:
-                    found[root.url] = _read(root, _path(group, member_id), proven)
+                    found[root.url] = _read(root, path, proven)
                 except KafkaStorageError as error:
                     failures.append(error)
                     answering.remove(root)
@@ -265,7 +265,12 @@ class HeartbeatFiles:
         for root in self._roots.in_turn():
             self._delete(root, group, [name_in_path(member_id)])
             if is_local(root.url):
-                self._remove_if_empty(root.url, group)
+                path = f"{root.url}/{_folder(group)}"
+                try:
+                    remove = partial(delete_empty_folder, path)
+                    within(root.url, remove, short_call_seconds(root.url))
+                except (OSError, KafkaStorageError) as error:
+                    log.debug("%s stays: %s", path, error)  # others have heartbeats there
 
     def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
         """Remove the heartbeats of all but these, where it can be. That of a member about to join
@@ -277,9 +282,9 @@ class HeartbeatFiles:
             except KafkaStorageError as error:
                 log.info("old heartbeats are left on %s: %s", root.url, error)
                 continue
-            self._delete(
-                root, group, [each for each in names if _is_ours(each) and each not in kept]
-            )
+            # One that is being written has another name.
+            old = [each for each in names if _OURS.fullmatch(each) and each not in kept]
+            self._delete(root, group, old)
 
     def _delete(self, root: RootFiles, group: str, names: Iterable[str]) -> None:
         for name in names:
@@ -287,13 +292,6 @@ class HeartbeatFiles:
                 root.delete_file(f"{root.url}/{_folder(group)}/{name}")
             except KafkaStorageError as error:
                 log.info("a heartbeat is left on %s: %s", root.url, error)
-
-    def _remove_if_empty(self, root: str, group: str) -> None:
-        path = f"{root}/{_folder(group)}"
-        try:
-            within(root, partial(delete_empty_folder, path), short_call_seconds(root))
-        except (OSError, KafkaStorageError) as error:
-            log.debug("%s stays: %s", path, error)  # others have heartbeats there
 
 
 def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
@@ -311,23 +309,21 @@ def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
 
 
 def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -> None:
+    folder = f"{root.url}/{_folder(group)}"
     if is_local(root.url):
-        within(root.url, partial(_make_missing, root.url, group), short_call_seconds(root.url))
-    root.write(f"{root.url}/{_path(group, member_id)}", heartbeat, is_flushed=False)
 
+        def make_missing() -> None:
+            if not os.path.isfile(f"{root.url}/{META_PROPERTIES}"):
+                raise _not_there(root.url)  # a mount point without its disk
+            if not os.path.isdir(folder):
+                try:
+                    make_folder(f"{root.url}/{FOLDER}")
+                    make_folder(folder)
+                except OSError as error:
+                    raise storage_error(error, f"make {folder}") from error
 
-def _make_missing(root: str, group: str) -> None:
-    """Make the folders of a group on a local root: not on a mount point without its disk."""
-    if not os.path.isfile(f"{root}/{META_PROPERTIES}"):
-        raise _not_there(root)
-    path = f"{root}/{_folder(group)}"
-    if os.path.isdir(path):
-        return
-    try:
-        make_folder(f"{root}/{FOLDER}")
-        make_folder(path)
-    except OSError as error:
-        raise storage_error(error, f"make {path}") from error
+        within(root.url, make_missing, short_call_seconds(root.url))
+    root.write(f"{folder}/{name_in_path(member_id)}", heartbeat, is_flushed=False)
 
 
 def _not_there(root: str) -> KafkaStorageError:
@@ -338,15 +334,6 @@ def _not_there(root: str) -> KafkaStorageError:
 
 def _folder(group: str) -> str:
     return f"{FOLDER}/{name_in_path(group)}"
-
-
-def _path(group: str, member_id: MemberId) -> str:
-    return f"{_folder(group)}/{name_in_path(member_id)}"
-
-
-def _is_ours(name: str) -> bool:
-    """Return whether a file is a heartbeat, and none that is being written under another name."""
-    return _OURS.fullmatch(name) is not None
 
 
 def name_in_path(name: str) -> str:

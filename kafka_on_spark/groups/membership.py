@@ -91,9 +91,10 @@ def join(
         subscribed_topics=tuple(sorted(set(topics))),
         assignor=assignor,
     )
+    cause = f"member {member_id} has joined {group!r}"
     known = image.consumer_groups.get(group)
     if known is None:
-        return ControllerResult([_joined(group, GroupEpoch(1), member)], None)
+        return ControllerResult([_subscribed(group, GroupEpoch(1), member, cause)], None)
     if member_id in known.members:
         return ControllerResult([], None)
     before = known.with_instance(instance_id)
@@ -105,7 +106,7 @@ def join(
             f"group {group!r} has {len(known.members)} members, and may have no more than"
             f" {members_max} (group.consumer.max.size)"
         )
-    return ControllerResult([_joined(group, _next_epoch(known), member)], None)
+    return ControllerResult([_subscribed(group, _next_epoch(known), member, cause)], None)
 
 
 def _check_subscription(image: MetadataImage, topics: Sequence[str], assignor: str | None) -> None:
@@ -116,10 +117,6 @@ def _check_subscription(image: MetadataImage, topics: Sequence[str], assignor: s
         raise UnsupportedAssignorError(
             f"there is no assignor {assignor!r}: give one of {', '.join(allowed)}"
         )
-
-
-def _joined(group: str, epoch: GroupEpoch, member: GroupMember) -> GroupMemberRecord:
-    return _subscribed(group, epoch, member, f"member {member.member_id} has joined {group!r}")
 
 
 def _subscribed(
