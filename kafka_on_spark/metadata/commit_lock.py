@@ -57,7 +57,7 @@ _stalled_tables: Final[set[str]] = set()
 
 
 class CommitLock:
-    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
+    """One process's hold on the commit lock of a metadata log.
 
     Attributes:
         needs_refresh: Another process may have committed before: read the log first.
@@ -85,27 +85,22 @@ class _HeldLock(CommitLock):
     def __init__(self, uri: str) -> None:
         super().__init__(needs_refresh=True)
         self._uri = uri
-        self._root = os.path.dirname(uri)
         self._taken: Sequence[str] = ()
 
     def queued_reports(self) -> list[bytes]:
         queued: list[tuple[str, bytes]] = []
         with suppress(KafkaStorageError):  # the waiters take the lock later
-            queued = within(self._root, lambda: read_queued(self._uri), SHORT_CALL_SECONDS)
+            queued = within(
+                os.path.dirname(self._uri), lambda: read_queued(self._uri), SHORT_CALL_SECONDS
+            )
         self._taken = [path for path, _ in queued]
         return [content for _, content in queued]
 
     def mark_committed(self) -> None:
-        if self._taken:
-            with suppress(KafkaStorageError):
-                within(self._root, partial(_unlink, self._taken), SHORT_CALL_SECONDS)
+        for path in self._taken:
+            with suppress(OSError, KafkaStorageError):  # the waiter takes the lock later
+                within(os.path.dirname(self._uri), partial(delete_file, path), SHORT_CALL_SECONDS)
         self._taken = ()
-
-
-def _unlink(paths: Sequence[str]) -> None:
-    for path in paths:
-        with suppress(OSError):  # the waiter takes the lock later
-            delete_file(path)
 
 
 class _Handover:
@@ -114,24 +109,23 @@ class _Handover:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._descriptor: int | None = None
+        self._descriptors: list[int] = []
         self._is_over = False
 
     def give(self, descriptor: int) -> None:
         """Have the caller hold the lock until it ends this; close it if it has."""
         with self._guard:
+            self._descriptors.append(descriptor)
             if not self._is_over:
-                self._descriptor = descriptor
                 return
-        os.close(descriptor)
+        self.end()
 
     def end(self) -> None:
         """Let the lock go, also if it is taken later."""
         with self._guard:
             self._is_over = True
-            descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+            while self._descriptors:
+                os.close(self._descriptors.pop())
 
 
 @contextmanager
@@ -166,24 +160,15 @@ def _acquired(uri: str, reports: Callable[[], bytes] | None, handover: _Handover
         return NO_LOCK
     extend_deadline(ACQUIRE_SECONDS)
     try:
-        lock = _acquire(uri, descriptor, reports)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    handover.give(descriptor)
-    return lock
-
-
-def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> CommitLock:
-    has_lock = _try_lock(descriptor)
-    if has_lock is False and uri not in _stalled_tables:
-        mine = QueuedReports(uri, None if reports is None else reports())
-        try:
-            has_lock = _wait(descriptor, mine)
-            if not has_lock and mine.is_committed:
-                return CommitLock(needs_refresh=True)
-        finally:
-            mine.withdraw()
+        has_lock, is_committed = _try_lock(descriptor), False
+        if has_lock is False and uri not in _stalled_tables:
+            with queued(uri, None if reports is None else reports()) as committed:
+                has_lock = _wait(descriptor, committed)
+                is_committed = not has_lock and committed()
+    finally:
+        handover.give(descriptor)
+    if is_committed:
+        return CommitLock(needs_refresh=True)
     (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
     return _HeldLock(uri) if has_lock else NO_LOCK
 
@@ -199,10 +184,10 @@ def _try_lock(descriptor: int) -> bool | None:
     return True
 
 
-def _wait(descriptor: int, mine: "QueuedReports") -> bool:
+def _wait(descriptor: int, is_committed: Callable[[], bool]) -> bool:
     """Wait for the lock, or until our reports are committed; return whether it is ours."""
     deadline = time.monotonic() + WAIT_S
-    while not mine.is_committed:
+    while not is_committed():
         if _try_lock(descriptor):
             return True
         if time.monotonic() >= deadline:
@@ -211,43 +196,26 @@ def _wait(descriptor: int, mine: "QueuedReports") -> bool:
     return False
 
 
-class QueuedReports:
-    """The reports that this process queues, if any; a failure costs time only."""
-
-    def __init__(self, uri: str, content: bytes | None) -> None:
-        self._folder = f"{uri}/{QUEUED}"
-        self._path = f"{self._folder}/{uuid4().hex}"
-        self._descriptor: int | None = None
+@contextmanager
+def queued(uri: str, content: bytes | None) -> Iterator[Callable[[], bool]]:
+    """Queue reports, if any, while the block waits; yield what returns whether the lock's holder
+    says that it has committed them. A failure costs time only."""
+    path, descriptor = f"{uri}/{QUEUED}/{uuid4().hex}", None
+    try:
         if content is not None and len(content) <= REPORTS_BYTES_MAX:
             with suppress(OSError):
-                self._write(content)
-
-    def _write(self, content: bytes) -> None:
-        with suppress(FileExistsError):
-            os.mkdir(self._folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, content)
-        except OSError:
+                if not os.path.isdir(os.path.dirname(path)):
+                    os.mkdir(os.path.dirname(path))
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                descriptor = os.open(path, flags, 0o666)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.write(descriptor, content)
+        yield lambda: descriptor is not None and os.fstat(descriptor).st_nlink == 0
+    finally:
+        if descriptor is not None:
+            with suppress(OSError):
+                os.unlink(path)
             os.close(descriptor)
-            os.unlink(self._path)
-            raise
-        self._descriptor = descriptor
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether the lock holder says that it has committed the reports."""
-        return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
-
-    def withdraw(self) -> None:
-        if self._descriptor is None:
-            return
-        with suppress(OSError):
-            os.unlink(self._path)
-        os.close(self._descriptor)
-        self._descriptor = None
 
 
 def read_queued(uri: str) -> list[tuple[str, bytes]]:

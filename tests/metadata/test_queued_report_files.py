@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,8 @@ from kafka_on_spark.metadata.commit_lock import (
     NO_LOCK,
     QUEUED,
     REPORTS_BYTES_MAX,
-    QueuedReports,
     acquire_commit_lock,
+    queued,
     read_queued,
 )
 from kafka_on_spark.store.delta.delta_files import log_folder
@@ -48,49 +49,43 @@ def start(work):
 
 
 def test_reports_are_read_while_their_owners_wait_and_leave_no_file_behind(uri):
-    queued = [QueuedReports(uri, content) for content in (b"a", b"b")]
-
-    assert sorted(content for _, content in read_queued(uri)) == [b"a", b"b"]
-    queued[0].withdraw()
-    assert [content for _, content in read_queued(uri)] == [b"b"]
-    queued[1].withdraw()
+    with queued(uri, b"a"):
+        with queued(uri, b"b"):
+            assert sorted(content for _, content in read_queued(uri)) == [b"a", b"b"]
+        assert [content for _, content in read_queued(uri)] == [b"a"]
     assert os.listdir(f"{uri}/{QUEUED}") == []
 
 
-def test_an_owner_sees_that_its_reports_are_committed_and_may_withdraw_them_then(uri):
-    mine = QueuedReports(uri, b"a")
-    assert not mine.is_committed
-    [(path, _)] = read_queued(uri)
+def test_an_owner_sees_that_its_reports_are_committed(uri):
+    with queued(uri, b"a") as is_committed:
+        assert not is_committed()
+        [(path, _)] = read_queued(uri)
 
-    os.unlink(path)
+        os.unlink(path)
 
-    assert mine.is_committed
-    mine.withdraw()
-    assert not mine.is_committed
+        assert is_committed()
 
 
 @pytest.mark.parametrize("content", [None, b"x" * (REPORTS_BYTES_MAX + 1)])
 def test_a_process_with_nothing_to_queue_or_too_much_only_waits(uri, content):
-    mine = QueuedReports(uri, content)
-
-    assert read_queued(uri) == []
-    assert not mine.is_committed
-    mine.withdraw()
+    with queued(uri, content) as is_committed:
+        assert read_queued(uri) == []
+        assert not is_committed()
 
 
 def test_a_folder_that_takes_no_reports_costs_only_time(tmp_path):
     (tmp_path / QUEUED).write_text("a file")
-    mine = QueuedReports(str(tmp_path), b"a")
 
-    assert read_queued(str(tmp_path)) == []
-    assert not mine.is_committed
-    mine.withdraw()
+    with queued(str(tmp_path), b"a") as is_committed:
+        assert read_queued(str(tmp_path)) == []
+        assert not is_committed()
 
 
 def test_reports_of_a_dead_process_are_removed_and_never_read(uri):
     """They would outlive a power cut that loses the unflushed records they speak of."""
-    mine = QueuedReports(uri, b"of a process that died")
-    os.close(mine._descriptor)  # as the system does when a process ends
+    (Path(uri) / QUEUED).mkdir()
+    # The system closes the files of a process that ends, and so its lock is free.
+    (Path(uri) / QUEUED / ("0" * 32)).write_bytes(b"of a process that died")
 
     assert read_queued(uri) == []
     assert os.listdir(f"{uri}/{QUEUED}") == []
@@ -105,10 +100,8 @@ def test_reports_that_are_being_written_are_not_read(uri, monkeypatch):
 
     write = os.write
     monkeypatch.setattr(os, "write", noted)
-    mine = QueuedReports(uri, b"a")
-
-    assert (seen, [content for _, content in read_queued(uri)]) == ([[]], [b"a"])
-    mine.withdraw()
+    with queued(uri, b"a"):
+        assert (seen, [content for _, content in read_queued(uri)]) == ([[]], [b"a"])
 
 
 def test_the_lock_holder_takes_queued_reports_and_their_owner_stops_waiting(uri):
