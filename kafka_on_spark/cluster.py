@@ -52,7 +52,6 @@ from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import Node, check_created, open_node
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.produce.accumulator import (
     BATCH_SIZE,
     BUFFER_MEMORY,
@@ -937,7 +936,7 @@ class Cluster:
 
         url, number, options = normalize(root), BrokerId(broker_id), self._node.options
         image = self._metadata.catch_up()
-        roots = BETWEEN.join(metadata_log_of(self._node.metadata).registered_roots)
+        roots = BETWEEN.join(self._node.metadata.log.registered_roots)
         directory_id = prepare_broker(roots, image, number, url, rack, options, root_mode)
         self._run(
             commands.REGISTER_BROKER,
@@ -1376,7 +1375,7 @@ class Cluster:
             KafkaStorageError: The only metadata root does not answer.
         """
         self._node.metadata.check_open()
-        return metadata_log_of(self._node.metadata).describe()
+        return self._node.metadata.log.describe()
 
     @_operation(QUORUM)
     def add_controller(
@@ -1399,7 +1398,7 @@ class Cluster:
         from kafka_on_spark.controller.preparing_roots import prepare_voter, tell_voters
 
         metadata, options = self._node.metadata, self._node.options
-        url, image, metadata_log = one_root(root), metadata.catch_up(), metadata_log_of(metadata)
+        url, image, metadata_log = one_root(root), metadata.catch_up(), metadata.log
         voter = prepare_voter(metadata_log, image, url, options, root_mode)
         metadata_log.changes.bring_up(voter)  # while others decide
         with metadata.turn() as stamp:
@@ -1424,7 +1423,7 @@ class Cluster:
 
         metadata, options = self._node.metadata, self._node.options
         metadata.catch_up()
-        metadata_log = metadata_log_of(metadata)
+        metadata_log = metadata.log
         found = metadata_log.tables.voters.named(voter)
         with metadata.turn() as stamp:
             voters = metadata_log.changes.remove(found.key, stamp)
@@ -1444,7 +1443,7 @@ class Cluster:
         """
         metadata = self._node.metadata
         metadata.catch_up()
-        metadata_log = metadata_log_of(metadata)
+        metadata_log = metadata.log
         wanted = None if to is None else metadata_log.tables.voters.named(to).key
         with metadata.turn():
             key = metadata_log.changes.elect(wanted)

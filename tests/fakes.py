@@ -541,7 +541,7 @@ class MemoryHeartbeats:
 
 
 class MemoryMetadataLog:
-    """A MetadataLog in memory, with the same kinds of faults. Several services may share it.
+    """A metadata log in memory, with the same kinds of faults. Several services may share it.
 
     With `cluster_id` it passes over the snapshots of other clusters.
     """
@@ -553,6 +553,7 @@ class MemoryMetadataLog:
         self.faults: deque[Fault] = deque()
         self.is_offline = False
         self.ask_root_ms: Callable[[], int | None] = lambda: None
+        self.leader_uri = ""
 
     def root_ms(self) -> int | None:
         return self.ask_root_ms()

@@ -28,7 +28,6 @@ from kafka_on_spark.metadata.records import (
     Record,
     Stamp,
 )
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import ID_SOURCE, new_uuid
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
 from kafka_on_spark.store.root_identity import check_mode
@@ -93,20 +92,20 @@ class DryRun(Cluster):
 
     def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:
         check_mode(root_mode)
-        image, log = self._metadata.catch_up(), metadata_log_of(self._node.metadata)
+        image, log = self._metadata.catch_up(), self._node.metadata.log
         voter = checked_voter(log, image, one_root(root), self._node.options)
         self.end_with((voters_record(log.changes.check_new(voter), f"{voter} added"),))
 
     def remove_controller(self, voter: int | str) -> NoReturn:
         self._metadata.catch_up()
-        log = metadata_log_of(self._node.metadata)
+        log = self._node.metadata.log
         found = log.tables.voters.named(voter)
         voters = log.changes.check_removal(found.key)
         self.end_with((voters_record(voters, f"{found} removed"),))
 
     def elect_controller(self, to: int | str | None = None) -> NoReturn:
         self._metadata.catch_up()
-        log = metadata_log_of(self._node.metadata)
+        log = self._node.metadata.log
         key = log.changes.check_election(None if to is None else log.tables.voters.named(to).key)
         if key == log.leader:
             self.end_with(())

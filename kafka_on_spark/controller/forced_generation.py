@@ -41,7 +41,6 @@ from kafka_on_spark.metadata.quorum.raft import Generation
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
 from kafka_on_spark.node.node import THREADS, Node, open_node
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_identity import read_identity, write_obeyed
@@ -179,7 +178,7 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
 
 def _write_generation(node: Node, image: MetadataImage) -> list[BrokerId]:
     """Write the generation on all brokers' roots; return those that can't be reached."""
-    roots, voters = metadata_log_of(node.metadata).registered_roots, image.registered_voters
+    roots, voters = node.metadata.log.registered_roots, image.registered_voters
     unreached = []
     for broker_id, broker in sorted(image.brokers.items()):
         directory_id = broker.directory_id

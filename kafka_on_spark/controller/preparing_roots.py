@@ -34,7 +34,6 @@ from kafka_on_spark.metadata.metadata_root import (
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store.clock import new_uuid
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
@@ -338,7 +337,7 @@ def tell_voters(node: Node) -> None:
     knows; what does not answer by now does not fail the change."""
     with suppress(*ROOTS_AWAY):
         node.metadata.catch_up()
-    image, roots = node.metadata.image, metadata_log_of(node.metadata).registered_roots
+    image, roots = node.metadata.image, node.metadata.log.registered_roots
     voters = image.registered_voters
     for each in image.brokers.values():
         try:

@@ -37,8 +37,7 @@ from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.quorum.voter_table import Voter
-from kafka_on_spark.node.node import THREADS
-from kafka_on_spark.node.tasks import Tasks
+from kafka_on_spark.node.node import THREADS, Tasks
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta.delta_files import FileEntry

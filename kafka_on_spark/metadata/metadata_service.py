@@ -44,7 +44,7 @@ from kafka_on_spark.base.process import Clock, gc_paused, pauses_ms
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.commit_wait import wait_for_root
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
-from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -167,10 +167,11 @@ class MetadataService:
     `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `table` returns the URL of the log, for SQL. `counts`: of commits, and of what was decided since
+    `counts`: of commits, and of what was decided since
     this process first read the log; None: nobody asks for them.
 
     Attributes:
+        log: The log itself, for what changes where it is kept.
         clock: Says the time of what this process commits and appends.
         refusal: Why nothing may be committed by this process; None: it may.
         suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
@@ -180,19 +181,17 @@ class MetadataService:
 
     def __init__(
         self,
-        metadata_log: QuorumLog,
+        metadata_log: DeltaMetadataLog,
         clock: Clock,
         *,
         random: Callable[[], float],
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
-        table: Callable[[], str] = lambda: "",
         counts: Counts | None = None,
     ) -> None:
-        self._table = table
         self._counts = counts
-        self._log = metadata_log
+        self.log = metadata_log
         self._clock = clock
         self.clock = CommitClock(
             clock,
@@ -240,12 +239,7 @@ class MetadataService:
         Raises:
             RootAccessDeniedError: It may not.
         """
-        self._log.check_writable()
-
-    @property
-    def log(self) -> QuorumLog:
-        """The log itself, for who changes where it is kept."""
-        return self._log
+        self.log.check_writable()
 
     @contextmanager
     def turn(self) -> Iterator[Stamp]:
@@ -258,7 +252,7 @@ class MetadataService:
     @property
     def table(self) -> str:
         """URL of the metadata log, a Delta table: of several voters' that of the leader."""
-        return self._table()
+        return self.log.leader_uri
 
     @property
     def image(self) -> MetadataImage:
@@ -284,14 +278,14 @@ class MetadataService:
             if is_first:
                 self._start_from_snapshot()
             try:
-                batches = self._log.read(from_offset=self._image.offset)
+                batches = self.log.read(from_offset=self._image.offset)
             except HistoryExpiredError:  # this process was away for so long
                 before, is_first = self._image, True
                 self._start_from_snapshot()
                 if self._image.offset < before.offset:
                     self._image = before
                     raise
-                batches = self._log.read(from_offset=self._image.offset)
+                batches = self.log.read(from_offset=self._image.offset)
             if batches:
                 before, self._image = self._image, self._image.replay(*batches)
                 self._replayed_at_ms = self._clock.monotonic_ms()
@@ -310,7 +304,7 @@ class MetadataService:
         """
         self.check_open()
         began_ms = self._clock.monotonic_ms()
-        has_next = self._log.has_next()
+        has_next = self.log.has_next()
         if not has_next:
             self.read_at_ms = began_ms
         return has_next
@@ -363,16 +357,16 @@ class MetadataService:
         if after is not None and after.offset == offset:
             return after
         if after is not None and 0 < after.offset < offset:
-            return after.replay(*self._log.read(from_offset=after.offset, to_offset=offset))
+            return after.replay(*self.log.read(from_offset=after.offset, to_offset=offset))
         image = self._newest_snapshot(to_offset=offset)
-        return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
+        return image.replay(*self.log.read(from_offset=image.offset, to_offset=offset))
 
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment, as `log_end_at` does."""
-        return self._log.offset_at(time_ms)
+        return self.log.offset_at(time_ms)
 
     def _start_from_snapshot(self) -> None:
-        snapshot = self._log.newest_snapshot()
+        snapshot = self.log.newest_snapshot()
         if snapshot is None:
             return
         start = MetadataImage(offset=snapshot.base_offset)
@@ -397,14 +391,20 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
-        return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
+        return self.submit_queued(
+            lambda image, _: decide(image),
+            queued=None,
+            timeout_ms=timeout_ms,
+            controller=controller,
+        )
 
     def submit_queued(
         self,
         decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
         *,
-        queued: Callable[[], bytes],
+        queued: Callable[[], bytes] | None,
         timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
     ) -> T:
         """Do as `submit`. While this process waits for the commit lock, its holder may decide on
         the reports in `queued`; `decide` gets the lock, with the reports that others have queued.
@@ -414,20 +414,11 @@ class MetadataService:
 
         Raises: as `submit`.
         """
-        return self._submit(decide, timeout_ms, None, queued)
-
-    def _submit(
-        self,
-        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
-        timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None,
-        encoded_reports: Callable[[], bytes] | None,
-    ) -> T:
         self._check_may_commit()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
-            with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
+            with self._acquire_lock(queued) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
                 image = self._image
@@ -438,9 +429,7 @@ class MetadataService:
                 try:
                     stamp = self._stamp(controller)
                     with _counted(self._counts):
-                        batch = self._log.append(
-                            result.records, stamp, expected_offset=image.offset
-                        )
+                        batch = self.log.append(result.records, stamp, expected_offset=image.offset)
                 except CommitConflictError:
                     self.catch_up()
                 else:
@@ -485,9 +474,9 @@ class MetadataService:
                 self._snapshot_offset, self._snapshot_record_count = image.offset, len(records)
                 # With the image's own time, so that an image from the snapshot has it as well.
                 stamp = replace(self._stamp(None), time_ms=image.time_ms)
-                self._log.write_snapshot(records, stamp, image.offset)
+                self.log.write_snapshot(records, stamp, image.offset)
                 self._expire_history(image)
-            self._log.maintain()
+            self.log.maintain()
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 
@@ -495,10 +484,10 @@ class MetadataService:
         """Give up the history that is older than metadata.max.retention.ms says, and more than an
         hour: running processes look back for some sessions."""
         retention_ms = image.settings().integer("metadata.max.retention.ms")
-        root_ms = None if retention_ms < 0 else self._log.root_ms()
+        root_ms = None if retention_ms < 0 else self.log.root_ms()
         if root_ms is not None:
             now_ms = too_old_by_ms(self._clock.now_ms(), root_ms, image.time_ms)
-            self._log.expire(now_ms - max(retention_ms, HISTORY_KEPT_MS_MIN))
+            self.log.expire(now_ms - max(retention_ms, HISTORY_KEPT_MS_MIN))
 
     def clean(self) -> int:
         """Delete files of the metadata roots that no reader needs; return how many. After each
@@ -508,11 +497,11 @@ class MetadataService:
             KafkaStorageError: The metadata root does not answer.
         """
         self.check_open()
-        return self._log.clean(self.clock.now_ms())
+        return self.log.clean(self.clock.now_ms())
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""
-        return self._log.read(from_offset=start, to_offset=end)
+        return self.log.read(from_offset=start, to_offset=end)
 
     def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
@@ -521,12 +510,12 @@ class MetadataService:
         end = self._image.offset
         while end > 0:
             before = self._newest_snapshot(to_offset=Offset(end - 1))
-            yield before, self._log.read(from_offset=before.offset, to_offset=end)
+            yield before, self.log.read(from_offset=before.offset, to_offset=end)
             end = before.offset
 
     def _newest_snapshot(self, *, to_offset: Offset) -> MetadataImage:
         """Return the image of the newest snapshot up to an offset; an empty one without any."""
-        snapshot = self._log.newest_snapshot(to_offset=to_offset)
+        snapshot = self.log.newest_snapshot(to_offset=to_offset)
         if snapshot is None:
             return MetadataImage()
         return MetadataImage(offset=snapshot.base_offset).replay(snapshot)
@@ -534,7 +523,7 @@ class MetadataService:
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first; those up to `to_offset`."""
         self.check_open()
-        return self._log.read(from_offset=Offset(0), to_offset=to_offset)
+        return self.log.read(from_offset=Offset(0), to_offset=to_offset)
 
 
 @contextmanager

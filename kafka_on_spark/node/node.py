@@ -1,27 +1,30 @@
-"""What one process has open of a cluster: its metadata, the tasks that it runs, clock and counts.
+"""What one process has open of a cluster: its metadata, its tasks, what is due, clock and counts.
 
 Functions of a capability are given a node. State that a capability keeps in a process is a part of
 the node: made once, when somebody first asks, and closed with it.
 """
 
+import atexit
+import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import partial
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakSet
 
-from kafka_on_spark.base.errors import ClusterNotFoundError
+from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import IdSource, PartitionKey
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.node.maintenance import Maintenance
-from kafka_on_spark.node.opening import Awaits, metadata_log_of, open_metadata
-from kafka_on_spark.node.tasks import Executors, Tasks
+from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, new_uuid
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, charged, operating
 from kafka_on_spark.store.deadlines import DaemonThreads
@@ -33,7 +36,178 @@ if TYPE_CHECKING:
     from kafka_on_spark.log.replicas import ReplicaStore
     from kafka_on_spark.log.segments import SegmentStore
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+Task = Callable[[Order, Worker], Result]
+
+
+class Executors(Protocol):
+    """Runs tasks in other processes, each with a worker of its own; or in none, if `are_local`."""
+
+    application_id: str
+    """Spark's name for the application, which commits name."""
+
+    @property
+    def are_local(self) -> bool:
+        """Whether they are in this process: they reach what it reaches."""
+        ...
+
+    def run(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order. `task` may run twice for an order."""
+        ...
+
+    def run_on_each(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of every order on each of several executors, as a rule on all."""
+        ...
+
+
+class Tasks:
+    """Runs tasks.
+
+    Attributes:
+        worker: This process's own.
+        threads: Of this process.
+        executors: Where tasks run; None: in `threads`.
+    """
+
+    def __init__(
+        self, worker: Worker, threads: Executor, executors: Executors | None = None
+    ) -> None:
+        self.worker = worker
+        self.threads = threads
+        self.executors = executors
+
+    def run(
+        self, task: Task[Order, Result], orders: Sequence[Order], *, few: int = 0
+    ) -> list[Result]:
+        """Return one result an order, in order. So `few` orders are done in this process."""
+        if self.executors is None or len(orders) <= few:
+            return self.run_here(task, orders)
+        return self.executors.run(task, orders)
+
+    def run_here(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of tasks in threads of this process."""
+        return list(self.threads.map(lambda order: task(order, self.worker), orders))
+
+    def run_or_lose(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+        """Do as `run`; if Spark gives the job up, it is lost as if a root were away.
+
+        Raises:
+            KafkaStorageError: It did: what was to be done is found again.
+        """
+        with _lost_with_spark():
+            return self.run(task, orders)
+
+    def run_elsewhere(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of every order on each of several executors; none, if the executors
+        are in this process.
+
+        Raises: as `run_or_lose`.
+        """
+        if self.executors is None or self.executors.are_local or not orders:
+            return []
+        with _lost_with_spark():
+            return self.executors.run_on_each(task, orders)
+
+
+@contextmanager
+def _lost_with_spark() -> Iterator[None]:
+    try:
+        yield
+    except KafkaOnSparkError:
+        raise
+    except Exception as error:  # whatever Spark calls the loss of an executor
+        raise KafkaStorageError(f"the executors did not do it: {error}") from error
+
+
+Work = Callable[[], None]
+
+
+class Maintenance:
+    """What a process does after its answers, in order by one thread: checkpoints, snapshots, second
+    inspections.
+
+    Each piece of work waits once at most, whatever asks for it how often; work that is asked for
+    while it runs runs once more. In a queue without a bound, a process that appends without pause
+    would queue more than one thread does, until memory is full.
+
+    Skipping it costs time only, so a failure is a line in the log. Some is promised: a process that
+    ends without closing its clusters does it, too.
+    """
+
+    def __init__(self) -> None:
+        self._threads = DaemonThreads(1, "maintenance")
+        self._lock = Lock()
+        self._waiting: dict[Hashable, Work] = {}
+        self._promised: dict[Hashable, Work] = {}
+
+    def add(self, works: Mapping[Any, Work]) -> None:
+        """Have these done; what waits already is not done twice."""
+        with self._lock:
+            is_idle = not self._waiting
+            for key, work in works.items():
+                self._waiting.setdefault(key, work)
+            if not is_idle or not self._waiting:
+                return
+        try:
+            self._threads.submit(self._run)
+        except KafkaOnSparkError as error:  # the pool is closed, or has no more threads
+            log.debug("no maintenance: %s", error)
+            with self._lock:
+                self._waiting.clear()
+
+    def promise(self, key: Hashable, work: Work) -> None:
+        """Have this done, also if the process ends before."""
+        _with_promises.add(self)
+        with self._lock:
+            self._promised[key] = work
+        self.add({key: work})
+
+    def _run(self) -> None:
+        while (work := self._next()) is not None:
+            try:
+                work()
+            except Exception:  # no caller waits for it: without a line in the log it would be lost
+                log.warning("maintenance failed", exc_info=True)
+
+    def _next(self) -> Work | None:
+        with self._lock:
+            key = next(iter(self._waiting), None)
+            return None if key is None else self._waiting.pop(key)
+
+    def finish(self) -> None:
+        """Wait until what is due by now is done."""
+        self._threads.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """Do what is due, and take nothing more."""
+        self._promised = {}
+        self._threads.shutdown(wait=True)
+
+    def keep_promises(self) -> None:
+        """Do what was promised, in the thread that ends the process."""
+        with self._lock:
+            promised, self._promised = self._promised, {}
+        for work in promised.values():
+            work()
+
+
+# The end of a process concerns all of its clusters.
+_with_promises: Final["WeakSet[Maintenance]"] = WeakSet()
+
+
+def _keep_all_promises() -> None:
+    for each in list(_with_promises):
+        each.keep_promises()
+
+
+# Registered after the pools' own handlers, and so run before them: it needs their threads.
+atexit.register(_keep_all_promises)
+
 
 THREADS: Final = 8
 """Threads of a pool: commits wait for disks and stores, not for the processor."""
@@ -150,7 +324,7 @@ class Node:
 
 def hint_roots(node: Node) -> HintRoots:
     """Return where hints for other processes lie: a part of a node."""
-    return HintRoots(metadata_log_of(node.metadata).roots, node.options)
+    return HintRoots(node.metadata.log.roots, node.options)
 
 
 def heartbeats(node: Node) -> "HeartbeatFiles":

@@ -112,15 +112,7 @@ def metadata_service(
         application_id=application_id,
         after_commit=after_commit,
         acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
-        table=lambda: metadata_log.leader_uri,
         counts=counts,
     )
     metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
     return service
-
-
-def metadata_log_of(metadata: MetadataService) -> DeltaMetadataLog:
-    """Return the log of a cluster that this process has open."""
-    found = metadata.log
-    assert isinstance(found, DeltaMetadataLog), "a cluster's log is its voters' tables"
-    return found

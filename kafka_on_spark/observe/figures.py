@@ -20,7 +20,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.description import QuorumDescription
 from kafka_on_spark.metadata.reports import min_isr_setting
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.observe.descriptions import stalled_on
 from kafka_on_spark.observe.replicas import LogDescription
 from kafka_on_spark.store.counts import requests_sent
@@ -47,7 +46,7 @@ def metrics_of(
     if not is_cut_off:
         is_controller = is_held_by(image, node.controller_id)
         ahead_ms = max(image.newest_ms() - node.clock.now_ms(), 0)
-        quorum = metadata_log_of(node.metadata).last_seen()
+        quorum = node.metadata.log.last_seen()
         of_cluster = [
             *state_metrics(image, is_controller=is_controller),
             Metric(type="KafkaController", name="TimeAheadMs", value=ahead_ms),
@@ -76,7 +75,7 @@ def _figures(kind: str, values: Mapping[str, float], /, **labels: str | int) -> 
 def _of_roots(node: Node) -> Iterator[Metric]:
     """Yield the room that this host has on the roots that are folders; a store has no bounds."""
     brokers = node.metadata.image.brokers.values()
-    roots = [*metadata_log_of(node.metadata).roots(), *(broker.root for broker in brokers)]
+    roots = [*node.metadata.log.roots(), *(broker.root for broker in brokers)]
     for root in dict.fromkeys(filter(is_local, roots)):
         try:
             found = within(root, partial(os.statvfs, root), ROOM_S)

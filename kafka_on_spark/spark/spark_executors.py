@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.node.tasks import Task
+from kafka_on_spark.node.node import Task
 from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.versions import check_versions

@@ -6,7 +6,6 @@ they bring up the other voters, and may come to one late on a busy machine.
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.metadata.quorum.voter_tables import follow
-from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.serving.processes import wait_for
 
 
@@ -16,7 +15,7 @@ def bring_up(cluster: Cluster) -> None:
     Not by waiting until none lags: the lag of a voter that did not answer in time is unknown, and a
     voter that was not asked, since it was slow, stays behind until the next decision.
     """
-    log = metadata_log_of(cluster._node.metadata)
+    log = cluster._node.metadata.log
     leader = log._leadership.confirm().table
     for key in log.tables.voters.keys:
         if key != leader.key:
@@ -27,5 +26,5 @@ def bring_up(cluster: Cluster) -> None:
 def end_calls(cluster: Cluster) -> None:
     """Wait until no thread of this process is at a voter, a former one included."""
     cluster._node.maintenance.finish()
-    tables = metadata_log_of(cluster._node.metadata).tables
+    tables = cluster._node.metadata.log.tables
     wait_for(lambda: not any(map(tables._under_way.get, tables.known)))

@@ -18,7 +18,6 @@ from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import FAN_IN, PRICES, append_prices
@@ -196,7 +195,7 @@ def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch
 def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_are_not_missing(
     disks, monkeypatch
 ):
-    voter = metadata_log_of(disks.cluster._metadata).voter_log
+    voter = disks.cluster._metadata.log.voter_log
     rows, missed = MetadataArchive.rows, []
 
     def late(archive, name):

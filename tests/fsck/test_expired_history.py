@@ -7,7 +7,6 @@ from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata import metadata_service, voter_upkeep
-from kafka_on_spark.node.opening import metadata_log_of
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 
@@ -43,7 +42,7 @@ def append(cluster, numbers):
 
 
 def start_of(cluster):
-    return metadata_log_of(cluster._metadata).voter_log._delta.counters().get("history-start", 0)
+    return cluster._metadata.log.voter_log._delta.counters().get("history-start", 0)
 
 
 @pytest.mark.parametrize("is_deep", [False, True])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.node.maintenance import Maintenance
+from kafka_on_spark.node.node import Maintenance
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.node.maintenance import Maintenance
-from kafka_on_spark.node.node import Node
-from kafka_on_spark.node.tasks import Tasks
+from kafka_on_spark.node.node import Maintenance, Node, Tasks
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.storage_options import StorageOptions

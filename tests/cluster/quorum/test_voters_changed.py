@@ -18,7 +18,6 @@ from kafka_on_spark.controller.preparing_roots import prepare_voter
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
-from kafka_on_spark.node.opening import metadata_log_of
 from kafka_on_spark.store import root_urls
 from kafka_on_spark.store.deadlines import RootHangsError
 from kafka_on_spark.store.roots import StorageOptions
@@ -184,7 +183,7 @@ def test_a_root_whose_addition_was_cut_off_begins_no_second_cluster_and_is_added
     cluster, folder
 ):
     metadata = cluster._node.metadata
-    prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/m2", OPTIONS)
+    prepare_voter(metadata.log, metadata.image, f"{folder}/m2", OPTIONS)
 
     for roots in (["m2"], ["m2", "m3"]):
         with pytest.raises(InconsistentClusterIdError, match="metadata root 2 of cluster"):

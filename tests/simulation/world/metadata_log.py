@@ -21,7 +21,9 @@ from tests.simulation.world.world import FAILED, World
 
 
 class SimulatedMetadataLog:
-    """A MetadataLog of one process: of the cluster that stood at the path when it was opened."""
+    """The metadata log of one process: of the cluster that stood at the path when it was opened."""
+
+    leader_uri = ""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world

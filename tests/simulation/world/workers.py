@@ -32,7 +32,7 @@ from kafka_on_spark.log.fetch import (
 )
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.temporaries import RootCleaned
-from kafka_on_spark.node.tasks import Tasks
+from kafka_on_spark.node.node import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import SimulatedCompactor, compaction_task
 from tests.simulation.world.replica_log import SimulatedReplicaStore
