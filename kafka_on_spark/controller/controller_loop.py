@@ -8,7 +8,7 @@ between two of them the controller renews its lease, or it would count as dead.
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
@@ -88,28 +88,6 @@ class ControllerReport:
     tables_removed: int = 0
     denied: tuple[BrokerId, ...] = ()
     records_deleted: int = 0
-
-
-@dataclass(slots=True)
-class Tally:
-    fenced: list[BrokerId] = field(default_factory=list)
-    unfenced: list[BrokerId] = field(default_factory=list)
-    moved: set[PartitionKey] = field(default_factory=set)
-    passes: int = 0
-    removed: int = 0
-    denied: list[BrokerId] = field(default_factory=list)
-    records_deleted: int = 0
-
-    def report(self) -> ControllerReport:
-        return ControllerReport(
-            fenced=tuple(self.fenced),
-            unfenced=tuple(self.unfenced),
-            leaders_moved=len(self.moved),
-            passes=self.passes,
-            tables_removed=self.removed,
-            denied=tuple(self.denied),
-            records_deleted=self.records_deleted,
-        )
 
 
 CHECK_MS_MAX: Final = 600_000
@@ -200,7 +178,7 @@ class ControllerLoop:
         self._is_dry_run = dry_run is not None
         self._clock = clock or node.clock
         self._timeout_ms = node.timeout_ms
-        self._claimed: Term | None = None
+        self._term: Term  # once it has claimed
         self._after_pass = after_pass
         self._denied: frozenset[BrokerId] = frozenset()
         self._failed = FailedProbes(self._clock)
@@ -208,7 +186,8 @@ class ControllerLoop:
         self._tried_at_ms: dict[BrokerId, int] = {}
         self._refusing: frozenset[BrokerId] = frozenset()
         self._is_single_pass = False
-        self._tally = Tally()
+        self._report = ControllerReport()
+        self._moved: set[PartitionKey] = set()
         self.moved_at_ms = self._clock.monotonic_ms()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
@@ -225,7 +204,7 @@ class ControllerLoop:
                 that, has done what else a pass does, and has resigned.
         """
         self._is_single_pass = duration_ms is None
-        self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
+        self._term = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
         started_ms = self._clock.monotonic_ms()
         try:
             self._serve_requests()
@@ -242,12 +221,7 @@ class ControllerLoop:
                 self._wait(min(interval_ms, duration_ms - elapsed_ms))
         finally:
             self._term.resign()
-        return self._tally.report()
-
-    @property
-    def _term(self) -> Term:
-        assert self._claimed is not None, "only a controller commits"
-        return self._claimed
+        return replace(self._report, leaders_moved=len(self._moved))
 
     def _claim(self, wait_ms_max: int) -> Term:
         watch = LeaseWatch(self._clock)
@@ -282,14 +256,11 @@ class ControllerLoop:
         self.moved_at_ms = self._clock.monotonic_ms()
         serve_requests(self._term, self._node.ids)
 
-    def _submit(self, decide: Decide[T]) -> T:
-        return self._term.submit(decide)
-
     def _submit_if_due(self, decide: Decide[T]) -> T:
-        """Do as `_submit`, unless `decide` leads to nothing by the image that is known: so it is in
-        most passes. The log was read a second ago at most, or when this pass last committed; what
-        was committed since is decided by the next pass, of this or of another process."""
-        return submit_if_due(self._metadata.image, decide, self._submit)
+        """Commit what `decide` says, unless that is nothing by the image that is known: so it is
+        in most passes. The log was read a second ago at most, or when this pass last committed.
+        What was committed since is decided by the next pass, of this or of another process."""
+        return submit_if_due(self._metadata.image, decide, self._term.submit)
 
     def _after_part(self) -> None:
         """Serve requests between two parts of a pass, each of which may take seconds: a controller
@@ -301,13 +272,13 @@ class ControllerLoop:
         """Do one pass over brokers, elections and lost replicas, then over what may wait."""
         began_ms = self._clock.monotonic_ms()
         if self._after_pass is not None:
-            self._tally = Tally()
-        self._tally.passes += 1
+            self._report, self._moved = ControllerReport(), set()
+        self._report = replace(self._report, passes=self._report.passes + 1)
         self._lead()
         self._after_part()
         if not self._is_dry_run:
             self._do_what_may_wait()
-        self._denied = frozenset(self._tally.denied)
+        self._denied = frozenset(self._report.denied)
         if self._after_pass is not None:
             self._after_pass(self._clock.monotonic_ms() - began_ms)
 
@@ -318,11 +289,15 @@ class ControllerLoop:
         node.part(silent_groups).run(self._metadata.image, term.submit)
         self._after_part()
         with operating(CLEAN):
-            self._tally.removed += node.part(Cleaner).clean(term.check)
+            removed = node.part(Cleaner).clean(term.check)
         self._after_part()
         report = node.part(Upkeep).run_share(submit=term.submit, after_part=self._after_part)
-        kept = (row.count for row in report.rows if row.kind == RETENTION)
-        self._tally.records_deleted += sum(kept)
+        deleted = sum(row.count for row in report.rows if row.kind == RETENTION)
+        self._report = replace(
+            self._report,
+            tables_removed=self._report.tables_removed + removed,
+            records_deleted=self._report.records_deleted + deleted,
+        )
 
     def _lead(self) -> None:
         """Decide who lives, who leads and what moves."""
@@ -335,13 +310,13 @@ class ControllerLoop:
                 image, image.eligible_brokers(), "an in-sync replica can lead again"
             )
         )
-        self._tally.moved.update(moved)
+        self._moved.update(moved)
         self._recover()
         self._submit_if_due(lambda image: renew_lost(image, self._node.ids.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
         moved = self._submit_if_due(rebalance_leaders)
-        self._tally.moved.update(moved)
+        self._moved.update(moved)
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
@@ -349,7 +324,7 @@ class ControllerLoop:
             return
         whole = self._node.part(LostReplicaInspector).inspect(self._metadata.image)
         if whole:
-            self._submit(lambda image: restore(image, whole))
+            self._term.submit(lambda image: restore(image, whole))
 
     def _commit_until_stable(self, decide: Decide[list[PartitionKey]]) -> None:
         """Commit one step after the other of `decide`, until there is none left."""
@@ -357,7 +332,7 @@ class ControllerLoop:
             before = self._metadata.image
             moved = self._submit_if_due(decide)
             after = self._metadata.image
-            self._tally.moved.update(
+            self._moved.update(
                 key for key in moved if _leader_of(before, key) != _leader_of(after, key)
             )
             if after.offset == before.offset:
@@ -369,8 +344,8 @@ class ControllerLoop:
         if not orders:
             return
         inspections = [each for each in self._run_inspections(orders) if each is not None]
-        moved = self._submit(lambda image: recover(image, inspections))
-        self._tally.moved.update(moved)
+        moved = self._term.submit(lambda image: recover(image, inspections))
+        self._moved.update(moved)
 
     def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
         return self._node.tasks.run(inspect_task, orders)
@@ -486,11 +461,11 @@ class ControllerLoop:
         Raises:
             RootAccessDeniedError: All roots refuse it, so that it can control nothing.
         """
-        if broker_id not in self._tally.denied:
-            self._tally.denied.append(broker_id)
+        if broker_id not in self._report.denied:
+            self._report = replace(self._report, denied=(*self._report.denied, broker_id))
             level = logging.DEBUG if broker_id in self._denied else logging.WARNING
             log.log(level, "broker %d can't be judged by this process: %s", broker_id, error)
-        if len(self._tally.denied) == len(self._metadata.image.brokers):
+        if len(self._report.denied) == len(self._metadata.image.brokers):
             raise RootAccessDeniedError(
                 f"this process may write to no broker's root and can't tell who answers ({error}):"
                 " control the cluster as a user who may, or with other credentials"
@@ -498,18 +473,18 @@ class ControllerLoop:
 
     def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
         cause = f"broker {broker_id}: {why}"
-        moved = self._submit(lambda image: fence_broker(image, broker_id, cause, refused))
-        self._tally.fenced.append(broker_id)
-        self._tally.moved.update(moved)
+        moved = self._term.submit(lambda image: fence_broker(image, broker_id, cause, refused))
+        self._report = replace(self._report, fenced=(*self._report.fenced, broker_id))
+        self._moved.update(moved)
         self._failed.forget(broker_id)
         self._suspects.pop(broker_id, None)
         log.warning("%s; it led %d partitions", cause, len(moved))
 
     def _unfence(self, broker_id: BrokerId) -> None:
         cause = f"broker {broker_id}: answers again, with the disk it was registered with"
-        moved = self._submit(lambda image: unfence_broker(image, broker_id, cause))
-        self._tally.unfenced.append(broker_id)
-        self._tally.moved.update(moved)
+        moved = self._term.submit(lambda image: unfence_broker(image, broker_id, cause))
+        self._report = replace(self._report, unfenced=(*self._report.unfenced, broker_id))
+        self._moved.update(moved)
         log.info("%s", cause)
 
 

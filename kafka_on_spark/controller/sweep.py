@@ -12,7 +12,6 @@ replaces the last hint, and its content is never trusted: bytes that can't be a 
 
 import json
 import logging
-import math
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
@@ -229,7 +228,7 @@ class FileSweepHints:
 
 
 def encode(cluster_id: str, position: SweepPosition) -> bytes:
-    """Return a sweep's progress as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
+    """Return a sweep's progress as a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
     fields = {
         "version": _VERSION,
         "cluster_id": cluster_id,
@@ -247,44 +246,36 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
+        again, inspection_ms = fields["again"], fields["look_ms"]
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
-        return _position(fields)
+        if not isinstance(again, list) or len(again) > AGAIN_MAX:
+            return None
+        return SweepPosition(
+            at_ms=_number(fields["at_ms"]),
+            begins_at=_key(fields["begins_at"]),
+            owed=float(_number(fields["owed"], int, float)),
+            ring=_number(fields["partitions"]),
+            again=tuple(map(_key, again)),
+            inspection_ms=(
+                None if inspection_ms is None else float(_number(inspection_ms, int, float))
+            ),
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _position(fields: dict[str, Any]) -> SweepPosition:
-    again, inspection_ms = fields["again"], fields["look_ms"]
-    if not isinstance(again, list) or len(again) > AGAIN_MAX:
-        raise ValueError("not a list of a hint")
-    return SweepPosition(
-        at_ms=_checked_int(fields["at_ms"]),
-        begins_at=_checked_key(fields["begins_at"]),
-        owed=_checked_float(fields["owed"]),
-        ring=_checked_int(fields["partitions"]),
-        again=tuple(map(_checked_key, again)),
-        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
-    )
-
-
-def _checked_key(value: Any) -> PartitionKey:
+def _key(value: Any) -> PartitionKey:
     topic_id, number = value
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
-    return PartitionKey(TopicId(topic_id), _checked_int(number))
+    return PartitionKey(TopicId(topic_id), _number(number))
 
 
-def _checked_int(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
-        raise ValueError("not a whole number of a hint")
-    return value
-
-
-def _checked_float(value: Any) -> float:
-    if type(value) not in (int, float) or not (math.isfinite(value) and 0 <= value <= _NUMBER_MAX):
+def _number(value: Any, *kinds: type) -> Any:
+    if type(value) not in (kinds or (int,)) or not 0 <= value <= _NUMBER_MAX:
         raise ValueError("not a number of a hint")
-    return float(value)
+    return value
 
 
 SCOPES_MAX: Final = 16

@@ -152,7 +152,7 @@ def test_what_another_has_decided_first_is_not_decided_again(world):
     submit, before = loop._metadata.submit, []
 
     def after_another(decide, **given):
-        renews = decide(world.image).records if loop._tally.passes and not before else ()
+        renews = decide(world.image).records if loop._report.passes and not before else ()
         if renews:
             before.append(len(world.log.batches))
             commit(world, *renews)
