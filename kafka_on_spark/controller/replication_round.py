@@ -96,10 +96,11 @@ takes longer: a thousand large copies on a few cores would else take twenty minu
 
 @dataclass(slots=True)
 class _Tally:
-    """What a round has done so far.
+    """What a round is over, and what it has done so far.
 
     Attributes:
         scope: The topics that it is over.
+        slice: The partitions that it inspects.
         until_ms: The first wave of copies that ends after that is the last.
         is_last: The wave that ended last is that.
         left: What the fetches that go on with the next wave have left to copy, in bytes.
@@ -109,6 +110,7 @@ class _Tally:
     """
 
     scope: Scope
+    slice: SweepRound
     until_ms: float = inf
     is_last: bool = False
     left: dict[Fetcher, int] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class ReplicationRound:
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)
         self._timeout_ms = node.timeout_ms
+        self._tally: _Tally  # of the run that is under way
 
     def run(
         self,
@@ -171,22 +174,19 @@ class ReplicationRound:
         )
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
-        tally = _Tally(scope, self._clock.monotonic_ms() + copy_ms_max)
+        until_ms = self._clock.monotonic_ms() + copy_ms_max
+        self._tally = tally = _Tally(scope, sweep_round, until_ms)
         due = sweep_round.next_keys()
         keys = due if is_sweep else keys_with_work(image, scope)
         create_replicas(self._node, keys)
-        if is_sweep:
-            inspected = set(keys)
-            self._inspect(sweep_round, keys, (), tally)
-        else:
-            seen = self._fetch_work(keys, due, tally)
-            inspected = self._inspect_slice(sweep_round, due, seen, tally)
-        self._have_compacted(tally)
+        seen = set() if is_sweep else self._fetch_work(keys, due)
+        inspected = self._inspect(due, seen)
+        self._have_compacted()
         tally.isr_changes += self._second_inspections.finish(
             self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
         )
         self._sweep.keep(image, scope, sweep_round)
-        return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
+        return self._report(keys, inspected)
 
     def _begin_sweep(self, scope: Scope, *, as_of_ms: int, is_all: bool) -> SweepRound:
         """Return the round's slice, by an image that is as new as the inspections that it counts.
@@ -204,7 +204,7 @@ class ReplicationRound:
             self._metadata.catch_up()
 
     def _fetch_work(
-        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally
+        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey]
     ) -> set[PartitionKey]:
         """Fetch where there is work; return which of `due` these fetches inspected completely."""
         image = self._metadata.image
@@ -213,68 +213,56 @@ class ReplicationRound:
         whole = {key for key in whole if covers_all(image, key, plans[key])}
         for key in whole:
             plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
-        return whole - self._fetch(plans, tally)
+        return whole - self._fetch(plans)
 
-    def _have_compacted(self, tally: _Tally) -> None:
+    def _have_compacted(self) -> None:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
-        waiting = tally.uncompacted
+        waiting = self._tally.uncompacted
         if not waiting or not self._node.part(Upkeep).compact_followers(waiting):
             return
         image = self._metadata.image
-        self._fetch({key: plan_fetches(image, key) for key in waiting}, tally)
-
-    def _inspect_slice(
-        self,
-        sweep_round: SweepRound,
-        due: list[PartitionKey],
-        seen: Collection[PartitionKey],
-        tally: _Tally,
-    ) -> set[PartitionKey]:
-        """Inspect the round's slice, which begins with `due`; return its partitions."""
-        inspected: set[PartitionKey] = set()
-        while due:
-            self._inspect(sweep_round, due, seen, tally)
-            inspected.update(due)
-            due = sweep_round.next_keys()
-        return inspected
+        self._fetch({key: plan_fetches(image, key) for key in waiting})
 
     def _inspect(
-        self,
-        sweep_round: SweepRound,
-        keys: Sequence[PartitionKey],
-        seen: Collection[PartitionKey],
-        tally: _Tally,
-    ) -> None:
-        started_ms = self._clock.monotonic_ms()
-        image = self._metadata.image
-        unseen = [key for key in keys if key not in seen]
-        lacking = [key for key in unseen if lacks_leader_table(image.partition(key))]
-        create_replicas(self._node, lacking)
-        image = self._metadata.image
-        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
-        failed = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
-        took_ms = self._clock.monotonic_ms() - started_ms
-        sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
+        self, due: list[PartitionKey], seen: Collection[PartitionKey]
+    ) -> set[PartitionKey]:
+        """Inspect the round's slice, which begins with `due`, but for what fetches have `seen`;
+        return its partitions."""
+        inspected: set[PartitionKey] = set()
+        while due:
+            started_ms = self._clock.monotonic_ms()
+            image = self._metadata.image
+            unseen = [key for key in due if key not in seen]
+            lacking = [key for key in unseen if lacks_leader_table(image.partition(key))]
+            create_replicas(self._node, lacking)
+            image = self._metadata.image
+            plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+            failed = self._fetch(plans, is_inspection=True)
+            took_ms = self._clock.monotonic_ms() - started_ms
+            self._tally.slice.record_inspected(
+                due, failed=failed, took_ms=took_ms, count=len(unseen)
+            )
+            inspected.update(due)
+            due = self._tally.slice.next_keys()
+        return inspected
 
     def _fetch(
         self,
         plans: Mapping[PartitionKey, Sequence[FetchOrder]],
-        tally: _Tally,
         *,
         is_inspection: bool = False,
-        is_sweep: bool = False,
     ) -> set[PartitionKey]:
         """Fetch as planned, in waves; return the partitions not inspected completely."""
-        image = self._metadata.image
+        image, tally = self._metadata.image, self._tally
         missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
-        failed = self._fetch_wave(plans, tally, is_inspection=is_inspection, is_sweep=is_sweep)
+        failed = self._fetch_wave(plans, is_inspection=is_inspection)
         while tally.left and not tally.is_last:
             missed |= failed & plans.keys()
             keys = keys_with_work(self._metadata.catch_up(), tally.scope)
             create_replicas(self._node, keys)
             image = self._metadata.image
-            failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
+            failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys})
         if tally.left:
             tally.waits_ms.append(0.0)
         return missed | (failed & plans.keys())
@@ -282,16 +270,15 @@ class ReplicationRound:
     def _fetch_wave(
         self,
         plans: Mapping[PartitionKey, Sequence[FetchOrder]],
-        tally: _Tally,
         *,
         is_inspection: bool = False,
-        is_sweep: bool = False,
     ) -> set[PartitionKey]:
         """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
         out."""
-        image, is_look = self._metadata.image, is_inspection and not is_sweep
+        image, tally = self._metadata.image, self._tally
+        is_sweep = is_inspection and tally.slice.is_all
         planned = list(chain.from_iterable(plans.values()))
-        if is_look:  # the next round copies
+        if is_inspection and not is_sweep:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
         tally.waits_ms.append(wait_ms)
@@ -359,27 +346,20 @@ class ReplicationRound:
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
     def _report(
-        self,
-        keys: Sequence[PartitionKey],
-        inspected: Collection[PartitionKey],
-        sweep_round: SweepRound,
-        scope: Scope,
-        tally: _Tally,
-        *,
-        is_sweep: bool,
+        self, keys: Sequence[PartitionKey], inspected: Collection[PartitionKey]
     ) -> ReplicationReport:
-        image = self._metadata.image
+        image, tally = self._metadata.image, self._tally
         partitions = [image.partition(key) for key in {*keys, *inspected}]
         leaderless = [
             key
             for key, partition in image.partitions_needing_work()
-            if partition.leader is None and (scope is None or key.topic_id in scope)
+            if partition.leader is None and (tally.scope is None or key.topic_id in tally.scope)
         ]
-        not_looked_at = sweep_round.not_inspected_count(leaderless)
+        not_looked_at = tally.slice.not_inspected_count(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),
-            slice_count=0 if is_sweep else len(inspected),
+            slice_count=0 if tally.slice.is_all else len(inspected),
             not_looked_at=not_looked_at,
             copied_records=tally.copied_records,
             copied_bytes=tally.copied_bytes,
