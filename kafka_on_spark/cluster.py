@@ -569,19 +569,12 @@ class Cluster:
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
-        from kafka_on_spark.produce.append import AppendService
-        from kafka_on_spark.produce.records import check_table, input_batches, table_of
-        from kafka_on_spark.produce.staging import stage_records
-        from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
+        from kafka_on_spark.produce.append import append_staged, plan_append
+        from kafka_on_spark.spark.frames import staging_of
 
-        is_spark = is_frame(records)
-        if is_spark:
-            check_frame(records, has_topic=True)  # type: ignore[arg-type]
-        else:
-            records = table_of(records)
-            check_table(records)
-        appends, options = self._node.part(AppendService), self._node.options
-        plan = appends.plan(
+        stage = staging_of(records)
+        plan = plan_append(
+            self._node,
             topic,
             acks=acks,
             producer_id=producer_id,
@@ -592,12 +585,7 @@ class Cluster:
             timeout_ms=timeout_ms,
             configs=configs,
         )
-        if is_spark:
-            rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
-        else:
-            batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
-            rows = stage_records(plan.order, batches, options)
-        return appends.append_staged([(plan, rows)])[0]
+        return append_staged(self._node, [(plan, stage(plan.order, self._node.options))])[0]
 
     @_operation(APPEND, what="make a producer")
     def producer(

@@ -25,6 +25,25 @@ class GivenTasks:
 
     run_here = run_or_lose = run
 
+    def run_elsewhere(self, task, orders):
+        return []
+
+
+class _Worker:
+    """A worker whose replicas are others."""
+
+    def __init__(self, worker, replicas):
+        self._worker = worker
+        self.replicas = replicas
+
+    def __getattr__(self, name):
+        return getattr(self._worker, name)
+
+
+def worker_with(node, replicas):
+    """Return a node's worker that opens its tables by `replicas`, which wraps its own."""
+    return _Worker(node.tasks.worker, replicas(node.replicas))
+
 
 class GivenNode(Node):
     """A node whose commits take `timeout_ms` at most, whatever its cluster says."""

@@ -1,7 +1,7 @@
 """An append of one caller, from its plan to its answer.
 
-Between `plan` and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
-writer, or of this process. `Appender` leads what they have staged to its answer, partition by
+Between a plan and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
+writer, or of this process. An `Append` leads what they have staged to its answer, partition by
 partition.
 """
 
@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from hashlib import blake2b
 from typing import Final, TypeVar
 
@@ -38,8 +37,7 @@ from kafka_on_spark.base.metric import (
     REQUEST_MS,
 )
 from kafka_on_spark.base.process import Clock, pauses_ms
-from kafka_on_spark.controller.inspections import LostReplicaInspector, note_findings
-from kafka_on_spark.controller.probes import probe_where_it_appends
+from kafka_on_spark.controller.inspections import note_findings
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
@@ -51,8 +49,7 @@ from kafka_on_spark.log.batch import (
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.produce.appender import AppendPart, appender
+from kafka_on_spark.produce.appender import Append, AppendPart
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
     ProducerRuns,
@@ -150,297 +147,285 @@ def _range(number: int, part: PartitionAppend) -> str:
     return f"{number}: {part.base_offset}-{part.base_offset + part.record_count - 1}"
 
 
-class AppendService:
-    """Plans appends, and leads what was staged for them to an answer."""
+class _Warned:
+    """The topics whose retention a process has warned of."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._metadata = node.metadata
-        self._clock = node.clock
-        self._recorder = node.counts
-        self._producers = node.part(ProducerRuns)
-        self._appender = appender(node)
-        self._earlier_tries = EarlierTries()
-        self._warned_of: set[TopicId] = set()
-        self._watch_ports = WatchPorts(
-            metadata=node.metadata,
-            clock=node.clock,
-            run_probes=partial(probe_where_it_appends, node),
-            find_whole=lambda image, keys: node.part(LostReplicaInspector).inspect(image, keys),
-            controller_id=node.controller_id,
-            caller=node.caller,
-            host=node.host,
-        )
+    def __init__(self, _: Node) -> None:
+        self.topics: set[TopicId] = set()
 
-    def plan(
-        self,
-        topic: str,
-        *,
-        acks: str | int = "all",
-        producer_id: str | None = None,
-        producer_epoch: int | None = None,
-        sequence: int | None = None,
-        transactional_id: str | None = None,
-        expected_offsets: Mapping[int, int] | None = None,
-        timeout_ms: int | None = None,
-        configs: Mapping[str, object] | None = None,
-    ) -> AppendPlan:
-        """Return the plan of an append.
 
-        Raises:
-            InvalidConfigError: `configs` has something other than auto.controller=false.
-            UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
-            ProducerFencedError: Nothing was written.
-        """
-        acks = check_acks(acks)
-        may_decide = leaves_auto_controller(configs or {})
-        image = self._metadata.catch_up()
-        topic_image = image.topic(topic)
-        producer_id = producer_of(producer_id, sequence, transactional_id)
-        check_producer(producer_id, producer_epoch, sequence)
-        expected = {} if expected_offsets is None else expected_offsets
-        check_expected(topic_image, expected)
-        if timeout_ms is not None:
-            check_whole_number(timeout_ms, "timeout_ms")
+def plan_append(
+    node: Node,
+    topic: str,
+    *,
+    acks: str | int = "all",
+    producer_id: str | None = None,
+    producer_epoch: int | None = None,
+    sequence: int | None = None,
+    transactional_id: str | None = None,
+    expected_offsets: Mapping[int, int] | None = None,
+    timeout_ms: int | None = None,
+    configs: Mapping[str, object] | None = None,
+) -> AppendPlan:
+    """Return the plan of an append.
+
+    Raises:
+        InvalidConfigError: `configs` has something other than auto.controller=false.
+        UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
+        ProducerFencedError: Nothing was written.
+    """
+    acks = check_acks(acks)
+    may_decide = leaves_auto_controller(configs or {})
+    image = node.metadata.catch_up()
+    topic_image = image.topic(topic)
+    producer_id = producer_of(producer_id, sequence, transactional_id)
+    check_producer(producer_id, producer_epoch, sequence)
+    expected = {} if expected_offsets is None else expected_offsets
+    check_expected(topic_image, expected)
+    if timeout_ms is not None:
+        check_whole_number(timeout_ms, "timeout_ms")
+    order = plan_stage(
+        image,
+        topic_image,
+        acks=acks,
+        has_producer=producer_id is not None,
+        now_ms=node.clock.now_ms(),
+    )
+    runs = node.part(ProducerRuns)
+    writer = runs.take_over(transactional_id)
+    producer = runs.begin(producer_id, producer_epoch, sequence)
+    default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+    plan = AppendPlan(
+        topic_id=topic_image.topic_id,
+        topic=topic,
+        order=order,
+        acks=acks,
+        producer=producer,
+        writer=writer,
+        expected_offsets=dict(expected),
+        timeout_ms=default_ms if timeout_ms is None else timeout_ms,
+        may_decide=may_decide,
+    )
+    count = _split(node, plan)
+    if count == len(order.targets):
+        return plan
+    return replace(plan, order=replace(order, targets=order.targets[:count]))
+
+
+def plan_topics(
+    node: Node,
+    image: MetadataImage,
+    partition_counts: Mapping[str, int],
+    *,
+    acks: str,
+    producer: ProducerRun | None,
+    writer: WriterFence | None,
+    expected_offsets: Mapping[str, Mapping[int, int]],
+    may_decide: bool = True,
+) -> list[AppendPlan]:
+    """Return the plans of what was staged on `image`, by topic name and number of partitions.
+
+    0 partitions: nothing was staged for the topic; `expected_offsets` alone names it.
+    """
+    plans = []
+    for name, count in partition_counts.items():
+        topic = image.topic(name)
+        expected = expected_offsets.get(name, {})
+        check_expected(topic, expected)
         order = plan_stage(
             image,
-            topic_image,
+            topic,
             acks=acks,
-            has_producer=producer_id is not None,
-            now_ms=self._clock.now_ms(),
+            has_producer=producer is not None,
+            now_ms=0,
+            needs_min_isr=False,  # that is looked at when it is appended
         )
-        writer = self._producers.take_over(transactional_id)
-        producer = self._producers.begin(producer_id, producer_epoch, sequence)
-        default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
-        timeout_ms = default_ms if timeout_ms is None else timeout_ms
         plan = AppendPlan(
-            topic_id=topic_image.topic_id,
-            topic=topic,
-            order=order,
+            topic_id=topic.topic_id,
+            topic=name,
+            order=replace(order, targets=order.targets[:count]),
             acks=acks,
             producer=producer,
             writer=writer,
             expected_offsets=dict(expected),
-            timeout_ms=timeout_ms,
+            timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
             may_decide=may_decide,
         )
-        targets = order.targets[: self._split(plan)]
-        return replace(plan, order=replace(order, targets=targets))
+        if count and _split(node, plan) != len(plan.order.targets):
+            raise split_differently(name)
+        plans.append(plan)
+    return plans
 
-    def plan_topics(
-        self,
-        image: MetadataImage,
-        partition_counts: Mapping[str, int],
-        *,
-        acks: str,
-        producer: ProducerRun | None,
-        writer: WriterFence | None,
-        expected_offsets: Mapping[str, Mapping[int, int]],
-        may_decide: bool = True,
-    ) -> list[AppendPlan]:
-        """Return the plans of what was staged on `image`, by topic name and number of partitions.
 
-        0 partitions: nothing was staged for the topic; `expected_offsets` alone names it.
-        """
-        plans = []
-        for name, count in partition_counts.items():
-            topic = image.topic(name)
-            expected = expected_offsets.get(name, {})
-            check_expected(topic, expected)
-            order = plan_stage(
-                image,
-                topic,
-                acks=acks,
-                has_producer=producer is not None,
-                now_ms=0,
-                needs_min_isr=False,  # that is looked at when it is appended
-            )
-            plan = AppendPlan(
-                topic_id=topic.topic_id,
-                topic=name,
-                order=replace(order, targets=order.targets[:count]),
-                acks=acks,
-                producer=producer,
-                writer=writer,
-                expected_offsets=dict(expected),
-                timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
-                may_decide=may_decide,
-            )
-            if count and self._split(plan) != len(plan.order.targets):
-                raise split_differently(name)
-            plans.append(plan)
-        return plans
+def plan_chosen(
+    node: Node,
+    image: MetadataImage,
+    topic_id: TopicId,
+    *,
+    acks: str,
+    producer: ProducerRun,
+    timeout_ms: int,
+) -> AppendPlan:
+    """Return the plan of records that all name their partitions, each an append of its own.
 
-    def plan_chosen(
-        self,
-        image: MetadataImage,
-        topic_id: TopicId,
-        *,
-        acks: str,
-        producer: ProducerRun,
-        timeout_ms: int,
-    ) -> AppendPlan:
-        """Return the plan of records that all name their partitions, each an append of its own.
+    A retry names the same ones, however many partitions the topic has by then: so nothing is
+    asked about a first try's split.
+    """
+    topic, now_ms = _topic(image, topic_id), node.clock.now_ms()
+    return AppendPlan(
+        topic_id=topic_id,
+        topic=topic.name,
+        order=plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms),
+        acks=acks,
+        producer=producer,
+        timeout_ms=timeout_ms,
+        is_by_partition=True,
+    )
 
-        A retry names the same ones, however many partitions the topic has by then: so nothing is
-        asked about a first try's split.
-        """
-        topic = _topic(image, topic_id)
-        now_ms = self._clock.now_ms()
-        order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
-        return AppendPlan(
-            topic_id=topic_id,
-            topic=topic.name,
-            order=order,
-            acks=acks,
-            producer=producer,
-            timeout_ms=timeout_ms,
-            is_by_partition=True,
-        )
 
-    def _split(self, plan: AppendPlan) -> int:
-        """Return into how many partitions a producer's append is split: as the headers of its first
-        try say, since the topic may have been given partitions since: its records would stand
-        twice. Without such a try, as it is planned.
-        """
-        topic, run = self._metadata.image.topics.get(plan.topic_id), plan.producer
-        count = len(plan.order.targets)
-        if topic is None or run is None or not topic.is_expanded or (run.is_next and run.is_only):
-            return count
-        keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
-        is_fenced = run.is_next and self._earlier_tries.has_checked(plan)
-        if not is_fenced:
-            create_replicas(self._node, keys)
-        logs = self._appender.read_leaders(
-            keys,
-            AppendWatch(self._watch_ports, is_allowed=plan.may_decide),
-            self._clock.monotonic_ms() + plan.timeout_ms,
-            fence=None if is_fenced else run,
-        )
-        found = split_before([each for each in logs.values() if each is not None], run)
-        return min(count, len(keys)) if found is None else found
+def _split(node: Node, plan: AppendPlan) -> int:
+    """Return into how many partitions a producer's append is split: as the headers of its first
+    try say, since the topic may have been given partitions since: its records would stand
+    twice. Without such a try, as it is planned.
+    """
+    topic, run = node.metadata.image.topics.get(plan.topic_id), plan.producer
+    count = len(plan.order.targets)
+    if topic is None or run is None or not topic.is_expanded or (run.is_next and run.is_only):
+        return count
+    keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
+    is_fenced = run.is_next and node.part(EarlierTries).has_checked(plan)
+    if not is_fenced:
+        create_replicas(node, keys)
+    reading = Append(node, [], acks="all", timeout_ms=plan.timeout_ms, may_decide=plan.may_decide)
+    logs = reading.read_leaders(keys, fence=None if is_fenced else run)
+    found = split_before([each for each in logs.values() if each is not None], run)
+    return min(count, len(keys)) if found is None else found
 
-    def append_staged(
-        self, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
-    ) -> list[AppendResult]:
-        """Append what was staged for topics; return what each topic got, or raise its first error.
 
-        The plans have acks, producer and writer in common.
+def append_staged(
+    node: Node, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
+) -> list[AppendResult]:
+    """Append what was staged for topics; return what each topic got, or raise its first error.
 
-        Raises:
-            The refusal of a task, or the first partition's error (see `append_results`).
-            And as `answer_staged`.
-        """
-        plans = [plan for plan, _ in appends]
-        parts, notices = self.answer_staged(appends, reached_elsewhere=reached_elsewhere)
-        topics = {plan.topic_id: plan.topic for plan in plans}
-        return append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
+    The plans have acks, producer and writer in common.
 
-    def answer_staged(
-        self,
-        appends: Appends,
-        take: Callable[[AppendPart], object] | None = None,
-        *,
-        reached_elsewhere: frozenset[BrokerId] = frozenset(),
-    ) -> tuple[list[AppendPart], dict[TopicId, str]]:
-        """Append what was staged for topics; return each partition with its answer or its error,
-        and by topic what retention will delete of it. One metadata commit moves high watermarks.
+    Raises:
+        The refusal of a task, or the first partition's error (see `append_results`).
+        And as `answer_staged`.
+    """
+    plans = [plan for plan, _ in appends]
+    parts, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
+    topics = {plan.topic_id: plan.topic for plan in plans}
+    return append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
 
-        `take` gets each partition as soon as it has its answer. The plans may be of several appends
-        of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
-        count as reached.
 
-        Raises:
-            What refuses all of it before anything is appended.
-            RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
-            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
-        """
-        image = self._metadata.catch_up()
-        self._metadata.check_writable()
-        plans = [plan for plan, _ in appends]
-        acks, now_ms = plans[0].acks, self._clock.now_ms()
-        if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
-            # Append nothing, not even what was staged: a part under the producer's sequence would
-            # have another payload than a retry of the whole.
-            return [], {}
-        parts = [part for each in appends for part in collect_parts(image, *each, now_ms)]
-        for plan in plans:
-            check_writer_not_fenced(image.producers, plan.writer)
-            if plan.producer is not None:
-                run = plan.producer
-                check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
-        if not any(plan.is_by_partition for plan in plans):
-            stamp_as_one({plan.topic_id: plan.topic for plan in plans}, parts)
-        keys = [part.key for part in parts]
-        with_records = set(keys)
-        other_ends = {
-            key: Offset(offset)
-            for plan in plans
-            for number, offset in plan.expected_offsets.items()
-            if (key := PartitionKey(plan.topic_id, number)) not in with_records
-        }
-        began_ms = self._recorder.now_ms()
-        create_replicas(self._node, keys)
-        tried = self._earlier_tries.partitions(self._metadata.image, plans)
-        try:
-            parts = self._appender.append(
-                parts,
-                acks=acks,
-                timeout_ms=min(plan.timeout_ms for plan in plans),
-                watch=AppendWatch(
-                    self._watch_ports,
-                    is_allowed=all(plan.may_decide for plan in plans),
-                    reached_elsewhere=reached_elsewhere,
-                ),
-                other_ends=other_ends,
-                tried=tried,
-                take=take,
-            )
-        except ClusterClosedError as error:
-            has_sequence = all(plan.producer is not None for plan in plans)
-            raise ClusterClosedError(
-                "the cluster was closed by this process in the middle of an append, which may be"
-                " committed: open it again with Cluster.open"
-                + ("; a retry with the same sequence is safe" if has_sequence else "")
-            ) from error
-        self._earlier_tries.note_checked(plans, tried)
-        self._count(parts, began_ms)
-        note_findings(self._node)
-        self._node.maintain(keys)
-        return parts, self._retention_notices(image, parts)
+def answer_staged(
+    node: Node,
+    appends: Appends,
+    take: Callable[[AppendPart], object] | None = None,
+    *,
+    reached_elsewhere: frozenset[BrokerId] = frozenset(),
+) -> tuple[list[AppendPart], dict[TopicId, str]]:
+    """Append what was staged for topics; return each partition with its answer or its error,
+    and by topic what retention will delete of it. One metadata commit moves high watermarks.
 
-    def _count(self, parts: Sequence[AppendPart], began_ms: float) -> None:
-        recorder, topics = self._recorder, self._metadata.image.topics
-        recorder.observe(REQUEST_MS, recorder.now_ms() - began_ms, request=PRODUCE)
-        for part in parts:
-            topic = topics.get(part.key.topic_id)
-            name = "" if topic is None else topic.name
-            if part.error is not None:
-                recorder.count(FAILED_APPENDS, topic=name)
-                continue
-            recorder.count(FAILED_APPENDS, 0, topic=name)  # so that the first failure is a rise
-            if not part.is_duplicate:
-                size_bytes = sum(segment.size_bytes for segment in part.batch.segments)
-                recorder.count(BYTES_IN, size_bytes, topic=name)
+    `take` gets each partition as soon as it has its answer. The plans may be of several appends
+    of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
+    count as reached.
 
-    def _retention_notices(
-        self, image: MetadataImage, parts: Iterable[AppendPart]
-    ) -> dict[TopicId, str]:
-        """Return by topic what retention will delete of what was appended; warn once a topic."""
-        batches: dict[TopicId, list[StagedBatch]] = {}
-        for part in parts:
-            if not part.batch.is_log_append_time:
-                batches.setdefault(part.key.topic_id, []).append(part.batch)
-        notices = {}
-        for topic_id, of_topic in batches.items():
-            name, settings = image.topics[topic_id].name, image.settings(topic_id)
-            notice = retention_notice(name, settings, of_topic, self._clock.now_ms())
-            if notice is not None:
-                notices[topic_id] = notice
-                if topic_id not in self._warned_of:
-                    self._warned_of.add(topic_id)
-                    log.warning(notice)
-        return notices
+    Raises:
+        What refuses all of it before anything is appended.
+        RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
+        ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
+    """
+    image = node.metadata.catch_up()
+    node.metadata.check_writable()
+    plans = [plan for plan, _ in appends]
+    acks, now_ms = plans[0].acks, node.clock.now_ms()
+    if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
+        # Append nothing, not even what was staged: a part under the producer's sequence would
+        # have another payload than a retry of the whole.
+        return [], {}
+    parts = _checked_parts(image, appends, now_ms)
+    keys = [part.key for part in parts]
+    with_records = set(keys)
+    other_ends = {
+        key: Offset(offset)
+        for plan in plans
+        for number, offset in plan.expected_offsets.items()
+        if (key := PartitionKey(plan.topic_id, number)) not in with_records
+    }
+    began_ms = node.counts.now_ms()
+    create_replicas(node, keys)
+    earlier_tries = node.part(EarlierTries)
+    tried = earlier_tries.partitions(node.metadata.image, plans)
+    append = Append(
+        node,
+        parts,
+        acks=acks,
+        timeout_ms=min(plan.timeout_ms for plan in plans),
+        may_decide=all(plan.may_decide for plan in plans),
+        reached_elsewhere=reached_elsewhere,
+        take=take,
+    )
+    try:
+        parts = append.run(other_ends, tried)
+    except ClusterClosedError as error:
+        has_sequence = all(plan.producer is not None for plan in plans)
+        raise ClusterClosedError(
+            "the cluster was closed by this process in the middle of an append, which may be"
+            " committed: open it again with Cluster.open"
+            + ("; a retry with the same sequence is safe" if has_sequence else "")
+        ) from error
+    earlier_tries.note_checked(plans, tried)
+    _count(node, parts, began_ms)
+    note_findings(node)
+    node.maintain(keys)
+    return parts, _retention_notices(node, image, parts)
+
+
+def _checked_parts(image: MetadataImage, appends: Appends, now_ms: int) -> list[AppendPart]:
+    """Return the partitions of an append whose producers and writers are not fenced."""
+    parts = [part for each in appends for part in collect_parts(image, *each, now_ms)]
+    for plan, _ in appends:
+        check_writer_not_fenced(image.producers, plan.writer)
+        if (run := plan.producer) is not None:
+            check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+    if not any(plan.is_by_partition for plan, _ in appends):
+        stamp_as_one({plan.topic_id: plan.topic for plan, _ in appends}, parts)
+    return parts
+
+
+def _count(node: Node, parts: Sequence[AppendPart], began_ms: float) -> None:
+    counts, topics = node.counts, node.metadata.image.topics
+    counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=PRODUCE)
+    for part in parts:
+        topic = topics.get(part.key.topic_id)
+        name = "" if topic is None else topic.name
+        # 0 of an append that stands, so that the first failure is a rise
+        counts.count(FAILED_APPENDS, int(part.error is not None), topic=name)
+        if part.error is None and not part.is_duplicate:
+            counts.count(BYTES_IN, part.size_bytes, topic=name)
+
+
+def _retention_notices(
+    node: Node, image: MetadataImage, parts: Iterable[AppendPart]
+) -> dict[TopicId, str]:
+    """Return by topic what retention will delete of what was appended; warn once a topic."""
+    batches: dict[TopicId, list[StagedBatch]] = {}
+    for part in parts:
+        if not part.batch.is_log_append_time:
+            batches.setdefault(part.key.topic_id, []).append(part.batch)
+    notices, warned = {}, node.part(_Warned).topics
+    for topic_id, of_topic in batches.items():
+        name, settings = image.topics[topic_id].name, image.settings(topic_id)
+        notice = retention_notice(name, settings, of_topic, node.clock.now_ms())
+        if notice is not None:
+            notices[topic_id] = notice
+            if topic_id not in warned:
+                warned.add(topic_id)
+                log.warning(notice)
+    return notices
 
 
 def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:

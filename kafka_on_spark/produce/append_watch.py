@@ -8,7 +8,7 @@ resignation are one commit. The fault may be the append's own, so it doubts its 
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -28,7 +28,6 @@ from kafka_on_spark.base.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.base.ids import LOST, BrokerId, PartitionEpoch, PartitionKey
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.controller.brokers import (
     OF_APPEND,
     SESSIONS_UNDISPUTED,
@@ -39,6 +38,7 @@ from kafka_on_spark.controller.brokers import (
     readmitted_at_ms,
     refusing_most,
 )
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.isr import WholeReplica, restore
 from kafka_on_spark.controller.lease import LeaseWatch, alone, is_held
 from kafka_on_spark.controller.probes import (
@@ -46,16 +46,16 @@ from kafka_on_spark.controller.probes import (
     REFUSAL_CODES,
     FailedProbes,
     ProbeResult,
-    RunProbes,
     probe_orders,
+    probe_where_it_appends,
     refused_writes,
 )
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -115,26 +115,6 @@ def wait_of(
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchPorts:
-    """What a process's appends watch with.
-
-    Attributes:
-        run_probes: Probes roots from where the append writes.
-        find_whole: Returns the lost replicas of partitions that are whole.
-        controller_id: The name under which it claims control.
-        caller: Host and process, for people.
-    """
-
-    metadata: MetadataService
-    clock: Clock
-    run_probes: RunProbes
-    find_whole: Callable[[MetadataImage, Sequence[PartitionKey]], list[WholeReplica]]
-    controller_id: str
-    caller: str
-    host: str = "here"
-
-
 def _refusing(refused: Mapping[BrokerId, RefusedWrite]) -> str:
     return ", ".join(f"broker {each}, whose root is {met}" for each, met in refused.items())
 
@@ -148,18 +128,18 @@ class AppendWatch:
 
     def __init__(
         self,
-        ports: WatchPorts,
+        node: Node,
         *,
         is_allowed: bool = True,
         reached_elsewhere: frozenset[BrokerId] = frozenset(),
     ) -> None:
-        self._ports = ports
+        self._node = node
         self._reached_elsewhere = reached_elsewhere
         self._is_allowed = is_allowed
-        self._metadata, self._clock = ports.metadata, ports.clock
-        self._failed = FailedProbes(ports.clock)
+        self._metadata, self._clock = node.metadata, node.clock
+        self._failed = FailedProbes(node.clock)
         self._before: dict[BrokerId, MetadataImage] = {}
-        self._lease = LeaseWatch(ports.clock)
+        self._lease = LeaseWatch(node.clock)
         self._waits: dict[PartitionKey, Wait] = {}
         self._reasons: dict[PartitionKey, str] = {}
         self._denied: set[BrokerId] = set()
@@ -191,7 +171,11 @@ class AppendWatch:
             ]
             try:
                 image = self._metadata.image
-                whole = self._ports.find_whole(image, leaderless) if leaderless else []
+                whole = (
+                    self._node.part(LostReplicaInspector).inspect(image, leaderless)
+                    if leaderless
+                    else []
+                )
                 now_ms = self._clock.monotonic_ms()
                 results = self._probe(now_ms)
                 self._leave_refusing(each.broker_id for each in results if each.is_refused)
@@ -212,7 +196,7 @@ class AppendWatch:
             return
         tried = {each.key: each.partition for each in self._waits.values()}
         gone_on = self._metadata.submit(
-            lambda image: note_refused(image, refused, tried, f"an append of {self._ports.caller}"),
+            lambda image: note_refused(image, refused, tried, f"an append of {self._node.caller}"),
             timeout_ms=self._session_ms(),
         )
         self._may_retry_now = bool(gone_on.moved)
@@ -242,8 +226,8 @@ class AppendWatch:
         if not suspects:
             return {}
         orders = probe_orders(brokers.values(), self._session_ms(), sizes)
-        results = self._ports.run_probes(orders)
-        refused = refused_writes(orders, results, self._ports.host)
+        results = probe_where_it_appends(self._node, orders)
+        refused = refused_writes(orders, results, self._node.host)
         return {} if refused.keys().isdisjoint(suspects) else refused
 
     def refused(
@@ -264,7 +248,7 @@ class AppendWatch:
         name, isr = self._metadata.image.name_of(key), sorted(wait.partition.isr)
         why = f"too few of the ISR {isr} would be left without"
         if self._refuse_most:
-            why = f"more than half of the brokers refuse writes of {self._ports.caller}"
+            why = f"more than half of the brokers refuse writes of {self._node.caller}"
         reason = f"{_refusing(met)}, can't be left out: {why}"
         advice = "make room there or mount it writable, and append again"
         if is_appended or may_be_appended:
@@ -288,7 +272,7 @@ class AppendWatch:
         """Probe all brokers in the ISRs of the partitions that wait."""
         brokers = self._metadata.image.brokers
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
-        results = self._ports.run_probes(probe_orders(known, self._session_ms()))
+        results = probe_where_it_appends(self._node, probe_orders(known, self._session_ms()))
         for result in results:
             self._record_probe(result, began_ms)
         return results
@@ -303,7 +287,7 @@ class AppendWatch:
                 "broker %d can't be written to by %s, which counts against nobody: %s; append as a"
                 " user who may, or with other credentials",
                 broker_id,
-                self._ports.caller,
+                self._node.caller,
                 result.error or "access is denied",
             )
         failed = self._failed.take(result, began_ms, self._session_ms())
@@ -359,15 +343,15 @@ class AppendWatch:
         if not back.records:
             doubts = {each: self._doubt(image, each, readmitted) for each in silent}
             self._doubts = {
-                key: f"{doubts[each]}, so the fault is of {self._ports.caller}"
+                key: f"{doubts[each]}, so the fault is of {self._node.caller}"
                 for key, partition in only.items()
                 for each in partition.isr
                 if doubts.get(each) is not None
             }
             failing = {each: why for each, why in silent.items() if doubts[each] is None}
-            why = f"decided by an append of {self._ports.caller}: nobody controls"
+            why = f"decided by an append of {self._node.caller}: nobody controls"
             result = leave_isrs(image, failing, only, answering, why)
-        decided = alone(image, result, self._ports.controller_id, OF_APPEND)
+        decided = alone(image, result, self._node.controller_id, OF_APPEND)
         return ControllerResult(decided.records, decided.response)
 
     def _is_late(self, known_ms: int) -> bool:
@@ -446,7 +430,7 @@ class AppendWatch:
         if wait is None:
             return None
         isr = sorted(wait.partition.isr)
-        caller = self._ports.caller
+        caller = self._node.caller
         denied = [
             f"{caller} may not write to broker {each}" for each in isr if each in self._denied
         ]

@@ -39,7 +39,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.base.process import Clock, pauses_ms
+from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.queued_reports import conclude_reports
@@ -65,7 +65,6 @@ from kafka_on_spark.log.replicas import (
     Appended,
     ReadBorders,
     ReplicaLog,
-    ReplicaStore,
     append,
     begin_leadership,
     commit_decided,
@@ -77,7 +76,6 @@ from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import THREADS, Node
@@ -132,11 +130,12 @@ class AppendPart:
         last_error: The last error of a try or of the metadata log.
         tried: The partition as it was at the last try.
         trial: That try, until its end was seen.
-        wait: What that try met, if it may last.
+        met: What came of its last try that has ended; None: none has.
         leader: Where the replica is that it went to.
         log: That replica's log.
         appended: How that log was seen with it; None if the try did not get so far.
         leader_failure: What the try met in that log, if that failed.
+        is_answered: It is.
         base_offset: Answered: the offset of its first record; None if it is a duplicate whose
             header the log no longer has, and not its producer's last append.
         append_time_ms: Answered: its records' timestamp, if the time of their append counts
@@ -155,14 +154,20 @@ class AppendPart:
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
     trial: "Future[PartitionReport | KafkaOnSparkError] | None" = None
-    wait: Wait | None = None
+    met: "PartitionReport | KafkaOnSparkError | None" = None
     leader: ReplicaAddress | None = None
     log: ReplicaLog | None = None
     appended: Appended | None = None
     leader_failure: PartitionReport | None = None
+    is_answered: bool = False
     base_offset: Offset | None = None
     append_time_ms: int | None = None
     error: KafkaOnSparkError | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its files."""
+        return sum(each.size_bytes for each in self.batch.segments)
 
     def is_outdated(self, image: MetadataImage) -> bool:
         """Return whether a try under way is not to be waited for: its partition has another leader,
@@ -171,6 +176,12 @@ class AppendPart:
         if self.trial is None or before is None or now is None:
             return False
         return now.leader_epoch != before.leader_epoch or now.isr != before.isr
+
+    def wait(self) -> Wait | None:
+        """Return what it waits for, if that may last."""
+        if self.trial is not None and self.tried is not None:
+            return Wait(key=self.key, partition=self.tried, error="a root has not answered yet")
+        return wait_of(self.key, self.tried, self.met, self.size_bytes)
 
     def anew(self) -> "AppendPart":
         """Return the same for another try beside the one under way. Each knows the `puts` of both:
@@ -181,12 +192,9 @@ class AppendPart:
 class AppendThreads:
     """Two pools for each set of brokers that partitions need: what waits for a root that hangs
     holds up nobody who does without. Two, so that none waits for itself: tries wait for fetches.
-
-    `new_pool`: returns a pool whose threads have this name.
     """
 
-    def __init__(self, new_pool: Callable[[str], Executor]) -> None:
-        self._new_pool = new_pool
+    def __init__(self, _: Node) -> None:
         self._pools: dict[tuple[str, Set[BrokerId]], Executor] = {}
 
     def tries(self, brokers: Set[BrokerId]) -> Executor:
@@ -199,7 +207,7 @@ class AppendThreads:
 
     def _pool(self, name: str, brokers: Set[BrokerId]) -> Executor:
         found = self._pools.get((name, brokers))
-        return found or self._pools.setdefault((name, brokers), self._new_pool(name))
+        return found or self._pools.setdefault((name, brokers), DaemonThreads(THREADS, name))
 
     def wait(self, tries: Collection[Future[Any]], timeout_ms: float, *, for_all: bool) -> None:
         """Wait for one of some tries, or `for_all`, for `timeout_ms` at most."""
@@ -225,132 +233,118 @@ class LeaderFailure(Exception):  # noqa: N818 - it never leaves this module
         self.report = report
 
 
-class PendingAppend:
-    """One append under way: the parts that have no answer yet, and those that have one.
+class Append:
+    """One append under way: what was staged for its partitions is led to its answers.
 
-    `take` gets each part as soon as it has its answer. `watch`: what waits for brokers that fail.
+    `may_decide`: it may control where nobody does. `reached_elsewhere`: brokers that its tasks on
+    other hosts have written to. `take` gets each part as soon as it has its answer: others may wait
+    for long.
+
+    Attributes:
+        parts: Its partitions, in order.
     """
 
     def __init__(
         self,
+        node: Node,
         parts: Iterable[AppendPart],
-        acks: str,
-        watch: AppendWatch,
-        take: Callable[[AppendPart], object] | None = None,
-    ) -> None:
-        self.acks = acks
-        self.watch = watch
-        self.pending = {part.key: part for part in parts}
-        self.answered: dict[PartitionKey, AppendPart] = {}
-        self._take = take
-
-    def answer(self, part: AppendPart, error: KafkaOnSparkError | None = None) -> None:
-        """Have a part answered: acknowledged as it is, or with an error."""
-        part.error = error
-        del self.pending[part.key]
-        self.answered[part.key] = part
-        if self._take is not None:
-            self._take(part)
-
-
-class Appender:
-    """Appends what was staged. One a process; threads may share it."""
-
-    def __init__(
-        self,
-        metadata: MetadataService,
-        replicas: ReplicaStore,
-        segments: SegmentStore,
-        clock: Clock,
-        *,
-        threads: AppendThreads,
-        random: Callable[[], float],
-        second_inspections: SecondInspections,
-    ) -> None:
-        self._second_inspections = second_inspections
-        self._metadata = metadata
-        self._replicas = replicas
-        self._segments = segments
-        self._clock = clock
-        self._threads = threads
-        self._random = random
-
-    def append(
-        self,
-        parts: Sequence[AppendPart],
         *,
         acks: str,
         timeout_ms: int,
-        watch: AppendWatch,
+        may_decide: bool = True,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
+        take: Callable[[AppendPart], object] | None = None,
+    ) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._threads = node.part(AppendThreads)
+        self._second_inspections = node.part(SecondInspections)
+        self._acks = acks
+        self._deadline_ms = node.clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
+        self._may_decide = may_decide
+        self._reached_elsewhere = reached_elsewhere
+        self._take = take
+        self._watch: AppendWatch | None = None  # made once something waits
+        self.parts = list(parts)
+
+    def _waiting(self) -> AppendWatch:
+        if self._watch is None:
+            self._watch = AppendWatch(
+                self._node,
+                is_allowed=self._may_decide,
+                reached_elsewhere=self._reached_elsewhere,
+            )
+        return self._watch
+
+    def _is_blocked(self, key: PartitionKey) -> bool:
+        return self._watch is not None and self._watch.is_blocked(key)
+
+    def _pending(self) -> list[AppendPart]:
+        return [each for each in self.parts if not each.is_answered]
+
+    def run(
+        self,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
         tried: dict[PartitionKey, int] | None = None,
-        take: Callable[[AppendPart], object] | None = None,
     ) -> list[AppendPart]:
-        """Append `parts` and wait for what `acks` asks; return each answered, in order.
+        """Append the parts and wait for what `acks` asks; return each answered, in order.
 
-        Each round commits what is ready; a partition that waits goes into a later round, and
-        `watch` is told of it. Before the first round the leaders' logs are read that may refuse
-        the append as a whole, and waited for.
+        Each round commits what is ready; a partition that waits goes into a later round. Before the
+        first round the leaders' logs are read that may refuse the append as a whole, and waited
+        for.
         `other_ends`: where partitions that get no record must end, of a conditional append.
         `tried`: partitions where an earlier try of the append may stand, with other records; which
         number stands last in each is set.
-        `take` gets each answer also as soon as there is one: others may wait for long.
 
         Raises:
             What the first partition met that could not be read, and as `check_replicas`,
             `check_keys`, `check_ends` and `check_tries`: nothing was appended.
         """
         image = self._metadata.image
-        if acks == "all":
-            check_replicas(image, parts)
-        check_keys(image, parts)
-        deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
-        other_ends, tried = other_ends or {}, {} if tried is None else tried
-        conditional = [each.key for each in parts if each.expected_offset is not None or other_ends]
-        read = dict.fromkeys([*conditional, *other_ends, *tried])
-        logs = self.read_leaders(list(read), watch, deadline_ms) if read else {}
-        check_ends(logs, parts, other_ends)
-        check_tries(self._metadata.image, logs, {each.key: each.batch for each in parts}, tried)
-        appending = PendingAppend(parts, acks, watch, take)
-        self._rounds(appending, deadline_ms)
-        return [appending.answered[part.key] for part in parts]
+        if self._acks == "all":
+            check_replicas(image, self.parts)
+        check_keys(image, self.parts)
+        read = dict.fromkeys([*(other_ends or ()), *(tried or ())])
+        for each in self.parts:
+            if each.expected_offset is not None or other_ends:
+                read[each.key] = None
+        if read:
+            logs = self.read_leaders(list(read))
+            check_ends(logs, self.parts, other_ends or {})
+            batches = {each.key: each.batch for each in self.parts}
+            check_tries(self._metadata.image, logs, batches, {} if tried is None else tried)
+        self._rounds()
+        return self.parts
 
-    def _rounds(self, appending: PendingAppend, deadline_ms: float) -> None:
+    def _rounds(self) -> None:
         """Try all parts, round by round, until each is answered."""
-        pending, watch = appending.pending, appending.watch
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while pending:
+        while True:
             image = self._metadata.image
-            pending |= {
-                key: each.anew() for key, each in pending.items() if each.is_outdated(image)
-            }
-            ready = [
+            self.parts = [each.anew() if each.is_outdated(image) else each for each in self.parts]
+            self._round(
                 each
-                for key, each in pending.items()
-                if each.trial is None and not watch.is_blocked(key)
-            ]
-            self._round(appending, ready)
-            if appending.acks == "0":
-                self._give_up(appending)
+                for each in self._pending()
+                if each.trial is None and not self._is_blocked(each.key)
+            )
+            if self._acks == "0":
+                self._give_up()
+            pending = self._pending()
             if not pending:
                 return
-            left_ms = deadline_ms - self._clock.monotonic_ms()
-            is_stuck = all(each.trial is not None for each in pending.values())
+            left_ms = self._deadline_ms - self._node.clock.monotonic_ms()
+            is_stuck = all(each.trial is not None for each in pending)
             if left_ms < (OTHER_TRIES_MS if is_stuck else 0):
-                self._give_up(appending)
+                self._give_up()
                 return
-            watch.update([each.wait for each in pending.values() if each.wait is not None])
-            self._refuse(appending)
-            error = self._pause(watch, next(pauses))
+            self._waiting().update([wait for each in pending if (wait := each.wait()) is not None])
+            self._refuse()
+            error = self._pause(next(pauses))
             if error is not None:
-                self._not_concluded(error, appending)
+                self._not_concluded(error)
 
     def read_leaders(
-        self,
-        keys: Sequence[PartitionKey],
-        watch: AppendWatch,
-        deadline_ms: float,
-        fence: ProducerRun | None = None,
+        self, keys: Sequence[PartitionKey], fence: ProducerRun | None = None
     ) -> dict[PartitionKey, ReplicaState | None]:
         """Return the logs of leaders, read side by side; wait for those that can't be read.
 
@@ -364,7 +358,7 @@ class Appender:
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
             image = self._metadata.image
-            ready = [each for each in keys if each not in logs and not watch.is_blocked(each)]
+            ready = [each for each in keys if each not in logs and not self._is_blocked(each)]
             for key, found in self._read(image, ready, fence).items():
                 if isinstance(found, LeaderFailure):
                     failures[key] = found
@@ -375,16 +369,16 @@ class Appender:
                 return logs
             for each in failures.values():
                 is_passing = isinstance(each.error, (*_TRY_AGAIN, NotEnoughReplicasError))
-                is_denied = isinstance(each.error, RootAccessDeniedError)
-                if is_denied or not is_passing or self._clock.monotonic_ms() >= deadline_ms:
+                is_over = self._node.clock.monotonic_ms() >= self._deadline_ms
+                if isinstance(each.error, RootAccessDeniedError) or not is_passing or is_over:
                     raise each.error
             reports = [each.report for each in failures.values() if each.report is not None]
             self._second_inspections.record(reports)
             waits = [
                 wait_of(key, image.partition(key), each.error) for key, each in failures.items()
             ]
-            watch.update([each for each in waits if each is not None])
-            error = self._pause(watch, next(pauses))
+            self._waiting().update([each for each in waits if each is not None])
+            error = self._pause(next(pauses))
             if isinstance(error, RootAccessDeniedError):
                 raise error  # waiting gives no permission
 
@@ -401,24 +395,17 @@ class Appender:
         def read(key: PartitionKey) -> ReplicaState | LeaderFailure | None:
             try:
                 if fence is None:
-                    return read_leader(image, key, replicas=self._replicas, clock=self._clock)
-                return fence_tries(
-                    image,
-                    key,
-                    run=fence,
-                    replicas=self._replicas,
-                    segments=self._segments,
-                    clock=self._clock,
-                )
+                    return read_leader(self._node, image, key)
+                return fence_tries(self._node, image, key, fence)
             except LeaderFailure as failure:
                 return failure
 
         begun = [(of, self._threads.tries(each).map(read, of)) for each, of in by_brokers.items()]
         return {key: found for of, all_of in begun for key, found in zip(of, all_of, strict=True)}
 
-    def _pause(self, watch: AppendWatch, pause_ms: float) -> KafkaOnSparkError | None:
+    def _pause(self, pause_ms: float) -> KafkaOnSparkError | None:
         """Sleep before another look, and catch up; return what kept it from that."""
-        self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
+        self._node.clock.sleep_ms(self._waiting().pause_ms(pause_ms * (0.5 + self._node.random())))
         try:
             self._second_inspections.inspect_due()
             self._metadata.catch_up()
@@ -426,90 +413,75 @@ class Appender:
             return error
         return None
 
-    def _round(self, appending: PendingAppend, ready: Sequence[AppendPart]) -> None:
+    def _round(self, ready: Iterable[AppendPart]) -> None:
         """Try the `ready` ones of the pending parts once; answer those that are finished."""
+        has_begun = False
         for each in ready:
-            self._begin(each, appending.acks)
-        ended = self._ended(list(appending.pending.values()), has_begun=bool(ready))
+            self._begin(each)
+            has_begun = True
+        ended = self._ended(has_begun=has_begun)
         self._second_inspections.record(
-            each.leader_failure for each, _ in ended if each.leader_failure is not None
+            each.leader_failure for each in ended if each.leader_failure is not None
         )
         reports = []
-        for each, met in ended:
-            size_bytes = sum(segment.size_bytes for segment in each.batch.segments)
-            each.wait = wait_of(each.key, each.tried, met, size_bytes)
-            if isinstance(met, KafkaOnSparkError):
-                self._failed(each, met, appending)
-            else:
-                reports.append(met)
+        for each in ended:
+            if isinstance(each.met, KafkaOnSparkError):
+                self._failed(each, each.met)
+            elif each.met is not None:
+                reports.append(each.met)
         if reports:
             self._second_inspections.record(reports)
             try:
                 self._conclude(reports)
             except METADATA_AWAY as error:
-                self._not_concluded(error, appending)
+                self._not_concluded(error)
                 return
-        for each in list(appending.pending.values()):
-            self._acknowledge(each, appending)
+        for each in self._pending():
+            self._acknowledge(each)
 
-    def _begin(self, part: AppendPart, acks: str) -> None:
+    def _begin(self, part: AppendPart) -> None:
         """Begin a try."""
         image, is_first_try = self._metadata.image, part.tried is None
-        part.tried, part.leader_failure, part.appended = image.partition(part.key), None, None
-        if part.tried is None:
-            brokers, part.wait = frozenset[BrokerId](), None
-        else:
-            brokers = part.tried.isr
-            part.wait = Wait(
-                key=part.key, partition=part.tried, error="a root has not answered yet"
-            )
-        part.trial = self._threads.tries(brokers).submit(self._try, image, part, acks, is_first_try)
+        part.tried, part.met = image.partition(part.key), None
+        part.leader_failure = part.appended = None
+        brokers = frozenset[BrokerId]() if part.tried is None else part.tried.isr
+        pool = self._threads.tries(brokers)
+        part.trial = pool.submit(self._try, image, part, is_first_try)
 
-    def _ended(
-        self, pending: Sequence[AppendPart], *, has_begun: bool
-    ) -> list[tuple[AppendPart, PartitionReport | KafkaOnSparkError]]:
-        """Wait for tries, if one has begun; return those that have ended, and what came of each."""
-        tries = [each.trial for each in pending if each.trial is not None]
-        began_ms = self._clock.monotonic_ms()
+    def _ended(self, *, has_begun: bool) -> list[AppendPart]:
+        """Wait for tries, if one has begun; return the parts whose try has ended."""
+        trying = [each for each in self._pending() if each.trial is not None]
+        tries = [each.trial for each in trying if each.trial is not None]
+        clock = self._node.clock
+        began_ms = clock.monotonic_ms()
         if has_begun:
             self._threads.wait(tries, FIRST_TRY_MS, for_all=False)
         if has_begun and any(each.done() for each in tries):
-            others_ms = max(OTHER_TRIES_MS, self._clock.monotonic_ms() - began_ms)
+            others_ms = max(OTHER_TRIES_MS, clock.monotonic_ms() - began_ms)
             self._threads.wait(tries, others_ms, for_all=True)
         ended = []
-        for each in pending:
-            if each.trial is not None and each.trial.done():
-                ended.append((each, each.trial.result()))
-                each.trial = None
+        for part in trying:
+            if part.trial is not None and part.trial.done():
+                part.met, part.trial = part.trial.result(), None
+                ended.append(part)
         return ended
 
     def _try(
-        self, image: MetadataImage, part: AppendPart, acks: str, is_first_try: bool
+        self, image: MetadataImage, part: AppendPart, is_first_try: bool
     ) -> PartitionReport | KafkaOnSparkError:
-        """Place and append one part, and have it fetched for acks=all; return what to report."""
+        """Place and commit one part, and have it fetched for acks=all; return what to report."""
         try:
             if part.tried is None:
                 raise UnknownTopicOrPartitionError(
                     f"partition {part.key.partition} is gone: it was deleted"
                 )
-            if acks == "all":
-                is_appended = part.is_appended or part.may_be_appended
-                check_min_isr(image, part.key, part.tried, is_appended=is_appended)
-            if not (part.is_appended or part.may_be_appended):
+            may_stand = part.is_appended or part.may_be_appended
+            if self._acks == "all":
+                check_min_isr(image, part.key, part.tried, is_appended=may_stand)
+            if not may_stand:
                 check_keys(image, [part])
-            batch, state = place(
-                image, part, replicas=self._replicas, segments=self._segments, clock=self._clock
-            )
-            assert part.leader is not None, "it was placed with the leader"
-            commit_part(
-                part,
-                batch,
-                state,
-                catch_up=self._metadata.catch_up,
-                now_ms=self._clock.now_ms(),
-                read_borders=partial(self._segments.borders, part.leader),
-            )
-            return self._have_fetched(image, part, acks, is_first_try=is_first_try)
+            commit_part(self._node, part, *place(self._node, image, part))
+            return self._have_fetched(image, part, is_first_try=is_first_try)
         except LeaderFailure as failure:
             part.leader_failure = failure.report
             return failure.error
@@ -517,7 +489,7 @@ class Appender:
             return error
 
     def _have_fetched(
-        self, image: MetadataImage, part: AppendPart, acks: str, *, is_first_try: bool
+        self, image: MetadataImage, part: AppendPart, *, is_first_try: bool
     ) -> PartitionReport:
         """Have the rest of the ISR fetch what the leader has appended, for acks=all; return one
         report of all of them.
@@ -525,14 +497,14 @@ class Appender:
         What was staged for a follower is there already, and is not read and flushed again at the
         first try. A later one checks each file that was staged.
         """
-        partition, leader, appended = part.tried, part.leader, part.appended
+        node, partition, leader, appended = self._node, part.tried, part.leader, part.appended
         assert partition is not None
         assert leader is not None
         assert appended is not None
         state = appended.state
         seen = state_report(leader, state, is_matched=True)
-        own = partition_report(part.key, partition, seen, state, (), now_ms=self._clock.now_ms())
-        if acks != "all":
+        own = partition_report(part.key, partition, seen, state, (), now_ms=node.clock.now_ms())
+        if self._acks != "all":
             return own
         holders = {each.replica_uuid for each in part.holders} if is_first_try else set()
         staged = frozenset(part.batch.segments)
@@ -551,26 +523,22 @@ class Appender:
         ]
 
         def one(order: FetchOrder) -> PartitionReport:
-            return fetch(order, self._replicas, self._segments, self._clock, state).report
+            return fetch(order, node.replicas, node.segments, node.clock, state).report
 
         fetched = self._threads.fetches(partition.isr).map(one, orders)
         return merge_reports([own, *fetched])[0]
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and which replicas leave the ISR, at once."""
-        conclude_reports(
-            self._metadata,
-            reports,
-            timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
-        )
+        conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
 
-    def _not_concluded(self, error: KafkaOnSparkError, appending: PendingAppend) -> None:
-        for each in appending.pending.values():
+    def _not_concluded(self, error: KafkaOnSparkError) -> None:
+        for each in self._pending():
             each.last_error = error
         if isinstance(error, RootAccessDeniedError):
-            self._give_up(appending, is_timed_out=False)  # waiting does not help
+            self._give_up(is_timed_out=False)  # waiting does not help
 
-    def _failed(self, part: AppendPart, error: KafkaOnSparkError, appending: PendingAppend) -> None:
+    def _failed(self, part: AppendPart, error: KafkaOnSparkError) -> None:
         part.last_error = error
         if isinstance(error, CommitOutcomeUnknownError):
             part.may_be_appended = True
@@ -580,20 +548,20 @@ class Appender:
             # The error is about this try only.
             words = f"{error.message}; an earlier try of this append may be committed"
             error = type(error)(words, **{**error.context, "may_be_committed": True})
-        appending.answer(part, error)
+        self._answer(part, error)
 
-    def _refuse(self, appending: PendingAppend) -> None:
+    def _refuse(self) -> None:
         """Answer for what can't be written, or committed, before people make room."""
-        for key, each in list(appending.pending.items()):
+        for each in self._pending():
             if each.trial is not None:
                 continue  # it may yet append
-            error = appending.watch.refused(
-                key, is_appended=each.is_appended, may_be_appended=each.may_be_appended
+            error = self._waiting().refused(
+                each.key, is_appended=each.is_appended, may_be_appended=each.may_be_appended
             )
             if error is not None:
-                appending.answer(each, error)
+                self._answer(each, error)
 
-    def _acknowledge(self, part: AppendPart, appending: PendingAppend) -> None:
+    def _acknowledge(self, part: AppendPart) -> None:
         """Answer a part that is acknowledged under the image of now.
 
         It is when the high watermark has passed it **and** it stands at that offset in the log of
@@ -605,20 +573,20 @@ class Appender:
             return  # its last try has not ended, or not found it in its leader's log
         assert part.log is not None, "what is appended was placed"
         assert part.leader is not None
-        read = partial(self._segments.borders, part.leader)
+        read = partial(self._node.segments.borders, part.leader)
         batch, seen = appended.batch, appended.state
-        if appending.acks == "all" and not is_acknowledged(partition, seen, batch, part.log, read):
+        if self._acks == "all" and not is_acknowledged(partition, seen, batch, part.log, read):
             return
         stands = batch or appended.last
         part.base_offset = None if stands is None else stands.base_offset
         if batch is not None and batch.has_append_time:
             part.append_time_ms = batch.appended_at_ms
-        appending.answer(part)
+        self._answer(part)
 
-    def _give_up(self, appending: PendingAppend, *, is_timed_out: bool = True) -> None:
+    def _give_up(self, *, is_timed_out: bool = True) -> None:
         """Answer "unknown" for the rest."""
-        for key, each in list(appending.pending.items()):
-            why = appending.watch.why(key) if is_timed_out else None
+        for each in self._pending():
+            why = self._watch.why(each.key) if is_timed_out and self._watch is not None else None
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
             producer = each.batch.producer
             advice = (
@@ -627,10 +595,17 @@ class Appender:
                 else "a retry may append it twice (with a producer_id and a sequence it would not)"
             )
             error = RequestTimedOutError(
-                f"partition {key.partition}: not acknowledged{' in time' if is_timed_out else ''}"
-                f" ({why}); whether it will be committed is unknown, {advice}"
+                f"partition {each.key.partition}: not acknowledged"
+                f"{' in time' if is_timed_out else ''} ({why}); whether it will be committed is"
+                f" unknown, {advice}"
             )
-            appending.answer(each, error)
+            self._answer(each, error)
+
+    def _answer(self, part: AppendPart, error: KafkaOnSparkError | None = None) -> None:
+        """Have a part answered: acknowledged as it is, or with an error."""
+        part.error, part.is_answered = error, True
+        if self._take is not None:
+            self._take(part)
 
 
 def check_replicas(image: MetadataImage, parts: Sequence[AppendPart]) -> None:
@@ -707,19 +682,17 @@ def _check_end(state: ReplicaState | None, expected: Offset) -> None:
 
 @contextmanager
 def _of_leader(
-    key: PartitionKey, partition: PartitionRegistration, leader: ReplicaAddress, clock: Clock
+    node: Node, key: PartitionKey, partition: PartitionRegistration, leader: ReplicaAddress
 ) -> Iterator[None]:
     """Have an error of the leader's log raised as a LeaderFailure."""
     try:
         yield
     except KafkaOnSparkError as error:
-        report = leader_failed(key, partition, leader, error, clock.now_ms())
+        report = leader_failed(key, partition, leader, error, node.clock.now_ms())
         raise LeaderFailure(as_leaders_fault(error), report) from error
 
 
-def read_leader(
-    image: MetadataImage, key: PartitionKey, *, replicas: ReplicaStore, clock: Clock
-) -> ReplicaState | None:
+def read_leader(node: Node, image: MetadataImage, key: PartitionKey) -> ReplicaState | None:
     """Return a leader's log, with all that is committed; nothing is written.
 
     None: nothing was ever appended to the partition, or it is gone.
@@ -741,8 +714,8 @@ def read_leader(
         )
         raise LeaderFailure(error)
     leader = address_of(image, key, partition, partition.leader)
-    log = replicas.open(leader)
-    with _of_leader(key, partition, leader, clock):
+    log = node.replicas.open(leader)
+    with _of_leader(node, key, partition, leader):
         try:
             check_complete(state := log.load(), partition)
         except ReplicaLostError:  # a stale listing shows an older, shorter log
@@ -751,13 +724,7 @@ def read_leader(
 
 
 def fence_tries(
-    image: MetadataImage,
-    key: PartitionKey,
-    *,
-    run: ProducerRun,
-    replicas: ReplicaStore,
-    segments: SegmentStore,
-    clock: Clock,
+    node: Node, image: MetadataImage, key: PartitionKey, run: ProducerRun
 ) -> ReplicaState | None:
     """Return a leader's log once no older try of a run's append can come into the partition late.
 
@@ -775,7 +742,7 @@ def fence_tries(
         )
     leader = address_of(image, key, partition, partition.leader)
     registered = registered_producers(image)
-    log = replicas.open(leader)
+    log = node.replicas.open(leader)
     fence = partial(
         fence_producer,
         producer_id=run.producer_id,
@@ -783,7 +750,7 @@ def fence_tries(
         leader_epoch=partition.leader_epoch,
         registered=registered,
     )
-    with _of_leader(key, partition, leader, clock):
+    with _of_leader(node, key, partition, leader):
         begin_leadership(log, partition)
         state = commit_decided(log, fence)
     for broker_id in sorted((partition.isr | partition.elr) - {partition.leader}):
@@ -798,7 +765,8 @@ def fence_tries(
             copy_bytes_max=0,
             registered=registered,
         )
-        seen = fetch(order, replicas, segments, clock, state).report.replica(broker_id)
+        fetched = fetch(order, node.replicas, node.segments, node.clock, state)
+        seen = fetched.report.replica(broker_id)
         if seen is None or not seen.counts_in(partition.leader_epoch):
             words = "can't be asked, and may have a first try of this append: bring the broker back"
             absent = NotEnoughReplicasError(
@@ -809,14 +777,7 @@ def fence_tries(
     return state
 
 
-def place(
-    image: MetadataImage,
-    part: AppendPart,
-    *,
-    replicas: ReplicaStore,
-    segments: SegmentStore,
-    clock: Clock,
-) -> tuple[StagedBatch, ReplicaState]:
+def place(node: Node, image: MetadataImage, part: AppendPart) -> tuple[StagedBatch, ReplicaState]:
     """Fence the leader's table and have the part's files in its folder; return them, under names of
     the leader's epoch, and what stood in its log when it was fenced.
 
@@ -834,10 +795,10 @@ def place(
     if partition.leader is None or not partition.is_created(partition.leader):
         raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
     part.leader = leader = address_of(image, key, partition, partition.leader)
-    part.log = log = replicas.open(leader)
-    with _of_leader(key, partition, leader, clock):
+    part.log = log = node.replicas.open(leader)
+    with _of_leader(node, key, partition, leader):
         state = begin_leadership(log, partition)
-        state = with_borders_over(state, part.puts, partial(segments.borders, leader))
+        state = with_borders_over(state, part.puts, partial(node.segments.borders, leader))
     producer, writer = part.batch.producer, part.batch.writer
     # An earlier try has appended it; if it stands in this leader's log, no newer producer or writer
     # fences it.
@@ -849,7 +810,7 @@ def place(
             check_not_fenced(image.producers, producer.producer_id, producer.producer_epoch)
         check_writer_not_fenced(image.producers, writer)
         state = fence_older_writers(log, state, writer, registered_producers(image))
-    return place_files(segments, part, leader, partition.leader_epoch), state
+    return place_files(node.segments, part, leader, partition.leader_epoch), state
 
 
 def place_files(
@@ -879,15 +840,7 @@ def place_files(
     raise kind(str(failure)) from failure
 
 
-def commit_part(
-    part: AppendPart,
-    batch: StagedBatch,
-    state: ReplicaState,
-    *,
-    catch_up: Callable[[], MetadataImage],
-    now_ms: int,
-    read_borders: ReadBorders = no_borders,
-) -> None:
+def commit_part(node: Node, part: AppendPart, batch: StagedBatch, state: ReplicaState) -> None:
     """Commit a placed part to its leader's table, or find where it stands already.
 
     If an earlier try has appended it, it may stand there and be no duplicate, and the log need not
@@ -897,16 +850,17 @@ def commit_part(
     """
     assert part.tried is not None
     assert part.log is not None, "it was placed"
+    assert part.leader is not None
     part.appended = appended = append(
         part.log,
         batch,
         state,
         leader_epoch=state.leader_epoch or part.tried.leader_epoch,
-        now_ms=now_ms,
+        now_ms=node.clock.now_ms(),
         expected_offset=None if part.is_appended else part.expected_offset,
         puts=part.puts,
-        read_borders=read_borders,
-        check_absent=partial(check_remembered, batch.producer, catch_up),
+        read_borders=partial(node.segments.borders, part.leader),
+        check_absent=partial(check_remembered, batch.producer, node.metadata.catch_up),
     )
     part.is_duplicate = part.is_duplicate or (appended.is_duplicate and not part.is_appended)
     part.is_appended = True
@@ -964,21 +918,3 @@ def is_acknowledged(
         return is_committed(partition, now, batch)
     except KafkaOnSparkError:
         return False  # the next try tells why
-
-
-def append_threads(_: Node) -> AppendThreads:
-    """Return the threads of a process's appends: a part of its node."""
-    return AppendThreads(partial(DaemonThreads, THREADS))
-
-
-def appender(node: Node) -> Appender:
-    """Return what appends in a process."""
-    return Appender(
-        node.metadata,
-        node.replicas,
-        node.segments,
-        node.clock,
-        threads=node.part(append_threads),
-        random=node.random,
-        second_inspections=node.part(SecondInspections),
-    )

@@ -425,7 +425,7 @@ class EarlierTries:
     the appends that stood there then, and those that it has begun itself, can be tried again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, _: Node | None = None) -> None:
         self._checked: dict[tuple[TopicId, str, int, int], int] = {}  # above which none stood
 
     def partitions(

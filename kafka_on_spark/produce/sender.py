@@ -60,7 +60,7 @@ from kafka_on_spark.produce.accumulator import (
     is_passing,
     limits_of,
 )
-from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce.append import answer_staged, plan_chosen
 from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.records import batch_of, split_by_partition
 from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
@@ -247,7 +247,8 @@ class ProducerAppends:
                 if not ready:
                     continue
                 try:
-                    plan = self._node.part(AppendService).plan_chosen(
+                    plan = plan_chosen(
+                        self._node,
                         image,
                         topic_id,
                         acks=self._settings.acks,
@@ -332,9 +333,7 @@ class ProducerAppends:
         appends = [(replace(plan, timeout_ms=left_ms), rows) for plan, rows, _ in staged]
 
         try:
-            self._node.part(AppendService).answer_staged(
-                appends, lambda part: settle(lambda: delivery.answer(part))
-            )
+            answer_staged(self._node, appends, lambda part: settle(lambda: delivery.answer(part)))
         except KafkaOnSparkError as error:
             is_certain = isinstance(error, _BEFORE_COMMITS)
             halves = _split_refused(staged, error) if is_certain and not is_passing(error) else []

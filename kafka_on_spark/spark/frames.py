@@ -1,13 +1,20 @@
 """Stages the rows of a DataFrame in its own tasks, without a shuffle."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.produce.records import HEADERS_KIND, IGNORED, check_columns, input_batches
+from kafka_on_spark.produce.records import (
+    HEADERS_KIND,
+    IGNORED,
+    check_columns,
+    check_table,
+    input_batches,
+    table_of,
+)
 from kafka_on_spark.produce.stage_plan import (
     StagedSegment,
     StageOrder,
@@ -48,14 +55,21 @@ def is_frame(records: object) -> bool:
     return module.startswith("pyspark.sql") and type(records).__name__ == "DataFrame"
 
 
-def check_frame(frame: "DataFrame", *, has_topic: bool) -> None:
-    """Check that a DataFrame's columns are an append's.
+def staging_of(records: Any) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
+    """Return what stages `records`, whose columns are an append's: in a DataFrame's own tasks, or
+    in this process.
 
     Raises:
-        InvalidRequestError: One is missing, unknown or of a wrong type.
+        InvalidRequestError: They are not records, or a column is missing, unknown or of a wrong
+            type.
     """
-    columns = [(field.name, kind_of(field.dataType)) for field in frame.schema.fields]
-    check_columns(columns, has_topic=has_topic)
+    if is_frame(records):
+        columns = [(field.name, kind_of(field.dataType)) for field in records.schema.fields]
+        check_columns(columns, has_topic=True)
+        return partial(stage_frame, records)
+    table = table_of(records)
+    check_table(table)
+    return lambda order, options: stage_records(order, input_batches(table.to_batches()), options)
 
 
 def kind_of(data_type: "DataType") -> str:

@@ -34,7 +34,13 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.produce.append import AppendResult, AppendService, append_when_in_sync
+from kafka_on_spark.produce.append import (
+    AppendResult,
+    append_staged,
+    append_when_in_sync,
+    plan_topics,
+)
+from kafka_on_spark.produce.appender import AppendThreads
 from kafka_on_spark.produce.idempotence import (
     ProducerRuns,
     check_producer,
@@ -207,8 +213,8 @@ def _append(
     answers |= conditions_only(options.expected_offsets, answers)
     if not answers:
         return []
-    appends = node.part(AppendService)
-    plans = appends.plan_topics(
+    plans = plan_topics(
+        node,
         node.metadata.image_at(image_offset, known),
         {name: each.partition_count for name, each in answers.items()},
         acks=options.acks,
@@ -218,7 +224,8 @@ def _append(
         may_decide=options.may_decide,
     )
     append = partial(
-        appends.append_staged,
+        append_staged,
+        node,
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
     )
@@ -258,7 +265,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
         node, known = _node_of(options)
-        is_first = node.made(AppendService) is None
+        is_first = node.made(AppendThreads) is None
         planned = self._plan.topics.image_offset
         results = _append(
             node,

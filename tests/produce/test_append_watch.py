@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,15 +17,17 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import claim, renew, resign
-from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord, RefusedWrite
-from kafka_on_spark.produce.append_watch import AppendWatch, Wait, WatchPorts, wait_of
+from kafka_on_spark.produce.append_watch import AppendWatch, Wait, wait_of
 from tests.builders import KEY, brokers, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog
+from tests.nodes import node_of
 
 SESSION_MS = 9000
 ENOUGH_MS = SESSION_MS + 3000
@@ -44,15 +47,14 @@ class World:
         self.commit(*snapshot_records(image))
         self.codes = {1: NO_ERROR, 2: NO_ERROR, 3: NO_ERROR}
         self.probed_at_ms = []
-        ports = WatchPorts(
-            metadata=self.metadata,
-            clock=self.clock,
-            run_probes=self.probe,
-            find_whole=lambda image, keys: [],
-            controller_id="me",
-            caller="process 7 on host",
+        self.node = node_of(
+            self.metadata,
+            self.clock,
+            given={probe_task: self.probe},
+            parts={LostReplicaInspector: SimpleNamespace(inspect=lambda image, keys: [])},
         )
-        self.watch = AppendWatch(ports, is_allowed=is_allowed)
+        self.node.controller_id, self.node.caller = "me", "process 7 on host"
+        self.watch = AppendWatch(self.node, is_allowed=is_allowed)
 
     def process(self):
         return MetadataService(self.log, self.clock, random=lambda: 0.5)
@@ -229,7 +231,7 @@ def test_an_isr_keeps_a_member_that_another_process_has_readmitted():
     world.wait(60_000)
     change = PartitionChange(isr=frozenset(brokers("1 2 3")))
     world.commit(change_record(world.image, KEY, world.partition, change, "caught up"))
-    later = AppendWatch(world.watch._ports)
+    later = AppendWatch(world.node)
     world.watch, claims = later, len(world.log.batches)
 
     waited_ms = 0

@@ -1,7 +1,7 @@
 """When an append is refused, acknowledged, or of unknown outcome, and what its parts meet on the way."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,8 +19,8 @@ from kafka_on_spark.base.errors import (
     UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
-from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
 from kafka_on_spark.log.replicas import begin_leadership, commit_decided
@@ -28,11 +28,9 @@ from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
-from kafka_on_spark.produce.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.produce.appender import (
-    Appender,
+    Append,
     AppendPart,
-    AppendThreads,
     check_ends,
     commit_part,
     is_acknowledged,
@@ -78,26 +76,20 @@ class Images:
         return decide(self.image, NO_LOCK).response
 
 
-class Unwatched(Appender):
+class Unwatched:
     """Its appends decide nothing for themselves."""
 
+    def __init__(self, node):
+        self.node = node
+
     def append(self, parts, *, acks, timeout_ms, other_ends=None):
-        ports = WatchPorts(
-            metadata=self._metadata,
-            clock=self._clock,
-            run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
-            find_whole=lambda image, keys: [],
-            controller_id="me",
-            caller="process 1 on here",
-        )
-        watch = AppendWatch(ports, is_allowed=False)
-        return super().append(
-            [replace(each, puts=[]) for each in parts],
-            acks=acks,
-            timeout_ms=timeout_ms,
-            watch=watch,
-            other_ends=other_ends,
-        )
+        parts = [replace(each, puts=[]) for each in parts]
+        append = Append(self.node, parts, acks=acks, timeout_ms=timeout_ms, may_decide=False)
+        return append.run(other_ends)
+
+
+def all_answer(orders):
+    return [ProbeResult(each.broker_id, NO_ERROR) for each in orders]
 
 
 @pytest.fixture
@@ -112,15 +104,14 @@ def appender(roots):
         replicas.create(address(each))
     begin_leadership(replicas.open(address(1)), partition("1 2"))
     return lambda images: Unwatched(
-        images,
-        replicas,
-        MemorySegmentStore(roots),
-        FakeClock(),
-        threads=AppendThreads(lambda name: ThreadPoolExecutor(2, name)),
-        random=lambda: 0.5,
-        second_inspections=SecondInspections(
-            node_of(images, FakeClock(), given={fetch_task: lambda orders: []})
-        ),
+        node_of(
+            images,
+            FakeClock(),
+            given={fetch_task: lambda orders: [], probe_task: all_answer},
+            parts={LostReplicaInspector: SimpleNamespace(inspect=lambda image, keys: [])},
+            replicas=replicas,
+            segments=MemorySegmentStore(roots),
+        )
     )
 
 
@@ -413,7 +404,7 @@ def conditional(name, expected):
 def ends(image, store, parts, others):
     """Check the ends of what an append reads of leaders' logs, as it does."""
     logs = {
-        key: read_leader(image, key, replicas=store, clock=FakeClock())
+        key: read_leader(node_of(None, FakeClock(), replicas=store), image, key)
         for key in [*(part.key for part in parts), *others]
     }
     check_ends(logs, parts, others)
@@ -525,11 +516,14 @@ class Forgetting(Merging):
             self.segments.put(address(1, key=key), segment)
         holder = address(1, key=key)
         part = AppendPart(key=key, batch=batch, holders=(holder,), tried=image.partition(key))
-        given = {"replicas": self.replicas, "segments": self.segments, "clock": self.clock}
-        return part, *place(image, part, **given)
+        return part, *place(Forgetting.node_with(self, self.reader), image, part)
+
+    def node_with(self, metadata):
+        return node_of(metadata, self.clock, replicas=self.replicas, segments=self.segments)
 
     def commit(self, placed, catch_up=None):
-        commit_part(*placed, catch_up=catch_up or self.reader.catch_up, now_ms=self.clock.now_ms())
+        catch_up = catch_up or self.reader.catch_up
+        commit_part(Forgetting.node_with(self, SimpleNamespace(catch_up=catch_up)), *placed)
         return placed[0]
 
 

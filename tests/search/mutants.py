@@ -225,14 +225,14 @@ CASES = [
         "the high watermark and the ISR are one register, decided on together",
         GROWTH,
         (ReplicationRound, "conclude", _conclude_early),
-        (appender.Appender, "_conclude", _conclude_early),
+        (appender.Append, "_conclude", _conclude_early),
         (image_module, "is_current", _by_leader_epoch),
     ),
     _case(
         "a decision that met a conflict is taken again",
         BOTH,
         (ReplicationRound, "conclude", _conclude_once),
-        (appender.Appender, "_conclude", _conclude_once),
+        (appender.Append, "_conclude", _conclude_once),
     ),
     _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _never)),
     _case(

@@ -1,6 +1,6 @@
 """What runs in the processes of the search: the production services, one try or one round a time.
 
-`Appender.append` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
+`Append.run` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
 try leaves to the next is in its `AppendPart` alone, and of that only what `Carried` names: each try
 forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
@@ -28,13 +28,7 @@ from kafka_on_spark.controller.sweep import sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
-from kafka_on_spark.produce.appender import (
-    Appender,
-    AppendPart,
-    AppendThreads,
-    PendingAppend,
-    check_replicas,
-)
+from kafka_on_spark.produce.appender import Append, AppendPart, AppendThreads, check_replicas
 from tests.builders import KEY, address, staged
 from tests.controller.rounds import NothingUnreadable
 from tests.fakes import MemorySweepHints
@@ -135,22 +129,19 @@ class Appending:
 
     def _round(self, process: Process, part: AppendPart) -> bool:
         """Return whether a round answers the append."""
-        appender = Appender(
+        node = node_of(
             process.metadata,
-            process.replicas,
-            process.segments,
             process.clock,
-            threads=_Here(process),
-            random=lambda: 0.0,
-            second_inspections=_second_inspections(process),
+            parts={
+                AppendThreads: _Here(process),
+                SecondInspections: _second_inspections(process),
+            },
+            timeout_ms=1,
+            replicas=process.replicas,
+            segments=process.segments,
         )
-        appending = PendingAppend([part], "all", _NO_WATCH)
-        appender._round(appending, [part])
-        return bool(appending.answered)
-
-
-_NO_WATCH: Any = None
-"""A round alone asks no watch."""
+        Append(node, [part], acks="all", timeout_ms=1)._round([part])
+        return part.is_answered
 
 
 def _carried(part: AppendPart) -> Carried:

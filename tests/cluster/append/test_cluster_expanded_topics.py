@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
     ProducerFencedError,
 )
 from kafka_on_spark.log.hashing import partitions_of_keys
-from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce.append import append_staged, plan_append
 from kafka_on_spark.produce.records import input_batches, table_of
 from kafka_on_spark.produce.staging import stage_records
 from tests.cluster.disks import die_after_one, isr_of, partition_of, values_of
@@ -31,7 +31,7 @@ def orders(disks):
 
 def staged(cluster, **arguments):
     """Return an append's plan and its rows: written to the roots, committed nowhere."""
-    plan = cluster._node.part(AppendService).plan("orders", **arguments)
+    plan = plan_append(cluster._node, "orders", **arguments)
     batches = input_batches(table_of(GIVEN).to_batches())
     return plan, list(stage_records(plan.order, batches, cluster._node.options))
 
@@ -92,7 +92,7 @@ def test_a_zombie_can_not_add_to_the_old_split(orders):
     newer.append("orders", GIVEN, producer_id="p", sequence=0)
 
     with pytest.raises(ProducerFencedError):
-        older._node.part(AppendService).append_staged([(plan, rows)])
+        append_staged(older._node, [(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
     assert numbers_of(newer) == set(range(7))
@@ -108,7 +108,7 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
     newer.run_controller()
 
     with pytest.raises(ProducerFencedError):
-        older._node.part(AppendService).append_staged([(plan, rows)])
+        append_staged(older._node, [(plan, rows)])
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
 

@@ -11,7 +11,7 @@ from threading import Event, Lock
 from typing import Any
 
 from kafka_on_spark.metadata.records import ControllerRecord
-from kafka_on_spark.produce.append import AppendService
+from tests.nodes import worker_with
 
 WAIT_S = 300
 """Longer than anything here takes on the busiest machine: who waits longer has a bug to report."""
@@ -87,8 +87,8 @@ class FrozenSegments:
 
 def freeze_appends(cluster: Any, frost: Frost) -> None:
     """Have a cluster's appends stopped by `frost`."""
-    appender = cluster._node.part(AppendService)._appender
-    appender._replicas = FrozenStore(appender._replicas, frost)
+    node = cluster._node
+    node.tasks.worker = worker_with(node, lambda replicas: FrozenStore(replicas, frost))
 
 
 def freeze_decisions(cluster: Any, frost: Frost) -> None:

@@ -11,11 +11,11 @@ import pytest
 from kafka_on_spark.base.errors import RequestTimedOutError
 from kafka_on_spark.controller import probes
 from kafka_on_spark.metadata.records import BrokerState
-from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.deadlines import within
 from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.cluster.scripts import Started
+from tests.nodes import worker_with
 
 SESSION_S = 4.0
 
@@ -122,8 +122,9 @@ def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monke
         probe(probed, *rest)
 
     monkeypatch.setattr(probes, "probe_root", probe_or_hang)
-    appender = cluster._node.part(AppendService)._appender
-    monkeypatch.setattr(appender, "_replicas", HangingStore(appender._replicas, root, event))
+    node = cluster._node
+    worker = worker_with(node, lambda replicas: HangingStore(replicas, root, event))
+    monkeypatch.setattr(node.tasks, "worker", worker)
 
     cluster.append("orders", to_partition(0))
     event.set()

@@ -10,11 +10,11 @@ from threading import Lock
 
 import pytest
 
-from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks
 from tests.cluster.format.sinks import Query
 from tests.cluster.mortal import KilledError
+from tests.nodes import worker_with
 
 TOPICS = ("one", "two")
 
@@ -71,8 +71,7 @@ class MortalReplicas:
 def make_mortal(node, life: Life) -> None:
     """Have a process's commits counted."""
     node.metadata._log = Mortal(node.metadata._log, life, "append")
-    appender = node.part(AppendService)._appender
-    appender._replicas = MortalReplicas(appender._replicas, life)
+    node.tasks.worker = worker_with(node, lambda replicas: MortalReplicas(replicas, life))
 
 
 def rows(first):

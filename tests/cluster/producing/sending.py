@@ -2,9 +2,9 @@
 
 import time
 
-from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce import append
 
-ANSWER = AppendService.answer_staged
+ANSWER = append.answer_staged
 WAIT_S = 120
 
 

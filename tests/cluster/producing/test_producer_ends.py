@@ -14,8 +14,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError, ProducerClosedError, RequestTimedOutError
-from kafka_on_spark.produce import sender
-from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce import append, sender
 from kafka_on_spark.produce.idempotence import ProducerRuns
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import wait_until
@@ -65,14 +64,14 @@ def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, to
 def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(
     cluster, topic, monkeypatch
 ):
-    answer, begun, hold = AppendService.answer_staged, threading.Event(), threading.Event()
+    answer, begun, hold = append.answer_staged, threading.Event(), threading.Event()
 
-    def slow(self, appends, take):
+    def slow(node, appends, take):
         begun.set()
         hold.wait(60)
-        answer(self, appends, take)
+        answer(node, appends, take)
 
-    monkeypatch.setattr(AppendService, "answer_staged", slow)
+    monkeypatch.setattr(sender, "answer_staged", slow)
     producer = cluster.producer(linger_ms=0)
     under_way = producer.send(topic, None, b"a")
     assert begun.wait(30)

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.produce.append import AppendService
+from kafka_on_spark.produce import sender
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -30,15 +30,15 @@ def answers(monkeypatch):
     def fail_with(*errors, is_after):
         left = list(errors)
 
-        def answer(self, appends, take):
+        def answer(node, appends, take):
             error = left.pop(0) if left else None
             if error is None:
-                return ANSWER(self, appends, take)
+                return ANSWER(node, appends, take)
             if is_after:
-                ANSWER(self, appends, [].append)
+                ANSWER(node, appends, [].append)
             raise error
 
-        monkeypatch.setattr(AppendService, "answer_staged", answer)
+        monkeypatch.setattr(sender, "answer_staged", answer)
         return left
 
     return fail_with
@@ -212,9 +212,9 @@ def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
     topic = new_topic(partitions=2)
     tries = []
 
-    def answer(self, appends, take):
+    def answer(node, appends, take):
         found = []
-        ANSWER(self, appends, found.append)
+        ANSWER(node, appends, found.append)
         tries.append(len(found))
         if len(tries) == 1:
             cluster.add_partitions(topic, to=5)
@@ -222,7 +222,7 @@ def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
         for each in found:
             take(each)
 
-    monkeypatch.setattr(AppendService, "answer_staged", answer)
+    monkeypatch.setattr(sender, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         futures = [producer.send(topic, str(n), str(n)) for n in range(40)]
 
@@ -275,15 +275,15 @@ def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks
 def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic, monkeypatch):
     gone, stays = new_topic(), new_topic()
 
-    def fail(self, appends, take):
+    def fail(node, appends, take):
         cluster.delete_topic(gone)
-        monkeypatch.setattr(AppendService, "plan_chosen", plan)
+        monkeypatch.setattr(sender, "plan_chosen", plan)
         raise KafkaStorageError("away")
 
     def plan(*_, **given):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(AppendService, "answer_staged", fail)
+    monkeypatch.setattr(sender, "answer_staged", fail)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         lost, kept = (producer.send(each, None, b"v") for each in (gone, stays))
 

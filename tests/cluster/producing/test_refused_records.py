@@ -8,8 +8,8 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
+from kafka_on_spark.produce import sender
 from kafka_on_spark.produce.accumulator import TRY_MS_MIN
-from kafka_on_spark.produce.append import AppendService
 from kafka_on_spark.store.clock import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, send
@@ -47,12 +47,12 @@ def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails
     disks.cluster.create_topic("orders", replication_factor=3)
     other = disks.open()
 
-    def fail(self, appends, take):
-        monkeypatch.setattr(AppendService, "answer_staged", ANSWER)
+    def fail(node, appends, take):
+        monkeypatch.setattr(sender, "answer_staged", ANSWER)
         other.alter_topic_configs("orders", {"max.message.bytes": 1000})
         raise NotEnoughReplicasError("few")  # nothing of it can be committed
 
-    monkeypatch.setattr(AppendService, "answer_staged", fail)
+    monkeypatch.setattr(sender, "answer_staged", fail)
     with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         small, large = send(producer, "orders", b"s", b"l" * 5000, partition=0)
 
@@ -79,14 +79,14 @@ def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, mo
     wrong, right = new_topic(), new_topic()
     sizes = []
 
-    def answer(self, appends, take):
+    def answer(node, appends, take):
         sizes.append(len(appends))
-        image = self._metadata.image
+        image = node.metadata.image
         if any(image.topics[plan.topic_id].name == wrong for plan, _ in appends):
             raise MessageTooLargeError("refused here, though allowed when it was checked")
-        ANSWER(self, appends, take)
+        ANSWER(node, appends, take)
 
-    monkeypatch.setattr(AppendService, "answer_staged", answer)
+    monkeypatch.setattr(sender, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         [refused] = send(producer, wrong, b"a")
         [taken] = send(producer, right, b"b")
@@ -102,14 +102,14 @@ def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
     topic = new_topic(partitions=2)
     tries = []
 
-    def answer(self, appends, take):
+    def answer(node, appends, take):
         numbers = {row.partition for _, rows in appends for row in rows}
         tries.append(numbers)
         if 0 in numbers:
             raise InvalidTimestampError("refused here, though allowed when it was checked")
-        ANSWER(self, appends, take)
+        ANSWER(node, appends, take)
 
-    monkeypatch.setattr(AppendService, "answer_staged", answer)
+    monkeypatch.setattr(sender, "answer_staged", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
         [refused] = send(producer, topic, b"a", partition=0)
         [taken] = send(producer, topic, b"b", partition=1)
@@ -131,13 +131,13 @@ def test_one_wrong_partition_of_many_is_found_by_halves_and_in_the_time_of_one_t
         def monotonic_ms(self):
             return super().monotonic_ms() + 300 * len(timeouts)
 
-    def answer(self, appends, take):
+    def answer(node, appends, take):
         timeouts.append(appends[0][0].timeout_ms)
         if any(row.partition == 5 for _, rows in appends for row in rows):
             raise InvalidTimestampError("refused here, though allowed when it was checked")
-        ANSWER(self, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
+        ANSWER(node, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
 
-    monkeypatch.setattr(AppendService, "answer_staged", answer)
+    monkeypatch.setattr(sender, "answer_staged", answer)
     monkeypatch.setattr(cluster._node, "clock", Clock())
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000) as producer:
         futures = [producer.send(topic, None, b"v", partition=each) for each in range(16)]

@@ -13,7 +13,6 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.produce import sender
-from kafka_on_spark.produce.append import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -26,7 +25,7 @@ def stuck(monkeypatch):
     def stick(*numbers):
         opened, tries = threading.Event(), []
 
-        def answer(self, appends, take):
+        def answer(node, appends, take):
             met = {row.partition for _, rows in appends for row in rows} & set(numbers)
             if met:
                 is_retry = not met.isdisjoint(tries)
@@ -35,9 +34,9 @@ def stuck(monkeypatch):
                     assert opened.wait(WAIT_S)
                 if not opened.is_set():
                     raise KafkaStorageError("away")
-            ANSWER(self, appends, take)
+            ANSWER(node, appends, take)
 
-        monkeypatch.setattr(AppendService, "answer_staged", answer)
+        monkeypatch.setattr(sender, "answer_staged", answer)
         return opened
 
     return stick
@@ -102,17 +101,17 @@ def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
     tries, failures = [], [KafkaStorageError("away for a moment")]
     with cluster.producer(linger_ms=0) as producer:
         opened = stuck(1)
-        answer_stuck = AppendService.answer_staged
+        answer_stuck = sender.answer_staged
 
-        def answer(self, appends, take):
+        def answer(node, appends, take):
             numbers = {row.partition for _, rows in appends for row in rows}
             if 2 in numbers and failures:
                 raise failures.pop()
             if 1 in numbers:
                 tries.append(numbers)
-            answer_stuck(self, appends, take)
+            answer_stuck(node, appends, take)
 
-        monkeypatch.setattr(AppendService, "answer_staged", answer)
+        monkeypatch.setattr(sender, "answer_staged", answer)
         late = producer.send(topic, None, b"late", partition=1)
         wait_until(lambda: len(tries) == 2)
 
@@ -167,10 +166,10 @@ def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_sti
 ):
     flushes = []
 
-    def fail(self, appends, take):
+    def fail(node, appends, take):
         raise KafkaStorageError("away")
 
-    monkeypatch.setattr(AppendService, "answer_staged", fail)
+    monkeypatch.setattr(sender, "answer_staged", fail)
     with ThreadPoolExecutor(1) as thread, cluster.producer(linger_ms=0) as producer:
 
         def warn(*_):

@@ -21,6 +21,7 @@ from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_pieces
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.produce.append import append_staged, plan_append
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
@@ -251,7 +252,8 @@ class Appending(Program):
         # To know of earlier tries, and how they were split, all partitions are asked.
         self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
         began_ms, expired = self.checker.true_now_ms(), self._expired_epoch()
-        plan = self.driver.appends.plan(
+        plan = plan_append(
+            self.driver.process,
             TOPIC,
             acks=acks,
             producer_id=self._state.producer_id,
@@ -263,7 +265,9 @@ class Appending(Program):
         parts = split(segments, len(plan.order.targets))
         if not with_producer:  # else all partitions may have an earlier try of it
             self.driver.node.waits_for = {(topic_id, number) for number in parts}
-        [result] = self.driver.appends.append_staged([(plan, self.driver.stage(plan.order, parts))])
+        [result] = append_staged(
+            self.driver.process, [(plan, self.driver.stage(plan.order, parts))]
+        )
         is_alive = plan.producer is None or plan.producer.producer_epoch > expired
         require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
         self.seen[f"append acks={acks}"] += 1

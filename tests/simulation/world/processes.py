@@ -15,8 +15,7 @@ from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.append import AppendService
-from kafka_on_spark.produce.appender import append_threads
+from kafka_on_spark.produce.appender import AppendThreads
 from kafka_on_spark.produce.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.storage_options import StorageOptions
@@ -98,7 +97,7 @@ class Driver:
             host=node.name,
             caller=node.name,
             parts={
-                append_threads: self.threads,
+                AppendThreads: self.threads,
                 sweep_hints: SimulatedSweepHints(world),
                 upkeep_hints: SimulatedSweepHints(world),
                 silent_groups: Nothing(),
@@ -107,10 +106,6 @@ class Driver:
         )
         self.clock = self.process.clock
         self.process._parts[Upkeep] = Decisions(self.process, world)
-
-    @property
-    def appends(self) -> AppendService:
-        return self.process.part(AppendService)
 
     @property
     def second_inspections(self) -> SecondInspections:

@@ -310,7 +310,7 @@ class Lock:
 
 
 class Threads:
-    """What an Appender needs of its threads, each call a greenlet of the node."""
+    """What an Append needs of its threads, each call a greenlet of the node."""
 
     def __init__(self, scheduler: Scheduler, node: Node) -> None:
         self._scheduler = scheduler
