@@ -20,7 +20,7 @@ from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.cli.options import pairs
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.log.view_table import hadoop_url
-from kafka_on_spark.spark.hadoop import reader_settings
+from kafka_on_spark.spark.jvm import reader_settings
 from kafka_on_spark.spark.session import build_session, register_data_source
 from kafka_on_spark.store.roots import StorageOptions, normalize
 from kafka_on_spark.store.storage_options import PACKAGES

@@ -27,9 +27,8 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.base.process import gc_paused
-from kafka_on_spark.spark.executors import SentToExecutors
+from kafka_on_spark.spark.executors import SentToExecutors, freeze_gc
 from kafka_on_spark.spark.versions import check_versions
-from kafka_on_spark.spark.worker_process import freeze_gc
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter

@@ -3,13 +3,176 @@
 pyspark has no public call that asks a JVM for a system property, for Hadoop's configuration or for
 the jars that it sends to executors. The three private names are `SparkContext._jvm`,
 `SparkContext._jsc` and `SparkSession._jsparkSession`. A public call for each would end this module.
+
+Spark itself reads roots by Hadoop's file systems and not by our clients. Whether it can is checked
+before a query runs: a JVM that can't read a store says so in a hundred lines, after minutes, in the
+middle of a scan.
 """
 
 import os
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.log.view_table import hadoop_url
+from kafka_on_spark.store.storage_options import StorageOptions
+
+_PACKAGES: Final = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+}
+"""Hadoop's own, which go with one version of it."""
+
+PROFILE_PROVIDER: Final = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
+_ENDPOINTS: Final = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
+_REGIONS: Final = ("aws_region", "region", "aws_default_region", "default_region")
+_VIRTUAL: Final = ("aws_virtual_hosted_style_request", "virtual_hosted_style_request")
+
+_INSTEAD: Final = 'or read with format("kafka_on_spark"), which needs neither'
+_REASON_LETTERS_MAX: Final = 400
+# A package of another version, or half of one, fails only when it is used.
+_WRONG_JARS: Final = re.compile("ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField")
+
+
+def reader_settings(
+    spark: SparkSession, roots: Sequence[str], options: StorageOptions, instead: str = _INSTEAD
+) -> dict[str, str]:
+    """Return the settings by which a scan finds `roots` (normalized).
+
+    A bucket with settings in the session itself gets none. `instead`: what else a caller can do.
+
+    Raises:
+        InvalidRequestError: Spark has no client for a root's store.
+        KafkaStorageError: This process finds no credentials for a root.
+    """
+    conf = hadoop_configuration(spark)
+    _check_schemes(spark, conf, roots, instead)
+    unsaid = [url for url in roots if _is_unsaid(conf, url)]
+    return hadoop_options(unsaid, options)
+
+
+def check_files(
+    spark: SparkSession,
+    urls: Sequence[str],
+    settings: Mapping[str, str],
+    options: StorageOptions,
+) -> None:
+    """Check that Spark reaches the first of the files (normalized URLs) on each bucket.
+
+    Files on disks are not checked: this process has read them, and the JVM sees the same disks.
+
+    Raises:
+        InvalidRequestError: Spark can't read one.
+    """
+    conf = hadoop_configuration(spark)
+    for name, text in settings.items():
+        conf.set(name, text)
+    first = {urlsplit(url)[:2]: hadoop_url(url) for url in reversed(urls) if "://" in url}
+    for url in first.values():
+        path = jvm_of(spark).org.apache.hadoop.fs.Path(jvm_of(spark).java.net.URI(url))
+        try:
+            path.getFileSystem(conf).getFileStatus(path)
+        except Py4JJavaError as error:
+            said = options.redact(str(error.java_exception.toString()))
+            wrong_jars = _WRONG_JARS.search(said) is not None
+            problem = _lacking(spark, url, _INSTEAD) if wrong_jars else _unreachable(url, said)
+            raise InvalidRequestError(problem) from None
+
+
+def _unreachable(url: str, said: str) -> str:
+    # The message contains the file's long name twice.
+    reason = said.splitlines()[0].replace(f"{url}: ", "", 1)[:_REASON_LETTERS_MAX]
+    parts = urlsplit(url)
+    prefix = bucket_prefix(url)
+    what = f"spark.hadoop.{prefix}* (docs/clusters-and-stores.md)" if prefix else "spark.hadoop.*"
+    return (
+        f"Spark itself can't read {parts.scheme}://{parts.netloc} ({reason}): tell its session"
+        f" the endpoint and the credentials by {what}, {_INSTEAD}"
+    )
+
+
+def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str], instead: str) -> None:
+    of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
+    for scheme, url in of_scheme.items():
+        try:
+            jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+        except Py4JJavaError:
+            raise InvalidRequestError(_lacking(spark, url, instead)) from None
+
+
+def _lacking(spark: SparkSession, url: str, instead: str) -> str:
+    scheme = _scheme(url)
+    package = "give it Hadoop's package for that and its credentials"
+    if scheme in _PACKAGES:
+        version = jvm_of(spark).org.apache.hadoop.util.VersionInfo.getVersion()
+        package = (
+            f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
+            " Hadoop) and credentials"
+        )
+    return f"this Spark can't scan {scheme}:// itself: {package}, {instead}"
+
+
+def _scheme(url: str) -> str:
+    return url.split(":", 1)[0]
+
+
+def _is_unsaid(conf: Any, url: str) -> bool:
+    prefix = bucket_prefix(url)
+    return prefix is None or bool(conf.getPropsWithPrefix(prefix).isEmpty())
+
+
+def bucket_prefix(url: str) -> str | None:
+    """Return the prefix of Hadoop's settings for a root's bucket; None if it is not on S3."""
+    parts = urlsplit(url)
+    return f"fs.s3a.bucket.{parts.netloc}." if parts.scheme in ("s3", "s3a") else None
+
+
+def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, str]:
+    """Return Hadoop's settings for the buckets of roots (normalized); only S3 has any.
+
+    Names and addresses only: a JVM looks a profile up for itself, as our own processes do. Keys
+    from `env:PREFIX` or from options, which it can't look up, are never passed to it: a query's
+    plan would show them.
+
+    Raises:
+        KafkaStorageError: The options name credentials that this process does not find.
+    """
+    found: dict[str, str] = {}
+    for url in urls:
+        prefix = bucket_prefix(url)
+        if prefix is not None:
+            settings = _bucket_settings(url, options)
+            found |= {f"{prefix}{name}": text for name, text in settings.items()}
+    return found
+
+
+def _bucket_settings(url: str, options: StorageOptions) -> dict[str, str]:
+    given = {name.lower(): text for name, text in options.for_url(url).items()}
+    settings: dict[str, str] = {}
+    endpoint = _first(given, _ENDPOINTS)
+    if endpoint is not None:
+        settings["endpoint"] = endpoint
+        is_virtual = (_first(given, _VIRTUAL) or "").lower() in ("1", "true", "on", "yes", "y")
+        settings["path.style.access"] = "false" if is_virtual else "true"
+    region = _first(given, _REGIONS)
+    if region is not None:
+        settings["endpoint.region"] = region
+    kind, _, name = (options.credentials_name(url) or "").partition(":")
+    if kind == "profile":
+        settings["aws.credentials.provider"] = PROFILE_PROVIDER
+        settings["auth.profile.name"] = name
+    return settings
+
+
+def _first(given: dict[str, str], names: Iterable[str]) -> str | None:
+    return next((given[name] for name in names if given.get(name)), None)
 
 
 def is_by_spark_submit() -> bool:

@@ -23,8 +23,7 @@ from kafka_on_spark.spark.jvm import (
     resolved_jars,
     send_jar,
 )
-from kafka_on_spark.spark.masters import is_local
-from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.spark.versions import check_versions, is_local
 
 PACKAGES: Final = "spark.jars.packages"
 

@@ -9,13 +9,34 @@ nothing, because Spark calls it with the same messages after a commit whose outc
 One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
 with the messages. Spark creates both again for each batch, so what a run has open is in a module
 global. That can go once Spark keeps a writer for a run.
+
+Executors' tasks stage their rows topic by topic. A worker runs many tasks, and Spark keeps nothing
+for it between two: so the image that they share is in a module global. That can go once a worker
+can hold a value of ours.
+
+Spark keeps the processes in which writes are planned and committed, and ends them after a minute
+without work. They cache the clusters that they have open: a write that finds its cluster in the
+cache reads what is new in the metadata log; a write that opens it reads all of the log since its
+snapshot. A caller gets what it would get by opening the cluster: if another one stands in its
+place, or the metadata can't be read, it is opened again, and that says what is wrong. Each of these
+processes has one task at a time.
+
+Spark gives a batch to any idle worker, so that two queries of a driver swap theirs, and a run that
+has an epoch for each worker would fence itself. So the workers of one driver tell each other the
+epochs of a query's run, by a file named by the run in the folder that Spark makes for the driver
+and removes with it. Only workers of this driver find it, and another run of the same query, here or
+elsewhere, still takes an epoch of its own.
 """
 
+import json
 import logging
+import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,14 +47,23 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
 from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.consume.options import SinkOptions, parse_sink
 from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.producer_state import split_of
+from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node, open_node
-from kafka_on_spark.node.opening import Awaits
+from kafka_on_spark.node.opening import Awaits, awaiting, metadata_service
 from kafka_on_spark.produce.append import (
     AppendResult,
     append_staged,
@@ -42,11 +72,12 @@ from kafka_on_spark.produce.append import (
 )
 from kafka_on_spark.produce.appender import AppendThreads
 from kafka_on_spark.produce.idempotence import (
+    OwnRun,
     ProducerRuns,
     check_producer,
     producer_of,
 )
-from kafka_on_spark.produce.records import check_columns
+from kafka_on_spark.produce.records import check_columns, input_batches
 from kafka_on_spark.produce.stage_plan import (
     MultiTopicOrder,
     ProducerRun,
@@ -58,11 +89,9 @@ from kafka_on_spark.produce.stage_plan import (
     encode_topic,
     is_unreached,
 )
-from kafka_on_spark.spark.cluster_cache import cached_node
+from kafka_on_spark.produce.staging import stage_records, stage_topics
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
-from kafka_on_spark.spark.multi_topic_tasks import TopicOrders
-from kafka_on_spark.spark.shared_runs import SharedRuns
 from kafka_on_spark.spark.source import warn_once
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
@@ -71,6 +100,170 @@ log = logging.getLogger(__name__)
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_NUMBER = "streaming.sql.batchId"
+
+CLUSTERS_MAX: Final = 4
+"""Clusters that a process has open: an image of a million partitions takes a gigabyte."""
+
+_open: Final[dict[tuple[str, StorageOptions], Node]] = {}
+"""By root and credentials; the least recently used is closed first."""
+
+LOCAL_DIRS: Final = "SPARK_LOCAL_DIRS"
+"""The variable in which Spark tells its Python workers the driver's folders, with commas between
+them."""
+
+_FOLDER: Final = "kafka_on_spark"
+
+_IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
+"""The last image that this worker has planned on, by metadata root and cluster id."""
+
+
+class TopicOrders:
+    """One task's orders, by topic.
+
+    `producer`: its id and the append's sequence, or None. `awaits`: what a task waits for if it
+    must read the metadata.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        storage: StorageOptions,
+        topics: MultiTopicOrder,
+        producer: tuple[str, int] | None,
+        awaits: Awaits = Awaits.NOTHING,
+    ) -> None:
+        self._root = cluster_url(cluster)
+        self._storage = storage
+        self._topics = topics
+        self._producer = producer
+        self._awaits = awaits
+
+    def stage_one(
+        self, topic: str, order: StageOrder, batches: Iterable[pa.RecordBatch], task: int
+    ) -> list[StagedTopic]:
+        """Stage a task's rows for one topic."""
+        split = self._split(order)
+        rows = stage_records(split, input_batches(batches), self._storage, task_number=task)
+        if not rows:
+            return []
+        return [StagedTopic(topic=topic, partition_count=len(split.targets), rows=tuple(rows))]
+
+    def stage_rows(self, batches: Iterator[pa.RecordBatch], task: int) -> list[StagedTopic]:
+        """Stage a task's rows, each for the topic that it names."""
+        return stage_topics(self._order_of, batches, self._storage, task_number=task)
+
+    def _order_of(self, topic: str) -> StageOrder:
+        return self._split(self._topics.order_of(self._image(), topic))
+
+    def _split(self, order: StageOrder) -> StageOrder:
+        """Return `order` for as many partitions as a try that stands in a log was split into.
+
+        A task reads this without a fence. The driver asks again, behind a fence, and compares.
+        """
+        if self._producer is None or not order.is_expanded:
+            return order
+        replicas = Worker(self._storage).replicas
+        for target in order.targets:
+            if not target.has_leader:
+                continue
+            try:
+                log = replicas.open(target.replicas[0]).load()
+            except (CorruptLogError, KafkaStorageError, ReplicaLostError):
+                continue  # not created yet, or away: the driver will ask again
+            count = split_of(log, *self._producer)
+            if count is not None:
+                return replace(order, targets=order.targets[:count])
+        return order
+
+    def _image(self) -> MetadataImage:
+        cluster = (self._root, self._topics.cluster_id)
+        known = _IMAGES.get(cluster)
+        if known is None or known.offset != self._topics.image_offset:
+            known = awaiting(partial(self._image_at_plan, known), self._root, self._awaits)
+            if known.cluster_id != self._topics.cluster_id:
+                raise ClusterNotFoundError(
+                    f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
+                    f" from {self._root}: write again"
+                )
+            _IMAGES[cluster] = known
+        return known
+
+    def _image_at_plan(self, known: MetadataImage | None) -> MetadataImage:
+        metadata = metadata_service(self._root, self._storage)
+        return metadata.image_at(self._topics.image_offset, known)
+
+
+class SharedRuns:
+    """The epochs of one run of a query, by producer id. One worker at a time writes them.
+
+    A file that can't be read or written is warned of, and no error: one worker needs none.
+    """
+
+    def __init__(self, run: str) -> None:
+        first, _, _ = os.environ.get(LOCAL_DIRS, "").partition(",")
+        self._path = Path(first, _FOLDER, f"{run}.json") if first else None
+
+    def load(self) -> dict[str, OwnRun]:
+        """Return what workers of this run have stored; nothing, if none has yet."""
+        if self._path is None:
+            return {}
+        try:
+            stored = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            log.warning("the epochs of a query's run can't be read: %s", error)
+            return {}
+        return {producer_id: OwnRun(**each) for producer_id, each in stored.items()}
+
+    def store(self, runs: Mapping[str, OwnRun]) -> None:
+        """Store `runs` for the workers that append later batches."""
+        if self._path is None:
+            return
+        stored = {producer_id: asdict(each) for producer_id, each in runs.items()}
+        written = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            written.write_text(json.dumps(stored))
+            written.replace(self._path)
+        except OSError as error:
+            log.warning("the epochs of a query's run can't be stored: %s", error)
+
+
+def cached_node(
+    root: str, options: StorageOptions, *, is_patient: bool = False
+) -> tuple[Node, MetadataImage | None]:
+    """Return the cluster at `root`, caught up, and the image that it had before; None: it was
+    opened just now.
+
+    `is_patient`: wait for a metadata root that is away.
+
+    Raises: as `open_node`.
+    """
+    place = (root, options)
+    known = _open.pop(place, None)
+    before = None if known is None else known.metadata.image
+    awaits = Awaits.ROOT if is_patient and known is None else Awaits.NOTHING
+    if known is not None and not _catch_up(known.metadata, is_patient):
+        known.close()
+        known, before = None, None
+    found = open_node(root, options, awaits=awaits) if known is None else known
+    _open[place] = found
+    if len(_open) > CLUSTERS_MAX:
+        _open.pop(next(iter(_open))).close()
+    return found, before
+
+
+def _catch_up(metadata: MetadataService, is_patient: bool) -> bool:
+    """Return whether the metadata could be caught up with, and is that of the same cluster."""
+    try:
+        if is_patient:
+            metadata.catch_up_waiting()
+        else:
+            metadata.catch_up()
+    except KafkaOnSparkError:
+        return False
+    return True
 
 
 @dataclass

@@ -8,8 +8,7 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.node.node import Task
 from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
-from kafka_on_spark.spark.masters import is_local
-from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.spark.versions import check_versions, is_local
 from kafka_on_spark.store.counts import (
     Requests,
     count_requests,

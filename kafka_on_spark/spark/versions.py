@@ -1,7 +1,8 @@
-"""The versions of Spark and Delta that work, in one table, and the check of them.
+"""The Spark that is there: whether its version and Delta's work, and where its executors run.
 
 A Spark without a class that the data source needs fails with an ImportError somewhere below; a
-Delta of another line fails in Java.
+Delta of another line fails in Java. Apart from `jvm`, which imports pyspark: processes that have no
+session ask, too.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +12,11 @@ from kafka_on_spark.base.errors import InvalidRequestError
 
 SUPPORTED: Final = {"4.2": "4.4"}
 """Lines of pyspark, each with the line of delta-spark whose jars are published for it."""
+
+
+def is_local(master: str | None) -> bool:
+    """Return whether executors are threads of the driver's JVM."""
+    return master is not None and (master == "local" or master.startswith("local["))
 
 
 def check_versions(*, delta: bool = False) -> None:

@@ -40,7 +40,7 @@ from kafka_on_spark.log.view_table import (
 from kafka_on_spark.metadata.metadata_log import first_answering_root
 from kafka_on_spark.metadata.temporaries import VIEWS
 from kafka_on_spark.node.node import THREADS
-from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.spark.jvm import check_files, reader_settings
 from kafka_on_spark.spark.spark_executors import check_session
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.spark.jvm import check_files, reader_settings
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.integration.format.frames import source

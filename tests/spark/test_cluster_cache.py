@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.spark import cluster_cache
-from kafka_on_spark.spark.cluster_cache import CLUSTERS_MAX, cached_node
+from kafka_on_spark.spark import sink
+from kafka_on_spark.spark.sink import CLUSTERS_MAX, cached_node
 from kafka_on_spark.store.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -70,9 +70,9 @@ class Roots:
 @pytest.fixture(autouse=True)
 def roots(monkeypatch):
     roots = Roots()
-    monkeypatch.setattr(cluster_cache, "open_node", roots.open)
+    monkeypatch.setattr(sink, "open_node", roots.open)
     yield roots
-    cluster_cache._open.clear()
+    sink._open.clear()
 
 
 def test_other_credentials_open_the_cluster_again(roots):

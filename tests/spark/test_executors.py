@@ -15,7 +15,7 @@ from kafka_on_spark.spark.executors import (
     SentToExecutors,
     clear_errors,
 )
-from kafka_on_spark.spark.masters import is_local
+from kafka_on_spark.spark.versions import is_local
 
 
 class Reader(SentToExecutors):

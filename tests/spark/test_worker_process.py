@@ -4,8 +4,8 @@ import gc
 
 import pytest
 
-from kafka_on_spark.spark import worker_process
-from kafka_on_spark.spark.worker_process import FREEZES_MAX, freeze_gc
+from kafka_on_spark.spark import executors
+from kafka_on_spark.spark.executors import FREEZES_MAX, freeze_gc
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def freezes(monkeypatch):
     """
     gc.freeze()
     freezes = []
-    monkeypatch.setattr(worker_process, "_freezes", worker_process._Freezes())
-    monkeypatch.setattr(worker_process, "_is_of_daemon", lambda: True)
+    monkeypatch.setattr(executors, "_freezes", executors._Freezes())
+    monkeypatch.setattr(executors, "_is_of_daemon", lambda: True)
     monkeypatch.setattr(gc, "freeze", lambda: freezes.append(1))
     yield freezes
     gc.unfreeze()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
-from kafka_on_spark.spark.hadoop import PROFILE_PROVIDER, hadoop_options
+from kafka_on_spark.spark.jvm import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.store import s3_files, storage_options
 from kafka_on_spark.store.roots import RootFiles, filesystem, normalize
 from kafka_on_spark.store.storage_options import StorageOptions, client_options

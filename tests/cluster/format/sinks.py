@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from kafka_on_spark.spark import multi_topic_tasks, sink
+from kafka_on_spark.spark import sink
 from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from tests.cluster.disks import new_disks
 
@@ -58,7 +58,7 @@ def options_of(disks, **given) -> dict[str, str]:
 def run_tasks(writer, tasks, monkeypatch, query=None, number=None):
     """Have each task of `tasks` (rows) stage its part; return the messages, last task first."""
     messages = []
-    multi_topic_tasks._IMAGES.clear()
+    sink._IMAGES.clear()
     for place, rows in enumerate(tasks):
         monkeypatch.setattr(sink, "TaskContext", Task(place, query, number))
         writing = pickle.loads(cloudpickle.dumps(writer))

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.spark import cluster_cache
+from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
 
@@ -20,21 +20,21 @@ def disks():
 
 def forget():
     """Close what these processes keep, as Spark does when it lets them go."""
-    for each in cluster_cache._open.values():
+    for each in sink._open.values():
         each.close()
-    cluster_cache._open.clear()
+    sink._open.clear()
 
 
 @pytest.fixture
 def openings(monkeypatch):
     """Return the roots that were opened."""
-    openings, open_node = [], cluster_cache.open_node
+    openings, open_node = [], sink.open_node
 
     def opened(root, *args, **more):
         openings.append(root)
         return open_node(root, *args, **more)
 
-    monkeypatch.setattr(cluster_cache, "open_node", opened)
+    monkeypatch.setattr(sink, "open_node", opened)
     return openings
 
 

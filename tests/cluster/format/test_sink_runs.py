@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.spark import sink
-from kafka_on_spark.spark.shared_runs import LOCAL_DIRS
+from kafka_on_spark.spark.sink import LOCAL_DIRS
 from tests.cluster.disks import values_of
 from tests.cluster.format.sinks import (
     Query,
