@@ -11,20 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import (
-    CorruptLogError,
     InvalidRootError,
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
-from kafka_on_spark.fsck.metadata_archive import MetadataArchive, metadata_archives
-from kafka_on_spark.fsck.metadata_checks import (
-    MetadataReplay,
-    MetadataRows,
-    snapshot_flaw,
-)
+from kafka_on_spark.fsck.metadata_audit import MetadataAudit
 from kafka_on_spark.fsck.partition_checks import (
     PartitionAudit,
     borders_of,
@@ -33,14 +27,11 @@ from kafka_on_spark.fsck.partition_checks import (
 from kafka_on_spark.fsck.registers import PartitionTimeline, Register
 from kafka_on_spark.fsck.replica_audit import AuditOrder, audit_task
 from kafka_on_spark.fsck.trace import ReplicaTrace
-from kafka_on_spark.fsck.voter_audit import VoterAudit, VoterReader
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import THREADS, Tasks
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.storage_options import StorageOptions
@@ -49,9 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
-
-_Snapshots = dict[int, list[tuple[VoterReader, str]]]
-"""Names of snapshots, and on whose root they lie, by where they end."""
 
 NOT_DEEP: Final = (
     "the bytes of segments, and so their digests, the borders and the records of merged ones, what"
@@ -62,119 +50,6 @@ NOT_DEEP: Final = (
 
 REPLICAS_AT_ONCE: Final = 256
 """About how many replicas' traces are in memory together: those of whole partitions."""
-
-
-class _MetadataReader:
-    """Replays the metadata log, as far as a majority of its voters holds it, and checks their
-    snapshots."""
-
-    def __init__(
-        self, archives: Sequence[MetadataArchive], unread: Mapping[Voter, str], *, is_deep: bool
-    ) -> None:
-        self.replay = MetadataReplay()
-        self.voters = VoterAudit(archives, unread, self.replay.findings, is_deep=is_deep)
-        self._main = self.voters.main
-        self._read_files: set[str] = set()
-        self._is_first = True
-
-    def catch_up(self) -> None:
-        """Replay the commits since the last call.
-
-        Raises:
-            ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
-        """
-        # Listed first: a snapshot is made of what is committed.
-        snapshots = self._snapshots() if self._is_first else {}
-        self._is_first = False
-        committed_end = self.voters.catch_up()
-        taken = {*self._read_files}
-        while (file := self._main.table.first_but(taken)) is not None:
-            taken.add(file.path)
-            self._take(file, snapshots, committed_end)
-        if not self.replay.is_begun:
-            self._begin()
-        if not self.replay.is_begun:
-            self.replay.damage(
-                "the oldest records of the log are expired, and no snapshot after them can be read"
-            )
-        for end, found in snapshots.items():
-            # It is of a cluster that was at this root before, or the log was rolled back.
-            above = "it ends above the log's end, and no process reads it"
-            within = "it ends where no commit of the log ends"
-            for reader, name in found:
-                reader.add_snapshot_flaw(name, above if end > self.replay.end_offset else within)
-
-    def _take(self, file: FileEntry, snapshots: _Snapshots, committed_end: int) -> None:
-        """Replay a file's batches up to an offset; those beyond are taken another time."""
-        try:
-            for batch in self._main.rows(file, committed_end):
-                if batch.end_offset > committed_end:
-                    return
-                if batch.end_offset <= self.replay.end_offset:
-                    continue  # seen before the file was merged
-                if not self._may_take(batch):
-                    snapshots.pop(batch.end_offset, ())
-                    continue
-                self.replay.take(batch)
-                for reader, name in snapshots.pop(self.replay.end_offset, ()):
-                    self._check_snapshot(reader, name)
-        except CorruptLogError as error:
-            # Its rows may be in another file by now.
-            if file not in self._main.table.files or not self._main.has_replaced(file):
-                self._read_files.add(file.path)
-                self.replay.damage(error.message, path=file.path)
-            return
-        self._read_files.add(file.path)
-
-    def _may_take(self, batch: MetadataRows) -> bool:
-        """Return whether the replay has begun before a commit: where the oldest records are gone,
-        it begins with the first snapshot after them that can be read."""
-        if batch.is_expired:
-            self.replay.pass_over(batch)
-            return False
-        if not self.replay.is_begun:
-            self._begin()
-        if not self.replay.is_begun:
-            self.replay.pass_over(batch)
-        return self.replay.is_begun
-
-    def _begin(self) -> None:
-        """Begin the replay with a snapshot that ends where it has come to, if there is one."""
-        for reader in (self._main, *self.voters.others):
-            for name in reader.archive.snapshot_names():
-                if name.startswith(f"{self.replay.end_offset:020d}-"):
-                    try:
-                        self.replay.begin_at(reader.archive.snapshot(name))
-                    except CorruptLogError as error:
-                        reader.add_snapshot_flaw(name, error.message)
-                    else:
-                        return
-
-    def _snapshots(self) -> _Snapshots:
-        """Return the snapshots on the voters' roots by where they end."""
-        ends: _Snapshots = {}
-        for reader in (self._main, *self.voters.others):
-            for end, name in reader.snapshots():
-                ends.setdefault(end, []).append((reader, name))
-        return ends
-
-    def _name_flaw(self, name: str) -> str | None:
-        """Return, in a sentence, which other epoch a snapshot's name says than the log has."""
-        epoch = self._main.trace.log.epoch_before(Offset(self.replay.end_offset))
-        said = name.removesuffix(".parquet").rpartition("-")[2]
-        if said.isdecimal() and int(said) == epoch:
-            return None
-        return f"its name says epoch {said}, the log has epoch {epoch} there"
-
-    def _check_snapshot(self, reader: VoterReader, name: str) -> None:
-        try:
-            flaw = self._name_flaw(name) or snapshot_flaw(
-                self.replay, reader.archive.snapshot(name).rows
-            )
-        except CorruptLogError as error:
-            flaw = error.message
-        if flaw is not None:
-            reader.add_snapshot_flaw(name, flaw)
 
 
 class Fsck:
@@ -189,12 +64,11 @@ class Fsck:
         *,
         is_deep: bool,
     ) -> None:
-        archives, unread = metadata_archives(url, options)
         self._options = options
         self._run_audits = run_audits
         self._clock = clock
         self._is_deep = is_deep
-        self._metadata = _MetadataReader(archives, unread, is_deep=is_deep)
+        self._metadata = MetadataAudit(url, options, is_deep=is_deep)
         self._replay = self._metadata.replay
         self._findings: list[Finding] = []
         self._coverage: list[Coverage] = []
@@ -213,20 +87,12 @@ class Fsck:
         for portion in self._portions():
             self._check(portion, absent)
         self._metadata.catch_up()
-        voters = self._metadata.voters
-        voters.check_leader()
-        self._findings.extend(voters.findings())
-        self._replay.check_time(self._clock.now_ms())
-        self._findings.extend(self._replay.findings.all())
+        self._findings.extend(self._metadata.finish(self._clock.now_ms()))
         return FsckReport(
             findings=in_order(self._findings),
-            coverage=(*voters.coverage(), *self._coverage),
+            coverage=(*self._metadata.coverage(), *self._coverage),
             is_deep=self._is_deep,
-            not_checked=(
-                *self._not_checked,
-                *voters.not_checked(),
-                *self._replay.not_checked(),
-            ),
+            not_checked=(*self._not_checked, *self._metadata.not_checked()),
         )
 
     def _absent(self) -> frozenset[BrokerId]:

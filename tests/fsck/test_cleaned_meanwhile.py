@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.fsck.findings import FindingList, Place
-from kafka_on_spark.fsck.metadata_archive import MetadataArchive
+from kafka_on_spark.fsck.metadata_audit import VoterReader
 from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.replica_audit import ReplicaAudit
 from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
@@ -196,20 +196,20 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
     disks, monkeypatch
 ):
     voter = disks.cluster._metadata.log.voter_log
-    rows, missed = MetadataArchive.rows, []
+    rows, missed = VoterReader.rows, []
 
-    def late(archive, name):
+    def late(reader, file, end):
         if not missed:
             with patch.object(voter_upkeep, "MERGED_FILES_MIN", 2):
                 voter.merge()
             voter.clean(10**15)
         try:
-            yield from rows(archive, name)
+            yield from rows(reader, file, end)
         except CorruptLogError:
-            missed.append(name)
+            missed.append(file)
             raise
 
-    monkeypatch.setattr(MetadataArchive, "rows", late)
+    monkeypatch.setattr(VoterReader, "rows", late)
 
     report = check_cluster(disks.metadata_root)
 
@@ -219,17 +219,17 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
 
 def test_snapshots_that_are_deleted_after_they_were_listed_are_not_missing(disks, monkeypatch):
     image = disks.image
-    log = disks.cluster._metadata._log
+    log = disks.cluster._metadata.log
     log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
-    snapshot, missed = MetadataArchive.snapshot, []
+    snapshot, missed = VoterReader.snapshot, []
 
-    def late(archive, name):
+    def late(reader, name):
         missed.append(name)
         for path in disks.metadata_root.glob("snapshots/*"):
             path.unlink()
-        return snapshot(archive, name)
+        return snapshot(reader, name)
 
-    monkeypatch.setattr(MetadataArchive, "snapshot", late)
+    monkeypatch.setattr(VoterReader, "snapshot", late)
 
     report = check_cluster(disks.metadata_root)
 

@@ -250,7 +250,7 @@ def test_i15_a_snapshot_that_says_another_epoch(base):
     _, (other, _) = leader_of(base)
     with Cluster.open([base / name for name in NAMES]) as cluster:
         image = cluster.image
-        log = cluster._metadata._log
+        log = cluster._metadata.log
         log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
     assert checked(base).findings == ()
     (snapshot,) = (base / other / "snapshots").iterdir()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_on_spark.fsck import metadata_archive, replica_audit
+from kafka_on_spark.fsck import metadata_audit, replica_audit
 from kafka_on_spark.log import evidence, segments
 from kafka_on_spark.metadata import metadata_files, voter_log
 from kafka_on_spark.metadata.quorum import voter_tables
@@ -43,7 +43,7 @@ def quick() -> Iterator[None]:
         patch.setattr(conditional_commit, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
-        for module, name in ((segments, "parquet_batches"), (metadata_archive, "decode_rows")):
+        for module, name in ((segments, "parquet_batches"), (metadata_audit, "decode_rows")):
             patch.setattr(module, name, _once(_all_of(getattr(module, name))))
         yield
 

@@ -1,0 +1,635 @@
+"""I10, I15: the audit of the metadata log: its voters are read side by side, and held against each
+other.
+
+One of them, the leader, is replayed in full: as far as a majority holds its log. The others are
+read before it and again after it, so that the audit is sound while others write: what the leader
+proves committed must then be on a majority, and nobody has more than the leader.
+
+The commits of a voter's table continue each other and lose no row: each either appends files, the
+first where the log ended or where the commit cuts it, or merges files into one with the same rows;
+then the counter of the log's end stays (I10, I15).
+
+Every read is of the files as they are, and nothing is cached: what a process remembers of a table
+does not count here. Never writes.
+"""
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Final
+
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaStorageError,
+    ProtocolError,
+    ReplicaLostError,
+)
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, Place
+from kafka_on_spark.fsck.metadata_checks import MetadataReplay, MetadataRows, snapshot_flaw
+from kafka_on_spark.fsck.voter_trace import (
+    VoterCommit,
+    VoterFlaw,
+    VoterTrace,
+    committed_flaws,
+    content_flaws,
+    following_flaws,
+    voter_flaws,
+)
+from kafka_on_spark.metadata.metadata_files import decode_rows
+from kafka_on_spark.metadata.metadata_log import check_place, given_roots
+from kafka_on_spark.metadata.metadata_root import (
+    MetadataIdentity,
+    check_replaced,
+    identity_of,
+    table_gone,
+)
+from kafka_on_spark.metadata.quorum.raft import counted_end, newest_marks
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    RaftBatch,
+    RaftLog,
+    Voter,
+    VoterKey,
+    VoterTable,
+    newest_voters,
+)
+from kafka_on_spark.metadata.voter_format import (
+    LEADER,
+    QUORUM_EPOCH,
+    VOTE,
+    is_file_name,
+    log_file,
+    log_files,
+    marks_in,
+    raft_log_of,
+    table_of,
+)
+from kafka_on_spark.metadata.voter_upkeep import MERGE
+from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_files import (
+    FileEntry,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
+    TableStep,
+)
+from kafka_on_spark.store.delta.table_history import table_steps
+from kafka_on_spark.store.error_translation import as_storage_errors, parsing
+from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.store.root_urls import roots_in
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
+
+LOG_END_OFFSET: Final = "log-end-offset"
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+
+
+class VoterReader:
+    """Reads one voter's root, and replays its table commit by commit.
+
+    Attributes:
+        trace: Its history.
+        findings: What is wrong with its table.
+        is_compared: Its records are compared with those of other voters.
+        digests: Digests of its batches' records, by where they begin, as far as they were read.
+        problem: Why it could not be read; None: it could.
+    """
+
+    def __init__(
+        self, root: str, identity: MetadataIdentity, options: StorageOptions, *, is_deep: bool
+    ) -> None:
+        self._root, self._identity, self._options = root, identity, options
+        self._files = RootFiles(root, options)
+        self._uri = identity.table_at(root)
+        self._is_deep = is_deep
+        self.trace = VoterTrace(Voter(VoterKey(identity.node_id, identity.directory_id), root))
+        self.findings = self.trace.findings
+        self.is_compared = False
+        self.digests: dict[int, str] = {}
+        self.problem: str | None = None
+        self._first_version = 0
+        self._version = -1
+        self._entries: dict[str, FileEntry] = {}
+        self._end: int | None = None
+        self._is_sure = True  # that the commits could be read since where the history begins
+        self._read_files: dict[str, int] = {}
+
+    @property
+    def key(self) -> VoterKey:
+        return self.trace.key
+
+    @property
+    def _log_files(self) -> list[FileEntry]:
+        return sorted(self._entries.values(), key=lambda file: (_base(file) or 0, file.path))
+
+    def first_but(self, read: Container[str]) -> FileEntry | None:
+        """Return the first file of the newest version but for those that were read."""
+        return next((file for file in self._log_files if file.path not in read), None)
+
+    def newest_table(self) -> VoterTable:
+        """Return the newest version of the table, flushed or not.
+
+        Raises:
+            CorruptLogError, KafkaStorageError, ReplicaLostError: It can't be read.
+        """
+        with as_storage_errors(f"read the table at {self._uri}", self._options):
+            delta = DeltaLog(self._uri, self._options, is_flushed=False)
+            delta.follow()
+            log = raft_log_of(log_files(delta.active_files()))
+            return table_of(self.key, delta.counters(), log, delta.version)
+
+    def catch_up(self) -> None:
+        """Replay the commits since the last call.
+
+        Raises:
+            ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: The table
+                can't be read at all.
+        """
+        first = self._version + 1
+        for step in self._steps(is_deep=self._is_deep and not first, from_version=first):
+            if not first or step.version > self._version:
+                self._take(step)
+
+    def _steps(self, *, is_deep: bool, from_version: int) -> Iterator[TableStep]:
+        try:
+            with as_storage_errors(f"read the table at {self._uri}", self._options):
+                yield from table_steps(
+                    self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
+                )
+        except ReplicaLostError as error:
+            check_replaced(self._root, self._identity, self._options)
+            raise table_gone(self._uri) from error
+
+    def _take(self, step: TableStep) -> None:
+        if isinstance(step, TableDamage):
+            self.findings.add("I15", step.sentence, version=step.version)
+            self._is_sure = self._is_sure and step.is_checkpoint
+            if not step.is_checkpoint:
+                self.trace.skip()
+            return
+        if isinstance(step, TableCheckpoint):
+            self._take_checkpoint(step)
+        else:
+            self._take_commit(step)
+        try:
+            commit = _voter_commit(step)
+        except CorruptLogError as error:
+            self.trace.findings.add("I15", error.message, version=step.version)
+            self.trace.skip()
+        else:
+            self.trace.take(commit)
+
+    def _take_checkpoint(self, step: TableCheckpoint) -> None:
+        files = {file.path: file for file in step.files}
+        end = step.counters.get(LOG_END_OFFSET, 0)
+        if self._version < 0:
+            self._first_version = step.version
+        elif self._is_sure:
+            if (files.keys(), end) != (self._entries.keys(), self._end or 0):
+                sentence = (
+                    f"the checkpoint of version {step.version} says another state than the commits"
+                    " up to it"
+                )
+                self.findings.add("I15", sentence, version=step.version)
+            return
+        self._entries, self._end, self._version, self._is_sure = files, end, step.version, True
+
+    def _take_commit(self, step: TableCommit) -> None:
+        self._version = step.version
+        removed = [self._entries.pop(path) for path in step.removes if path in self._entries]
+        self._entries |= {file.path: file for file in step.adds}
+        end = step.counters.get(LOG_END_OFFSET, self._end)
+        expected = self._end if step.operation == MERGE else self._end_after(step, removed)
+        if self._is_sure and (end or 0) != (expected or 0):
+            sentence = f"the log says that it ends at {end}, its commits end at {expected}"
+            self.findings.add("I10", sentence, version=step.version)
+        self._end = end
+
+    def _end_after(self, step: TableCommit, cut: Iterable[FileEntry]) -> int | None:
+        """Return where the log ends after a commit: it may cut what a later leader does not have,
+        and appends after that."""
+        end = min((base for base in map(_base, cut) if base is not None), default=self._end)
+        for file in step.adds:
+            base = _base(file)
+            if base != (end or 0) and self._is_sure:
+                sentence = f"the file {file.path} begins at {base}, the log ended at {end or 0}"
+                self.findings.add("I10", sentence, version=step.version)
+            end = None if base is None else base + (file.record_count or 0)
+        return end
+
+    def rows(self, file: FileEntry, end: int) -> Iterator[MetadataRows]:
+        """Yield the batches of a file, and note what those up to `end` hold.
+
+        Raises:
+            CorruptLogError: It is missing or damaged, perhaps after some batches.
+        """
+        if not is_file_name(file.path):
+            raise CorruptLogError(f"{file.path} is no file of the metadata log by its name")
+        path = f"{self._uri}/{file.path}"
+        with as_storage_errors(f"read {path}", self._options):
+            content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        for rows in decode_rows(content, path):
+            batch = MetadataRows(rows[0]["batch_base_offset"], tuple(rows))
+            self._read_files[file.path] = file.size_bytes
+            # Of an expired one the records may be there on others.
+            if self.is_compared and not batch.is_expired and batch.end_offset <= end:
+                self.digests[batch.base_offset] = _digest(batch)
+            yield batch
+
+    def read_rows(self, end: int) -> None:
+        """Read the files of the newest version, of the batches up to `end`."""
+        read: set[str] = set()
+        while (file := self.first_but(read)) is not None:
+            read.add(file.path)
+            try:
+                deque(self.rows(file, end), maxlen=0)
+            except CorruptLogError as error:
+                if not self.has_replaced(file):
+                    self.findings.add("I15", error.message, path=file.path)
+
+    def has_replaced(self, file: FileEntry) -> bool:
+        """Return whether the table has put the rows of a file into another one meanwhile: then the
+        file may be deleted."""
+        self.catch_up()
+        return not self.names(file)
+
+    def names(self, file: FileEntry) -> bool:
+        return self._entries.get(file.path) == file
+
+    def snapshot_names(self) -> list[str]:
+        names = self._files.names(f"{self._root}/snapshots")
+        return [name for name in names if name.endswith(".parquet")]
+
+    def snapshots(self) -> Iterator[tuple[int, str]]:
+        """Yield where the root's snapshots end, and their names: of all if deep, or the newest."""
+        names = self.snapshot_names()
+        for name in names if self._is_deep else names[-1:]:
+            end = name.split("-")[0]
+            if end.isdecimal():
+                yield int(end), name
+            else:
+                self.add_snapshot_flaw(name, "its name has no end offset")
+
+    def snapshot(self, name: str) -> MetadataRows:
+        """Return a snapshot's rows, as a commit that ends at the offset in its name."""
+        path = f"{self._root}/snapshots/{name}"
+        with as_storage_errors(f"read {path}", self._options):
+            batches = [*decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)]
+        rows = tuple(row for batch in batches for row in batch)
+        end, found = name.split("-")[0], MetadataRows(rows[0]["batch_base_offset"], rows)
+        if len(batches) != 1 or not end.isdecimal() or found.end_offset != int(end):
+            raise CorruptLogError("a snapshot is not what its name says", path=path)
+        return found
+
+    def add_snapshot_flaw(self, name: str, flaw: str) -> None:
+        """Add the finding that a snapshot is not what it should be, unless it was deleted since it
+        was listed: of older ones only a few stay."""
+        if name in self.snapshot_names():
+            self.findings.add("I15", f"the snapshot {name} is damaged: {flaw}", path=name)
+
+    def coverage(self, place: Place) -> Coverage:
+        return Coverage(
+            table=place,
+            first_version=self._first_version,
+            last_version=self._version,
+            read_files=len(self._read_files),
+            read_bytes=sum(self._read_files.values()),
+        )
+
+
+def _base(file: FileEntry) -> int | None:
+    text = file.values.get("base_offset")
+    return int(text) if text is not None and _WHOLE.fullmatch(text) else None
+
+
+def _digest(batch: MetadataRows) -> str:
+    """Return a digest of a batch's records. Where they stand in a file is not theirs."""
+    rows = [[value for name, value in row.items() if name != "offset_delta"] for row in batch.rows]
+    return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
+
+
+def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
+    """Return what a step says of the voter.
+
+    Raises:
+        CorruptLogError: Nothing that can be: it is damaged.
+    """
+    is_checkpoint = isinstance(step, TableCheckpoint)
+    files = step.files if isinstance(step, TableCheckpoint) else step.adds
+    with parsing(f"version {step.version} of the metadata table"):
+        epoch = step.counters.get(QUORUM_EPOCH)
+        return VoterCommit(
+            version=step.version,
+            is_checkpoint=is_checkpoint,
+            is_merge=isinstance(step, TableCommit) and step.operation == MERGE,
+            quorum_epoch=None if epoch is None else QuorumEpoch(epoch),
+            votes=marks_in(step.counters, VOTE),
+            leaders=marks_in(step.counters, LEADER),
+            added={each.path: log_file(each).batches for each in files},
+            removed=step.removes if isinstance(step, TableCommit) else (),
+        )
+
+
+class _Search:
+    """Looks for the newest set of voters that any root names, from some of them."""
+
+    def __init__(self, options: StorageOptions, *, is_deep: bool) -> None:
+        self._options = options
+        self._is_deep = is_deep
+        self._tables: dict[VoterKey, VoterTable] = {}
+        self.readers: dict[VoterKey, VoterReader] = {}
+        self.unread: dict[Voter, str] = {}
+
+    def take(self, root: str, identity: MetadataIdentity) -> VoterTable | None:
+        reader = VoterReader(root, identity, self._options, is_deep=self._is_deep)
+        self.readers[reader.key] = reader
+        with suppress(*UNREADABLE):  # why, shows where its steps are read
+            self._tables[reader.key] = reader.newest_table()
+        return self._tables.get(reader.key)
+
+    def look_for_voters(self, cluster_id: str) -> None:
+        """Read the newest voters, and leave out what is none."""
+        while True:
+            voters = newest_voters(self._tables.values())
+            known = {*self.readers, *(each.key for each in self.unread)}
+            unasked = [each for each in (voters.voters if voters else ()) if each.key not in known]
+            if not unasked:
+                break
+            for voter in unasked:
+                self._look_for(voter, cluster_id)
+        keys = voters.keys if voters else ()
+        found = {key: each for key, each in self.readers.items() if key in keys}
+        self.readers = found or self.readers
+        self.unread = {voter: why for voter, why in self.unread.items() if voter.key in keys}
+
+    def _look_for(self, voter: Voter, cluster_id: str) -> None:
+        try:
+            identity = identity_of(voter.root, self._options)
+        except UNREADABLE as error:
+            self.unread[voter] = error.message
+            return
+        key = VoterKey(identity.node_id, identity.directory_id)
+        if (key, identity.cluster_id) == (voter.key, cluster_id):
+            self.take(voter.root, identity)
+        else:
+            self.unread[voter] = f"{voter.root} is not voter {voter.key} any more"
+
+    def rank(self, reader: VoterReader) -> tuple[bool, bool, int, int]:
+        """Return by what voters are in order: the leader first, then by their logs."""
+        table = self._tables.get(reader.key)
+        if table is None:
+            return (True, True, 0, 0)
+        leads = any(reader.key == leader for leader, _ in newest_marks(self._tables))
+        return (not leads, False, -table.log.end.epoch, -table.log.end_offset)
+
+
+def _voter_readers(
+    url: str, options: StorageOptions, *, is_deep: bool
+) -> tuple[list[VoterReader], Mapping[Voter, str]]:
+    """Return the voters, the leader first; and why others of them can't be read. `url`: some of
+    their roots.
+
+    Raises: as `given_roots`.
+        InvalidRootError: One is a copy, or was moved.
+    """
+    search, given = _Search(options, is_deep=is_deep), given_roots(roots_in(url), options)
+    for root, identity in given.items():
+        table = search.take(root, identity)
+        try:
+            if table is not None:
+                check_place(root, table)
+        except ClusterNotFoundError:  # of several, the others lead to the voters
+            if len(given) == 1:
+                raise
+    search.look_for_voters(next(iter(given.values())).cluster_id)
+    return sorted(search.readers.values(), key=search.rank), search.unread
+
+
+_Snapshots = dict[int, list[tuple[VoterReader, str]]]
+"""Names of snapshots, and on whose root they lie, by where they end."""
+
+
+class MetadataAudit:
+    """One check of the metadata log and its voters. `url`: some of its roots.
+
+    Attributes:
+        replay: Its records, as far as a majority of its voters holds them.
+
+    Raises: as `_voter_readers`.
+    """
+
+    def __init__(self, url: str, options: StorageOptions, *, is_deep: bool) -> None:
+        (self._main, *self._others), self._unread = _voter_readers(url, options, is_deep=is_deep)
+        self.replay = MetadataReplay()
+        self._main.findings = self.replay.findings
+        for each in (self._main, *self._others):
+            each.is_compared = is_deep and bool(self._others)
+        self._is_deep = is_deep
+        self._proved: tuple[RaftLog, RaftBatch] | None = None
+        self._replayed: set[str] = set()
+        self._is_first = True
+        self._snapshots: _Snapshots = {}
+
+    @property
+    def _read(self) -> list[VoterTrace]:
+        """The other voters that could be read."""
+        return [each.trace for each in self._others if each.problem is None]
+
+    def catch_up(self) -> None:
+        """Replay what was committed since the last call, and check the snapshots at the first.
+
+        Raises:
+            ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
+        """
+        # Listed first: a snapshot is made of what is committed.
+        self._snapshots = self._listed() if self._is_first else {}
+        self._is_first = False
+        committed_end = self._read_commits()
+        taken = {*self._replayed}
+        while (file := self._main.first_but(taken)) is not None:
+            taken.add(file.path)
+            self._take(file, committed_end)
+        if not self.replay.is_begun:
+            self._begin()
+        if not self.replay.is_begun:
+            self.replay.damage(
+                "the oldest records of the log are expired, and no snapshot after them can be read"
+            )
+        for end, found in self._snapshots.items():
+            # It is of a cluster that was at this root before, or the log was rolled back.
+            above = "it ends above the log's end, and no process reads it"
+            within = "it ends where no commit of the log ends"
+            for reader, name in found:
+                reader.add_snapshot_flaw(name, above if end > self.replay.end_offset else within)
+
+    def _listed(self) -> _Snapshots:
+        found: _Snapshots = defaultdict(list)
+        for reader in (self._main, *self._others):
+            for end, name in reader.snapshots():
+                found[end].append((reader, name))
+        return found
+
+    def _read_commits(self) -> Offset:
+        """Read what the tables have since the last call, the others' first; return up to where the
+        log is committed."""
+        for each in self._others:
+            if each.problem is None:
+                try:
+                    each.catch_up()
+                except ProtocolError as error:
+                    each.problem = error.message
+        self._main.catch_up()
+        log = self._main.trace.log
+        proved = log.batch_before(log.proved_end)
+        if self._proved is None and proved is not None:
+            self._proved = (log, proved)
+        return self._committed_end(log)
+
+    def _committed_end(self, log: RaftLog) -> Offset:
+        main = self._main.trace
+        if main.leader != main.key:
+            return log.proved_end
+        held = {main.key: log.end_offset}
+        for each in self._read:
+            if (each.epoch, each.leader) == (main.epoch, main.key):
+                held[each.key] = Offset(min(each.log.end_offset, log.end_offset))
+        return Offset(max(counted_end(log, main.epoch, held) or 0, log.proved_end))
+
+    def _take(self, file: FileEntry, committed_end: int) -> None:
+        """Replay a file's batches up to an offset; those beyond are taken another time."""
+        try:
+            for batch in self._main.rows(file, committed_end):
+                if batch.end_offset > committed_end:
+                    return
+                if batch.end_offset <= self.replay.end_offset:
+                    continue  # seen before the file was merged
+                found = self._snapshots.pop(batch.end_offset, [])
+                if self._may_take(batch):
+                    self.replay.take(batch)
+                    for reader, name in found:
+                        self._check_snapshot(reader, name)
+        except CorruptLogError as error:
+            # Its rows may be in another file by now.
+            if not self._main.names(file) or not self._main.has_replaced(file):
+                self._replayed.add(file.path)
+                self.replay.damage(error.message, path=file.path)
+            return
+        self._replayed.add(file.path)
+
+    def _may_take(self, batch: MetadataRows) -> bool:
+        """Return whether the replay has begun before a commit: where the oldest records are gone,
+        it begins with the first snapshot after them that can be read."""
+        if batch.is_expired:
+            self.replay.pass_over(batch)
+            return False
+        if not self.replay.is_begun:
+            self._begin()
+        if not self.replay.is_begun:
+            self.replay.pass_over(batch)
+        return self.replay.is_begun
+
+    def _begin(self) -> None:
+        """Begin the replay with a snapshot that ends where it has come to, if there is one."""
+        for reader in (self._main, *self._others):
+            for name in reader.snapshot_names():
+                if name.startswith(f"{self.replay.end_offset:020d}-"):
+                    try:
+                        self.replay.begin_at(reader.snapshot(name))
+                    except CorruptLogError as error:
+                        reader.add_snapshot_flaw(name, error.message)
+                    else:
+                        return
+
+    def _check_snapshot(self, reader: VoterReader, name: str) -> None:
+        epoch = self._main.trace.log.epoch_before(Offset(self.replay.end_offset))
+        said = name.removesuffix(".parquet").rpartition("-")[2]
+        if not said.isdecimal() or int(said) != epoch:
+            flaw: str | None = f"its name says epoch {said}, the log has epoch {epoch} there"
+        else:
+            try:
+                flaw = snapshot_flaw(self.replay, reader.snapshot(name).rows)
+            except CorruptLogError as error:
+                flaw = error.message
+        if flaw is not None:
+            reader.add_snapshot_flaw(name, flaw)
+
+    def finish(self, now_ms: int) -> Iterator[Finding]:
+        """Yield what was found, after the last call of `catch_up`.
+
+        Raises:
+            KafkaStorageError: Somebody else was elected while the voters were read: what the main
+                voter says is old then.
+        """
+        main = self._main.trace
+        if any(each.leader is not None and each.epoch > main.epoch for each in self._read):
+            raise KafkaStorageError(
+                "the metadata quorum elected another leader while it was checked: try again"
+            )
+        unread = {int(voter.key.node_id): why for voter, why in self._unread.items()}
+        unread |= {int(r.key.node_id): r.problem for r in self._others if r.problem is not None}
+        for voter in self._not_looked_for():
+            unread[int(voter.key.node_id)] = (
+                f"{voter.root} was not looked for, since the table that names it is damaged: give"
+                " fsck this root, too"
+            )
+        for voter_id, why in sorted(unread.items()):
+            sentence = f"the voter could not be checked: {why}"
+            yield Finding(invariant=None, place=Place(voter_id=voter_id), sentence=sentence)
+        found = {each.key: each.trace.findings for each in (self._main, *self._others)}
+        of_all = FindingList(Place())
+        for flaw in self._flaws(len(unread)):
+            place = of_all if flaw.key is None else found[flaw.key]
+            place.add(flaw.invariant, flaw.sentence)
+        self.replay.check_time(now_ms)
+        for each in (of_all, *found.values(), self.replay.findings):
+            yield from each.all()
+
+    def _not_looked_for(self) -> list[Voter]:
+        """Return the voters that only the replay of the main voter's table has named."""
+        voters = self._main.trace.log.voters
+        known = {self._main.key, *(each.key for each in self._others)}
+        known |= {each.key for each in self._unread}
+        return [each for each in (voters.voters if voters else ()) if each.key not in known]
+
+    def _flaws(self, unread: int) -> Iterator[VoterFlaw]:
+        main, others = self._main.trace, self._read
+        yield from voter_flaws([main, *others])
+        yield from following_flaws(main, others)
+        if self._proved is not None:
+            log, proved = self._proved
+            yield from committed_flaws(log.voters, proved, [main, *others], unread)
+        if main.leader != main.key:
+            sentence = (
+                f"the leader of the metadata quorum could not be read: its log is checked as voter"
+                f" {main.key} has it, up to {main.log.proved_end}"
+            )
+            yield VoterFlaw(None, None, sentence)
+        end = self._committed_end(main.log)
+        for reader in self._others if self._is_deep else ():
+            if reader.problem is None:
+                reader.read_rows(end)
+                yield from content_flaws(reader.digests, self._main.digests, reader.key, main.key)
+
+    def coverage(self) -> list[Coverage]:
+        readers: Sequence[VoterReader] = [
+            self._main,
+            *(each for each in self._others if each.problem is None),
+        ]
+        return [
+            each.coverage(Place(voter_id=each.key.node_id if self._others else None))
+            for each in readers
+        ]
+
+    def not_checked(self) -> list[str]:
+        """Return what was not looked at, in words."""
+        if self._is_deep or not self._others:
+            return self.replay.not_checked()
+        names = ", ".join(str(each.key.node_id) for each in self._others)
+        return [
+            f"the bytes of the metadata log on voters {names}: only their headers were held against"
+            f" those of voter {self._main.key.node_id} (Q7 in part)",
+            *self.replay.not_checked(),
+        ]
