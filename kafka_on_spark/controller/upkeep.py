@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -125,21 +125,19 @@ class UpkeepReport:
         """Whether more is due, could not be done, or may be due where nobody could look."""
         return bool(self.not_looked_at) or any(row.is_left or row.error for row in self.rows)
 
-    def plus(self, other: "UpkeepReport") -> "UpkeepReport":
-        """Return both together; of one kind of work on one replica, the sum, and whether it is left
-        after `other`."""
-        return UpkeepReport(
-            visited=self.visited + other.visited,
-            rows=tuple(_summed((*self.rows, *other.rows))),
-            not_looked_at=tuple(dict.fromkeys((*self.not_looked_at, *other.not_looked_at))),
-        )
 
+@dataclass(slots=True)
+class _Done:
+    """What a share, or `maintain`, has done so far: rows by log, broker and kind of work."""
 
-def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
-    found: dict[tuple[str, int, BrokerId | None, str], UpkeepRow] = {}
-    for row in rows:
-        name = (row.topic, row.partition, row.broker_id, row.kind)
-        before = found.get(name)
+    rows: dict[tuple[str, BrokerId | None, str], UpkeepRow] = field(default_factory=dict)
+    visited: int = 0
+    missed: dict[str, None] = field(default_factory=dict)
+
+    def add(self, row: UpkeepRow) -> None:
+        """Add what one kind of work has done now on one replica: it is left if that is left."""
+        name = (row.log, row.broker_id, row.kind)
+        before = self.rows.get(name)
         if before is not None:
             row = replace(
                 row,
@@ -147,39 +145,19 @@ def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
                 what=row.what or before.what,
                 size_bytes=row.size_bytes + before.size_bytes,
             )
-        found[name] = row
-    return filter(_tells, found.values())
+        if _tells(row):
+            self.rows[name] = row
+        else:
+            self.rows.pop(name, None)
+
+    def report(self) -> UpkeepReport:
+        return UpkeepReport(
+            visited=self.visited, rows=tuple(self.rows.values()), not_looked_at=tuple(self.missed)
+        )
 
 
 def _tells(row: UpkeepRow) -> bool:
     return bool(row.count or row.is_left or row.error)
-
-
-def report_of(image: MetadataImage, results: Sequence[UpkeepResult]) -> UpkeepReport:
-    """Return results as rows, and log what was done, is left or went wrong.
-
-    Rows of nothing are there, too: together with an earlier report they say that nothing is left.
-    """
-    rows = []
-    for result in results:
-        topic = image.topics.get(result.key.topic_id)
-        for kind, work in result.done:
-            name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
-            row = UpkeepRow(
-                topic="deleted" if topic is None else topic.name,
-                partition=result.key.partition,
-                broker_id=result.broker_id,
-                kind=kind,
-                count=work.count,
-                what=work.what,
-                size_bytes=work.size_bytes,
-                is_left=work.is_left,
-                error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
-            )
-            if _tells(row):
-                log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
-            rows.append(row)
-    return UpkeepReport(visited=len(results), rows=tuple(rows))
 
 
 def count_upkeep(counts: Counts, results: Iterable[UpkeepResult]) -> None:
@@ -497,20 +475,19 @@ class Upkeep:
         Raises:
             NotControllerError: `submit` or `after_part` does, which ends the round.
         """
-        report = UpkeepReport()
+        done = _Done()
         for each in self.passes:
             with self._failing(each.kind):
                 scope = scope_of(self._metadata.image, topics)
-                report = report.plus(self._reported(each.run(scope, submit=submit)))
+                self._note(each.run(scope, submit=submit), done)
             after_part()
-        if not self._lock.acquire(blocking=False):
-            return report  # another thread does it
-        try:
-            with self._failing("round"), operating(UPKEEP):
-                report = report.plus(self._visit_share(self._metadata.image, topics, after_part))
-        finally:
-            self._lock.release()
-        return report
+        if self._lock.acquire(blocking=False):  # or another thread does it
+            try:
+                with self._failing("round"), operating(UPKEEP):
+                    self._visit_share(self._metadata.image, topics, after_part, done)
+            finally:
+                self._lock.release()
+        return done.report()
 
     @contextmanager
     def _failing(self, kind: str) -> Iterator[None]:
@@ -522,48 +499,66 @@ class Upkeep:
             self._node.counts.count(UPKEEP_FAILURES, kind=kind)
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
-    def _reported(
-        self, results: Sequence[UpkeepResult], *, is_dry_run: bool = False
-    ) -> UpkeepReport:
+    def _note(
+        self, results: Sequence[UpkeepResult], done: _Done, *, is_dry_run: bool = False
+    ) -> None:
+        """Count and log what was done, is left or went wrong, and add it to `done`."""
         if not is_dry_run:
             count_upkeep(self._node.counts, results)
-        return report_of(self._metadata.image, results)
+        for result in results:
+            topic = self._metadata.image.topics.get(result.key.topic_id)
+            for kind, work in result.done:
+                name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
+                row = UpkeepRow(
+                    topic="deleted" if topic is None else topic.name,
+                    partition=result.key.partition,
+                    broker_id=result.broker_id,
+                    kind=kind,
+                    count=work.count,
+                    what=work.what,
+                    size_bytes=work.size_bytes,
+                    is_left=work.is_left,
+                    error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
+                )
+                if _tells(row):
+                    log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
+                done.add(row)
 
     def _visit_share(
         self,
         image: MetadataImage,
         topics: str | Iterable[str] | None,
         after_part: Callable[[], None],
-    ) -> UpkeepReport:
+        done: _Done,
+    ) -> None:
         scope = scope_of(image, topics)
+        self._forget_deleted(image)
         unread = plan_unread_leaders(image, scope, self._finished)[:PARTITIONS_AT_ONCE]
-        report = self._finish_leaders(
-            image, [replace(order, work_ms_max=FINISH_MS) for order in unread]
-        )
+        if unread:
+            self._finish_leaders([replace(each, work_ms_max=FINISH_MS) for each in unread], done)
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
         if scope is None:
-            report = report.plus(self._share_of_roots(image, sweep_round))
+            self._share_of_roots(image, sweep_round, done)
         try:
             while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
                 after_part()
-                report = report.plus(self._visit(image, sweep_round, keys, after_part))
+                self._visit(image, sweep_round, keys, after_part, done)
         finally:
             self._debt_ms = max(0.0, -sweep_round.budget_ms)
         self._progress.keep(image, scope, sweep_round)
-        return report
 
-    def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
+    def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound, done: _Done) -> None:
         """Clean roots for at most half of a round's time: neither they nor replicas wait for the
         other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
         if sweep_round.budget_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
-            return UpkeepReport()
+            return
         mark = self._mark()
-        rows = self._roots.run_share(sweep_round.budget_ms / 2)
+        for row in self._roots.run_share(sweep_round.budget_ms / 2):
+            done.add(row)
         sweep_round.budget_ms -= self._taken_ms(mark)
-        return UpkeepReport(rows=tuple(rows))
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
@@ -580,12 +575,12 @@ class Upkeep:
         ran_ms = self._clock.monotonic_ms() - mark[0]
         return min(ran_ms, max(self._processor_ms() - mark[1], WAITING_PART * ran_ms))
 
-    def finish_compaction(self, keys: Iterable[PartitionKey]) -> UpkeepReport:
+    def finish_compaction(self, keys: Iterable[PartitionKey]) -> None:
         """Compact leaders that can't be read before, however long that takes."""
         image = self._metadata.catch_up()
         with self._lock:
             orders = plan_compaction(image, dict.fromkeys(keys, frozenset()))
-            return self._finish_leaders(image, orders)
+            self._finish_leaders(orders, _Done())
 
     def compact_followers(self, followers: Mapping[PartitionKey, Collection[BrokerId]]) -> bool:
         """Compact followers that may not join the ISR before, and leaders, which may not be read
@@ -598,7 +593,7 @@ class Upkeep:
             orders = [
                 replace(order, work_ms_max=FINISH_MS) for order in plan_compaction(image, some)
             ]
-            results = self._run(image, orders, self._clock.monotonic_ms())
+            results = self._run(orders, self._clock.monotonic_ms(), _Done())
             return any(
                 not (order.is_of_leader or result.is_left or result.has_failed)
                 for order, result in zip(orders, results, strict=True)
@@ -609,13 +604,11 @@ class Upkeep:
         finally:
             self._lock.release()
 
-    def _finish_leaders(self, image: MetadataImage, orders: list[UpkeepOrder]) -> UpkeepReport:
-        self._forget_deleted(image)
-        results = self._run(image, orders, self._clock.monotonic_ms())
+    def _finish_leaders(self, orders: Sequence[UpkeepOrder], done: _Done) -> None:
+        results = self._run(orders, self._clock.monotonic_ms(), done)
         for order, result in zip(orders, results, strict=True):
             if not (result.is_left or result.has_failed):
                 self._finished[order.key] = order.partition.leader_epoch
-        return UpkeepReport().plus(report_of(image, results))
 
     def _forget_deleted(self, image: MetadataImage) -> None:
         ring = Ring.of(image)
@@ -629,52 +622,51 @@ class Upkeep:
         sweep_round: SweepRound,
         keys: Sequence[PartitionKey],
         after_part: Callable[[], None],
-    ) -> UpkeepReport:
+        done: _Done,
+    ) -> None:
         """Visit partitions in parts that each take a moment. An order that has got on and is left
         comes again, while the round has time."""
         began_ms = now_ms = self._clock.monotonic_ms()
         due = self._visits.are_due(image, keys, now_ms)
         waiting = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
         last: dict[ReplicaAddress, tuple[UpkeepOrder, UpkeepResult]] = {}
-        report, taken_ms = UpkeepReport(), 0.0
+        taken_ms = 0.0
         while waiting:
-            if report.visited:
+            if last:
                 after_part()
                 now_ms = self._clock.monotonic_ms()
             task_ms = VISIT_TIMES_MAX * (waiting[0].work_ms_max or PART_MS)
             count = max(1, int(PART_MS / task_ms))
             part, waiting = waiting[:count], waiting[count:]
             mark = self._mark()
-            results = self._run(image, part, now_ms)
+            results = self._run(part, now_ms, done)
             taken_ms += self._taken_ms(mark)
             for order, result in zip(part, results, strict=True):
                 last[order.address] = order, result
                 if result.is_left and result.has_progressed and taken_ms < sweep_round.budget_ms:
                     waiting.append(order)
-            report = report.plus(report_of(image, results))
         left = self._visits.record(
             [order for order, _ in last.values()], [result for _, result in last.values()], began_ms
         )
         sweep_round.record_inspected(keys, failed=left, took_ms=taken_ms, count=len(due))
-        return report
 
-    def _run(
-        self, image: MetadataImage, orders: Sequence[UpkeepOrder], now_ms: int
-    ) -> list[UpkeepResult]:
+    def _run(self, orders: Sequence[UpkeepOrder], now_ms: int, done: _Done) -> list[UpkeepResult]:
         if not orders:
             return []
-        orders = self._throttle.dealt(orders, image.settings(), now_ms)
+        orders = self._throttle.dealt(orders, self._metadata.image.settings(), now_ms)
         results = self._node.tasks.run_or_lose(upkeep_task, orders)
         self._throttle.charge(sum(each.moved_bytes for each in results))
-        if not orders[0].is_dry_run:
+        is_dry_run = orders[0].is_dry_run
+        if not is_dry_run:
             self._raise_epochs(orders, results)
-            count_upkeep(self._node.counts, results)
             # A follower that must compact a file before it may join the ISR has no other reader.
             for order, result in zip(orders, results, strict=True):
                 for _, work in result.done:
                     if work.is_evidence:
                         found = Finding.of(order.address, work.suspect)
                         note_findings(self._node, findings=[found])
+        self._note(results, done, is_dry_run=is_dry_run)
+        done.visited += len(results)
         return results
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
@@ -697,18 +689,20 @@ class Upkeep:
     ) -> UpkeepReport:
         """Do all upkeep that is due, as documented at `Cluster.maintain`."""
         retention, compaction = self.passes
+        done = _Done()
 
-        def decided(each: CleanupPass[Any]) -> UpkeepReport:
+        def decide(each: CleanupPass[Any]) -> None:
             scope = scope_of(self._metadata.catch_up(), topics)
             results = each.run(scope, is_all=True, is_dry_run=is_dry_run)
-            return self._reported(results, is_dry_run=is_dry_run)
+            self._note(results, done, is_dry_run=is_dry_run)
 
-        report = UpkeepReport().plus(decided(retention)).plus(decided(compaction))
-        report = report.plus(self.run_all(topics, is_dry_run=is_dry_run))
+        decide(retention)
+        decide(compaction)
+        self._run_all(topics, done, is_dry_run=is_dry_run)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
-                report = report.plus(decided(compaction))
-        return report
+                decide(compaction)
+        return done.report()
 
     def run_all(
         self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
@@ -720,22 +714,29 @@ class Upkeep:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
+        done = _Done()
+        self._run_all(topics, done, is_dry_run=is_dry_run)
+        return done.report()
+
+    def _run_all(
+        self, topics: str | Iterable[str] | None, done: _Done, *, is_dry_run: bool
+    ) -> None:
         image = self._metadata.catch_up()
         self._forget_deleted(image)
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
-        report = UpkeepReport()
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
-                report = report.plus(self._run_until_done(part, is_dry_run=is_dry_run))
-        if scope is not None or is_dry_run:
-            return report
-        with self._lock:
-            return report.plus(UpkeepReport(rows=tuple(self._roots.run())))
+                self._run_until_done(part, done, is_dry_run=is_dry_run)
+        if scope is None and not is_dry_run:
+            with self._lock:
+                for row in self._roots.run():
+                    done.add(row)
 
-    def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
-        report = UpkeepReport()
+    def _run_until_done(
+        self, keys: Sequence[PartitionKey], done: _Done, *, is_dry_run: bool
+    ) -> None:
         for _ in range(VISITS_MAX):
             image = self._metadata.catch_up()
             orders = plan_upkeep(image, keys, is_dry_run=is_dry_run)
@@ -743,12 +744,10 @@ class Upkeep:
             if wait_ms and not is_dry_run:
                 self._clock.sleep_ms(wait_ms)
             now_ms = self._clock.monotonic_ms()
-            results = self._run(image, orders, now_ms)
+            results = self._run(orders, now_ms, done)
             self._visits.record(orders, results, now_ms)
-            missed = UpkeepReport(not_looked_at=tuple(not_looked_at(image, keys)))
-            report = report.plus(report_of(image, results)).plus(missed)
+            done.missed |= dict.fromkeys(not_looked_at(image, keys))
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]
             if not keys or is_dry_run:
                 break
-        return report

@@ -121,6 +121,7 @@ def test_a_decision_that_fails_is_left_and_the_share_goes_on():
     assert worked.share() == [0]
 
     assert [(row.kind, row.count) for row in worked.report.rows] == [("compaction", 7)]
+    assert worked.report.visited == 3
     counted = {
         (each.name, each.labels["kind"]): each.value for each in worked.process.counts.metrics()
     }

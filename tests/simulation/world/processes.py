@@ -9,7 +9,7 @@ from kafka_on_spark.controller.controller_loop import ControllerLoop, Expiry, si
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
 from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
-from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport
+from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.state import ReplicaAddress
@@ -63,8 +63,8 @@ class Decisions(Upkeep):
             *([compaction] if "compact" in world.works else []),
         )
 
-    def _visit_share(self, *arguments: object) -> UpkeepReport:
-        return UpkeepReport()
+    def _visit_share(self, *arguments: object) -> None:
+        pass
 
 
 class Driver:
