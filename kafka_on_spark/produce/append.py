@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.config import Settings, check_acks, leaves_auto_controller
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
+    InvalidRecordError,
     InvalidTimestampError,
     KafkaOnSparkError,
     MessageTooLargeError,
@@ -29,6 +30,7 @@ from kafka_on_spark.base.ids import (
     Offset,
     PartitionKey,
     TopicId,
+    check_mapping,
     check_whole_number,
 )
 from kafka_on_spark.base.metric import (
@@ -59,11 +61,10 @@ from kafka_on_spark.produce.idempotence import (
     producer_of,
     split_before,
 )
-from kafka_on_spark.produce.stage_plan import (
+from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
     StagedSegment,
-    check_expected,
     is_unreached,
     plan_stage,
     split_differently,
@@ -181,7 +182,7 @@ def plan_append(
     producer_id = producer_of(producer_id, sequence, transactional_id)
     check_producer(producer_id, producer_epoch, sequence)
     expected = {} if expected_offsets is None else expected_offsets
-    check_expected(topic_image, expected)
+    _check_expected(topic_image, expected)
     if timeout_ms is not None:
         check_whole_number(timeout_ms, "timeout_ms")
     order = plan_stage(
@@ -231,7 +232,7 @@ def plan_topics(
     for name, count in partition_counts.items():
         topic = image.topic(name)
         expected = expected_offsets.get(name, {})
-        check_expected(topic, expected)
+        _check_expected(topic, expected)
         order = plan_stage(
             image,
             topic,
@@ -570,6 +571,20 @@ def _time(timestamp_us: int) -> str:
         return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
     except OverflowError:
         return f"{timestamp_us} µs since 1970"
+
+
+def _check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
+    """Check that a conditional append names partitions that exist."""
+    check_mapping(expected, "expected_offsets", "partitions and offsets")
+    for number, offset in expected.items():
+        check_whole_number(number, "a partition of expected_offsets")
+        check_whole_number(offset, f"the expected offset of partition {number}")
+    unknown = sorted(set(expected) - topic.partitions.keys())
+    if unknown:
+        raise InvalidRecordError(
+            f"expected_offsets names partition {unknown[0]}, but topic {topic.name!r} has"
+            f" partitions 0 to {len(topic.partitions) - 1}"
+        )
 
 
 def append_results(

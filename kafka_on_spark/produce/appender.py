@@ -85,7 +85,7 @@ from kafka_on_spark.produce.idempotence import (
     check_tries,
     check_writer_not_fenced,
 )
-from kafka_on_spark.produce.stage_plan import ProducerRun
+from kafka_on_spark.produce.staging import ProducerRun
 from kafka_on_spark.store.deadlines import DaemonThreads
 
 PAUSE_MS_MIN: Final = 10.0

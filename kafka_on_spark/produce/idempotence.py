@@ -37,7 +37,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import ControllerResult, Decide, MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun
+from kafka_on_spark.produce.staging import AppendPlan, ProducerRun
 
 CHECKED_MAX: Final = 10_000
 """Topics by run that a process remembers to have checked: it may live for months."""

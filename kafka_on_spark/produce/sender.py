@@ -23,6 +23,9 @@ from functools import partial
 from itertools import chain, count
 from typing import Final, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from kafka_on_spark.base.errors import (
     BufferExhaustedError,
     InvalidRecordError,
@@ -39,6 +42,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.base.process import pauses_ms
+from kafka_on_spark.log.hashing import partitions_of_keys
+from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import Node
@@ -47,6 +52,7 @@ from kafka_on_spark.produce.accumulator import (
     Accumulator,
     AppendNumber,
     Delivery,
+    Headers,
     MutedPartitions,
     Outcome,
     PendingPart,
@@ -62,9 +68,9 @@ from kafka_on_spark.produce.accumulator import (
 )
 from kafka_on_spark.produce.append import answer_staged, plan_chosen
 from kafka_on_spark.produce.idempotence import ProducerRuns
-from kafka_on_spark.produce.records import batch_of, split_by_partition
-from kafka_on_spark.produce.stage_plan import AppendPlan, StagedSegment
-from kafka_on_spark.produce.staging import stage_records
+from kafka_on_spark.produce.records import INPUT_SCHEMA
+from kafka_on_spark.produce.staging import AppendPlan, StagedSegment, stage_records
+from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.clock import SystemClock, new_uuid
 from kafka_on_spark.store.counts import APPEND, operating
 from kafka_on_spark.store.deadlines import EXIT_SECONDS, is_forked, no_thread_error
@@ -106,6 +112,57 @@ _OF_RECORDS: Final = (InvalidRecordError, InvalidTimestampError, MessageTooLarge
 
 _clock: Final = SystemClock()
 _senders: Final[set["Sender"]] = set()
+
+
+def split_by_partition(
+    records: Sequence[SentRecord], partition_count: int, sticky: int
+) -> dict[int, list[SentRecord]]:
+    """Return the records of each partition, in their order.
+
+    A record's partition: as given, else by its key as Kafka's default partitioner chooses it, else
+    `sticky`.
+    """
+    split: dict[int, list[SentRecord]] = {}
+    keys = pa.array([each.key for each in records], pa.binary())
+    numbers = np.full(len(records), sticky, np.int32)
+    if keys.null_count < len(records):
+        by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
+        is_keyed = pc.is_valid(keys).to_numpy(zero_copy_only=False)
+        numbers = np.where(is_keyed, by_key, numbers)
+    for record, chosen in zip(records, numbers.tolist(), strict=True):
+        number = chosen if record.partition is None else record.partition
+        if number in split:
+            split[number].append(record)
+        else:
+            split[number] = [record]
+    return split
+
+
+def batch_of(parts: Iterable[tuple[int, Sequence[SentRecord]]]) -> pa.RecordBatch:
+    """Return records, by partition, as INPUT_SCHEMA."""
+    parts = list(parts)
+    records = [record for _, part in parts for record in part]
+    numbers = np.repeat([number for number, _ in parts], [len(part) for _, part in parts])
+    columns = [
+        pa.array([each.timestamp_us for each in records], pa.int64()).cast(TIMESTAMP),
+        pa.array([each.key for each in records], pa.binary()),
+        pa.array([each.value for each in records], pa.binary()),
+        _header_lists([each.headers for each in records]),
+        pa.array(numbers, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
+
+
+def _header_lists(given: Sequence[Headers | None]) -> pa.Array:
+    if not any(given):
+        return pa.nulls(len(given), HEADERS)
+    return pa.array(
+        [
+            None if each is None else [{"key": name, "value": value} for name, value in each]
+            for each in given
+        ],
+        HEADERS,
+    )
 
 
 class ProducerAppends:

@@ -15,13 +15,14 @@ from kafka_on_spark.produce.records import (
     input_batches,
     table_of,
 )
-from kafka_on_spark.produce.stage_plan import (
+from kafka_on_spark.produce.staging import (
     StagedSegment,
+    StagedTopic,
     StageOrder,
-    decode_staged,
-    encode_staged,
+    decode_topic,
+    encode_topic,
+    stage_records,
 )
-from kafka_on_spark.produce.staging import stage_records
 from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -36,8 +37,8 @@ _CASTS: Final = {
     "timestamp": "timestamp",
     "partition": "int",
 }
-_ROW_DDL: Final = "task int, place int, row string"
-_ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("place", pa.int32()), ("row", pa.string())])
+_ROW_DDL: Final = "task int, staged string"
+_ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("staged", pa.string())])
 
 
 def is_frame(records: object) -> bool:
@@ -90,8 +91,8 @@ def stage_frame(
     task = ExecutorTask(partial(_stage_task, order=order, options=options))
     with clear_errors():
         rows = columns.mapInArrow(task, _ROW_DDL).collect()
-    ordered = sorted(rows, key=lambda row: (row.task, row.place))
-    return [decode_staged(row.row) for row in ordered]
+    ordered = sorted(rows, key=lambda row: row.task)
+    return [each for row in ordered for each in decode_topic(row.staged).rows]
 
 
 def _stage_task(
@@ -101,10 +102,8 @@ def _stage_task(
 
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
-    staged = stage_records(order, input_batches(batches), options, task_number=task)
-    rows = [
-        {"task": task, "place": place, "row": encode_staged(each)}
-        for place, each in enumerate(staged)
-    ]
+    rows = stage_records(order, input_batches(batches), options, task_number=task)
     if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=_ROW_SCHEMA)
+        count = len(order.targets)
+        staged = encode_topic(StagedTopic(topic="", partition_count=count, rows=tuple(rows)))
+        yield pa.RecordBatch.from_pylist([{"task": task, "staged": staged}], schema=_ROW_SCHEMA)

@@ -78,18 +78,18 @@ from kafka_on_spark.produce.idempotence import (
     producer_of,
 )
 from kafka_on_spark.produce.records import check_columns, input_batches
-from kafka_on_spark.produce.stage_plan import (
+from kafka_on_spark.produce.staging import (
     MultiTopicOrder,
     ProducerRun,
     StagedTopic,
     StageOrder,
     by_topic,
-    conditions_only,
     decode_topic,
     encode_topic,
     is_unreached,
+    stage_records,
+    stage_topics,
 )
-from kafka_on_spark.produce.staging import stage_records, stage_topics
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
 from kafka_on_spark.spark.source import warn_once
@@ -403,7 +403,8 @@ def _append(
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
         return []  # acks=0 waits for no errors
     answers = by_topic(given)
-    answers |= conditions_only(options.expected_offsets, answers)
+    for name in options.expected_offsets:  # a topic that only a condition names
+        answers.setdefault(name, StagedTopic(topic=name, partition_count=0, rows=()))
     if not answers:
         return []
     plans = plan_topics(

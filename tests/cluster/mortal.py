@@ -41,7 +41,7 @@ class MortalLog:
 
 def make_mortal(cluster: Cluster, at: int, *, is_after: bool) -> MortalLog:
     """Have a cluster's process die at its `at`-th commit from now on."""
-    log = MortalLog(cluster._metadata._log, at, is_after=is_after)
+    log = MortalLog(cluster._metadata.log, at, is_after=is_after)
     cluster._node.part(hint_roots)  # of the log as it is
-    cluster._metadata._log = log
+    cluster._metadata.log = log
     return log

@@ -16,7 +16,7 @@ from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.produce.stage_plan import MultiTopicOrder
+from kafka_on_spark.produce.staging import MultiTopicOrder
 from kafka_on_spark.spark.sink import TopicOrders
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.store.roots import StorageOptions

@@ -26,7 +26,7 @@ from kafka_on_spark.produce.append import (
     stamp_as_one,
 )
 from kafka_on_spark.produce.appender import AppendPart
-from kafka_on_spark.produce.stage_plan import (
+from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
     StagedSegment,

@@ -32,7 +32,7 @@ from kafka_on_spark.produce.idempotence import (
     check_transactional_id,
     check_tries,
 )
-from kafka_on_spark.produce.stage_plan import AppendPlan, ProducerRun, StageOrder
+from kafka_on_spark.produce.staging import AppendPlan, ProducerRun, StageOrder
 from tests.builders import KEY, TOPIC, TOPIC_ID, entry, image_of, log, partition, staged, stamp
 from tests.controller.controlled import World
 from tests.fakes import MemoryMetadataLog

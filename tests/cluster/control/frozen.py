@@ -94,7 +94,7 @@ def freeze_appends(cluster: Any, frost: Frost) -> None:
 def freeze_decisions(cluster: Any, frost: Frost) -> None:
     """Have a cluster's decisions stopped by `frost`, at "decide", before they are committed: claims
     and renewals of its lease pass, however many a slow machine makes of them."""
-    log = cluster._metadata._log
+    log = cluster._metadata.log
     append = log.append
 
     def stopped(records: Any, *arguments: Any, **named: Any) -> Any:

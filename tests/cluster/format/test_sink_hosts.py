@@ -2,7 +2,7 @@
 
 from socket import gethostname
 
-from kafka_on_spark.produce.stage_plan import StagedSegment, StagedTopic, encode_topic
+from kafka_on_spark.produce.staging import StagedSegment, StagedTopic, encode_topic
 from kafka_on_spark.spark.sink import StagedMessage, _reached_elsewhere
 from tests.builders import segment
 

@@ -70,7 +70,7 @@ class MortalReplicas:
 
 def make_mortal(node, life: Life) -> None:
     """Have a process's commits counted."""
-    node.metadata._log = Mortal(node.metadata._log, life, "append")
+    node.metadata.log = Mortal(node.metadata.log, life, "append")
     node.tasks.worker = worker_with(node, lambda replicas: MortalReplicas(replicas, life))
 
 

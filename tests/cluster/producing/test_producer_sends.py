@@ -114,7 +114,7 @@ def test_what_gathers_for_all_topics_goes_with_one_append(cluster, new_topic):
             producer.send(topics[number % 3], str(number), b"v")
         producer.flush()
 
-        batches = cluster._metadata._log.read(from_offset=before)
+        batches = cluster._metadata.log.read(from_offset=before)
 
     moves = [
         each

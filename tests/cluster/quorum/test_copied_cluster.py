@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.produce.stage_plan import MultiTopicOrder
+from kafka_on_spark.produce.staging import MultiTopicOrder
 from kafka_on_spark.spark.sink import TopicOrders
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.store.root_identity import read_identity, write_obeyed

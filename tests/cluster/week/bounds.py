@@ -213,7 +213,7 @@ def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
 def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
     """Check that what merges replaced is gone since the last checkpoint, but for what is newer than
     the delay: each merge replaces as many files as there were commits."""
-    named = {file.path for file in bounds.cluster._metadata._log.voter_log._delta.active_files()}
+    named = {file.path for file in bounds.cluster._metadata.log.voter_log._delta.active_files()}
     removed_at_ms = read_tombstones(RootFiles(str(root), OPTIONS), str(table))
     now_ms = bounds.clock.now_ms()
     left = [

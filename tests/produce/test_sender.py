@@ -6,7 +6,8 @@ from threading import Condition
 import pyarrow as pa
 
 from kafka_on_spark.produce.accumulator import SentRecord
-from kafka_on_spark.produce.records import INPUT_SCHEMA, batch_of, split_by_partition
+from kafka_on_spark.produce.records import INPUT_SCHEMA
+from kafka_on_spark.produce.sender import batch_of, split_by_partition
 
 _TIMES = count(1_000_000)
 
