@@ -61,7 +61,7 @@ from kafka_on_spark.metadata.voter_format import (
     LEADER,
     QUORUM_EPOCH,
     VOTE,
-    is_file_name,
+    FILE_NAME,
     log_file,
     log_files,
     marks_in,

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -30,8 +31,9 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     log_of,
 )
-from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile, TableCommit
+from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import parsing
+from kafka_on_spark.store.roots import RootFiles
 
 FORMAT_VERSION: Final = "3"
 
@@ -130,11 +132,8 @@ def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
     return counters
 
 
-_FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
-
-
-def is_file_name(path: str) -> bool:
-    return _FILE_NAME.fullmatch(path) is not None
+FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
+"""The name of a file of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class LogFile:
 
     def __post_init__(self) -> None:
         # A name without a path: a file of the log lies in the table's own folder.
-        if not is_file_name(self.path) or self.base_offset < 0 or self.size <= 0:
+        if not FILE_NAME.fullmatch(self.path) or self.base_offset < 0 or self.size <= 0:
             raise CorruptLogError("not a file of the metadata log", path=self.path)
         ends = (self.batches[0].base_offset, self.batches[-1].end_offset)
         if ends != (self.base_offset, self.end_offset):
@@ -224,16 +223,6 @@ def voters_of(texts: Sequence[str] | None) -> VoterSet | None:
     return None if texts is None else VoterSet.of(map(Voter.parse, texts))
 
 
-def files_added_by(commits: Iterable[TableCommit]) -> list[LogFile]:
-    """Return the files of new records that commits add, in order. A merge adds a file without new
-    records.
-
-    Raises:
-        CorruptLogError: One is no file of the metadata log.
-    """
-    return log_files(file for commit in commits for file in commit.adds if file.changes_data)
-
-
 def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
     """Return the log that files in the order of their rows hold.
 
@@ -246,49 +235,31 @@ def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
         raise CorruptLogError(f"a gap in the metadata log: {error}") from error
 
 
-def _partition_values(batches: Sequence[RaftBatch]) -> dict[str, str | None]:
-    last = batches[-1]
-    return {
-        "base_offset": str(batches[0].base_offset),
-        "epoch": str(last.epoch),
-        "write_id": last.write_id,
-        "headers": _header_text(batches),
-    }
-
-
-def _header_text(batches: Sequence[RaftBatch]) -> str | None:
-    (first, *others) = batches
-    if not others and first.kind is not BatchKind.RUN and first.voters is None:
-        return None
-    return json.dumps([_header(each) for each in batches], separators=(",", ":"))
-
-
-def _header(batch: RaftBatch) -> dict[str, Any]:
-    voters = None if batch.voters is None else [str(each) for each in batch.voters.voters]
-    return {
-        "end_offset": batch.end_offset,
-        "epoch": batch.epoch,
-        "write_id": batch.write_id,
-        "is_run": batch.kind is BatchKind.RUN,
-        "voters": voters,
-    }
-
-
 def new_file(path: str, size_bytes: int, batches: Sequence[RaftBatch], time_ms: int) -> LogFile:
-    """Return a file that was written, to be added to the table."""
+    """Return a file that was written, to be added to the table: with its headers as a file alone
+    tells them, equal to those that are read back."""
+    headers = tuple(
+        replace(each, kind=BatchKind.DECISION) if each.kind is BatchKind.NO_OP else each
+        for each in batches
+    )
     base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
-    size = end_offset - base_offset
-    headers = tuple(map(_without_no_op, batches))
-    return LogFile(base_offset, size, path, size_bytes, time_ms, headers)
+    return LogFile(base_offset, end_offset - base_offset, path, size_bytes, time_ms, headers)
 
 
-def _without_no_op(batch: RaftBatch) -> RaftBatch:
-    """Return a header as a file alone tells it: equal to the one that is read back."""
-    is_no_op = batch.kind is BatchKind.NO_OP
-    return replace(batch, kind=BatchKind.DECISION) if is_no_op else batch
+def write_file(
+    files: RootFiles, uri: str, batches: Sequence[RaftBatch], content: pa.Buffer, time_ms: int
+) -> LogFile:
+    """Write a file under a name of its own; return it, to be added to the table at `uri`.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    path = f"{batches[0].base_offset:020d}-{uuid4().hex}.parquet"
+    files.write(f"{uri}/{path}", content)
+    return new_file(path, content.size, batches, time_ms)
 
 
-def add_file(file: LogFile, *, changes_data: bool) -> AddFile:
+def add_file(file: LogFile, *, changes_data: bool = True) -> AddFile:
     """Return the action that adds a file; a merged one changes no data."""
     return AddFile(
         path=file.path,
@@ -300,7 +271,7 @@ def add_file(file: LogFile, *, changes_data: bool) -> AddFile:
     )
 
 
-def remove_file(file: LogFile, *, changes_data: bool) -> RemoveFile:
+def remove_file(file: LogFile, *, changes_data: bool = True) -> RemoveFile:
     """Return the action that removes a file: a merged one holds its rows, or they are cut."""
     return RemoveFile(
         path=file.path,
@@ -308,3 +279,28 @@ def remove_file(file: LogFile, *, changes_data: bool) -> RemoveFile:
         values=_partition_values(file.batches),
         changes_data=changes_data,
     )
+
+
+def _partition_values(batches: Sequence[RaftBatch]) -> dict[str, str | None]:
+    (first, *others), last = batches, batches[-1]
+    headers = None
+    if others or first.kind is BatchKind.RUN or first.voters is not None:
+        headers = json.dumps(
+            [
+                {
+                    "end_offset": each.end_offset,
+                    "epoch": each.epoch,
+                    "write_id": each.write_id,
+                    "is_run": each.kind is BatchKind.RUN,
+                    "voters": None if each.voters is None else [*map(str, each.voters.voters)],
+                }
+                for each in batches
+            ],
+            separators=(",", ":"),
+        )
+    return {
+        "base_offset": str(first.base_offset),
+        "epoch": str(last.epoch),
+        "write_id": last.write_id,
+        "headers": headers,
+    }

@@ -7,7 +7,6 @@ are Parquet files of the same columns beside it.
 
 import errno
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -58,10 +56,11 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     TableChange,
     VoterKey,
     VoterTable,
-    copied_together,
     goes_on_from,
     has_write,
     is_snapshot_of,
+    merged_when_copied,
+    runs_of,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.voter_format import (
@@ -71,17 +70,16 @@ from kafka_on_spark.metadata.voter_format import (
     add_file,
     check_format,
     counters_of,
-    files_added_by,
     log_files,
-    new_file,
     raft_log_of,
     remove_file,
     table_of,
+    write_file,
 )
-from kafka_on_spark.metadata.voter_upkeep import MERGE, VoterUpkeep
+from kafka_on_spark.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.store.deadlines import RootHangsError, on_root
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile, TableCommit, log_folder
+from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
@@ -89,8 +87,8 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_loca
 
 T = TypeVar("T")
 
-TAIL_COMMITS_MAX: Final = 32
-"""New commits whose files are read one by one; of more, the table's merged files are read."""
+MERGE_INTERVAL: Final = 8
+"""The process that commits a version divisible by this looks for files to merge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,131 +97,14 @@ class EncodedBatch:
     copy it.
 
     Attributes:
-        base_offset: Offset of its first record.
-        end_offset: Offset after its last record.
         time_ms: When it was made.
         content: The bytes.
         has_expired: Records in it are gone.
     """
 
-    base_offset: Offset
-    end_offset: Offset
     time_ms: int
     content: pa.Buffer
     has_expired: bool = False
-
-
-def encoded(batch: MetadataBatch) -> EncodedBatch:
-    content = encode_file(batch.records, batch.stamp, batch.base_offset)
-    return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
-
-
-def read_encoded(
-    root_files: RootFiles, uri: str, files: Sequence[LogFile], header: RaftBatch
-) -> EncodedBatch:
-    """Return the rows of a header, which may be a long run, as they are: no record is made. `files`
-    are those of the table at `uri`, in order.
-
-    Raises:
-        CorruptLogError: A file is missing or damaged, or lacks some of them.
-        KafkaStorageError: The root does not answer.
-    """
-    newest: list[pa.Table] = []
-    has_expired = False
-
-    def parts() -> Iterator[pa.Table]:
-        nonlocal has_expired
-        for file in files:
-            if file.end_offset <= header.base_offset or file.base_offset >= header.end_offset:
-                continue
-            path = f"{uri}/{file.path}"
-            content = root_files.read(path, METADATA_FILE_BYTES_MAX)
-            wanted = file.rows_between(header.base_offset, header.end_offset)
-            for part in decode_tables(content, path, file.size, wanted):
-                first = max(wanted.start - first_row(part), 0)
-                rows = part.slice(first, wanted.stop - first_row(part) - first)
-                newest[:] = [rows.slice(rows.num_rows - 1)]
-                has_expired |= expired_rows(rows)
-                yield rows
-
-    content, count = encode_rows(parts())
-    if count != header.end_offset - header.base_offset:
-        raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
-    [time_ms] = times_of(newest[0])
-    return EncodedBatch(header.base_offset, header.end_offset, time_ms, content, has_expired)
-
-
-def write_batches(
-    files: RootFiles, uri: str, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
-) -> list[LogFile]:
-    """Write `batches`, oldest first, as flushed files: one a header, or one of many that are known
-    to be committed. Return the files.
-
-    Every file has a name of its own, so a batch that was cut and is brought back by a later leader
-    comes under another name than the one that a cleaner may be removing.
-
-    Raises:
-        CorruptLogError: The batches are not those of the headers.
-        KafkaStorageError: The root does not answer.
-    """
-    added = []
-    place = 0
-    for group in copied_together(headers):
-        first = place
-        while place < len(batches) and batches[place].end_offset <= group[-1].end_offset:
-            place += 1
-        own = batches[first:place]
-        ends = own and (own[0].base_offset, own[-1].end_offset)
-        if ends != (group[0].base_offset, group[-1].end_offset):
-            raise CorruptLogError(
-                f"a batch at {group[0].base_offset} is missing where it is copied from"
-            )
-        added.append(_write(files, uri, group, own))
-    if added and is_local(uri):
-        flush([uri])
-    return added
-
-
-def _write(
-    files: RootFiles, uri: str, group: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
-) -> LogFile:
-    path = f"{group[0].base_offset:020d}-{uuid4().hex}.parquet"
-    content = batches[0].content
-    if len(batches) > 1:
-        content, _ = merge_files([(each.content, path) for each in batches])
-    files.write(f"{uri}/{path}", content)
-    return new_file(path, content.size, group, batches[-1].time_ms)
-
-
-class NewestFiles:
-    """The files of new records, oldest first. The voter's lock is held for each call."""
-
-    def __init__(self) -> None:
-        self._files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
-
-    def clear(self) -> None:
-        """Forget all: the log was cut, or the table opened anew."""
-        self._files.clear()
-
-    def note(self, commits: Sequence[TableCommit]) -> None:
-        """Note the files that commits add, which follow those that were noted last."""
-        is_cut = any(each.removes and each.operation != MERGE for each in commits)
-        if is_cut or len(commits) > TAIL_COMMITS_MAX:
-            self._files.clear()
-        else:
-            self._files.extend(files_added_by(commits))
-
-    def between(self, from_offset: Offset, to_offset: Offset) -> Sequence[LogFile] | None:
-        """Return the files that hold all between two offsets; None: some of it is in others."""
-        found = [
-            each
-            for each in self._files
-            if from_offset <= each.base_offset and each.end_offset <= to_offset
-        ]
-        # What this process has committed itself was not noted, and leaves a gap.
-        ends = [from_offset, *(each.end_offset for each in found)]
-        is_whole = [each.base_offset for each in found] == ends[:-1] and ends[-1] == to_offset
-        return found if found and is_whole else None
 
 
 class VoterLog:
@@ -251,8 +132,8 @@ class VoterLog:
         self._table: VoterTable | None = None
         self._seen: VoterTable | None = None
         self._log_files: list[LogFile] = []
-        self._newest_files = NewestFiles()
         self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
+        self._is_merge_due = False
         self._upkeep = VoterUpkeep(
             self._files,
             self.root,
@@ -289,12 +170,9 @@ class VoterLog:
         with self._present():
             commits = self._delta.follow()
             if commits is None:
-                self._newest_files.clear()
                 check_format(self._delta.configuration, self.root, self._identity)
             elif self._table is not None and self._table.version == self._delta.version:
                 return self._table
-            else:
-                self._newest_files.note(commits)
             self._log_files = log_files(self._delta.active_files())
             log = raft_log_of(self._log_files)
             found = table_of(self.key, self._delta.counters(), log, self._delta.version)
@@ -356,9 +234,10 @@ class VoterLog:
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Do as `commit`; the one batch that `change` appends holds the records of `batch`."""
         (header,) = change.appended
-        content = encoded(batch)
-        self._in_hand = header, content
-        return self._as_unknown(table, change, [content])
+        content = encode_file(batch.records, batch.stamp, batch.base_offset)
+        encoded = EncodedBatch(batch.stamp.time_ms, content)
+        self._in_hand = header, encoded
+        return self._as_unknown(table, change, [encoded])
 
     def _as_unknown(
         self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
@@ -380,17 +259,13 @@ class VoterLog:
                 self._load()
             if self._delta.version != table.version:
                 raise CommitConflictError("decided on an old version", version=table.version + 1)
-            removed = self._cut(change)
-            added = write_batches(self._files, self.uri, change.appended, batches)
-            actions: list[AddFile | RemoveFile] = [
-                *(remove_file(each, changes_data=True) for each in removed),
-                *(add_file(each, changes_data=True) for each in added),
-            ]
+            removed = [] if change.cut_to is None else self._files_from(change.cut_to)
+            added = self._write(change.appended, batches)
             try:
                 self._delta.commit(
                     table.version,
                     operation="append" if change.appended else "elect",
-                    files=actions,
+                    files=[*map(remove_file, removed), *map(add_file, added)],
                     counters=counters_of(change, after),
                 )
             except CommitConflictError:
@@ -398,25 +273,40 @@ class VoterLog:
             except BaseException:
                 self._table = None
                 raise
-            kept = [each for each in self._log_files if each not in removed]
-            self._log_files = [*kept, *added]
-            if removed:
-                self._newest_files.clear()
+            self._log_files = [*self._log_files[: len(self._log_files) - len(removed)], *added]
             if len(added) < len(change.appended):
                 after = replace(after, log=raft_log_of(self._log_files))
             self._table = self._seen = after
-            self._upkeep.committed(after.version)
+            self._is_merge_due |= after.version % MERGE_INTERVAL == 0
         return after
 
-    def _cut(self, change: TableChange) -> list[LogFile]:
-        """Return the files that a change cuts: whole ones, since what is merged is committed."""
-        cut_to = change.cut_to
-        if cut_to is None:
-            return []
-        cut = [each for each in self._log_files if each.end_offset > cut_to]
-        if any(each.base_offset < cut_to for each in cut):
-            raise CorruptLogError(f"a merged file would be cut at {cut_to}", root=self.root)
-        return cut
+    def _files_from(self, offset: Offset) -> list[LogFile]:
+        """Return the files to cut, whole ones: what is merged is committed."""
+        found = [each for each in self._log_files if each.end_offset > offset]
+        if found and found[0].base_offset < offset:
+            raise CorruptLogError(f"a merged file would be cut at {offset}", root=self.root)
+        return found
+
+    def _write(
+        self, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
+    ) -> list[LogFile]:
+        """Write batches, oldest first, as flushed files: one a header, or one of many that are
+        known to be committed. Return the files.
+
+        Every file has a name of its own, so a batch that was cut and is brought back by a later
+        leader comes under another name than the one that a cleaner may be removing.
+        """
+        added = []
+        merged = merged_when_copied(headers)
+        if merged:
+            content, _ = merge_files((each.content, self.uri) for each in batches[:merged])
+            runs, time_ms = runs_of(headers[:merged]), batches[merged - 1].time_ms
+            added.append(write_file(self._files, self.uri, runs, content, time_ms))
+        for header, each in zip(headers[merged:], batches[merged:], strict=True):
+            added.append(write_file(self._files, self.uri, [header], each.content, each.time_ms))
+        if added and is_local(self.uri):
+            flush([self.uri])
+        return added
 
     # Reading
 
@@ -445,9 +335,35 @@ class VoterLog:
     def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
         def read() -> list[EncodedBatch]:
             files = self._files_between(headers[0].base_offset, headers[-1].end_offset, headers)
-            return [read_encoded(self._files, self.uri, files, each) for each in headers]
+            return [self._encoded(files, each) for each in headers]
 
         return self._read_twice(read)
+
+    def _encoded(self, files: Sequence[LogFile], header: RaftBatch) -> EncodedBatch:
+        """Return the rows of a header, which may be a long run, as they are: no record is made."""
+        newest: list[pa.Table] = []
+        has_expired = False
+
+        def parts() -> Iterator[pa.Table]:
+            nonlocal has_expired
+            for file in files:
+                wanted = file.rows_between(header.base_offset, header.end_offset)
+                if not wanted or wanted.start >= file.size:
+                    continue
+                path = f"{self.uri}/{file.path}"
+                content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+                for part in decode_tables(content, path, file.size, wanted):
+                    first = max(wanted.start - first_row(part), 0)
+                    rows = part.slice(first, wanted.stop - first_row(part) - first)
+                    newest[:] = [rows.slice(rows.num_rows - 1)]
+                    has_expired |= expired_rows(rows)
+                    yield rows
+
+        content, count = encode_rows(parts())
+        if count != header.end_offset - header.base_offset:
+            raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
+        [time_ms] = times_of(newest[0])
+        return EncodedBatch(time_ms, content, has_expired)
 
     def _read_twice(self, read: Callable[[], T]) -> T:
         try:
@@ -497,7 +413,7 @@ class VoterLog:
         must have `headers`."""
         with self._delta.lock:
             table = self._table or self._load()
-            files = self._newest_files.between(from_offset, to_offset) or self._log_files
+            files = self._log_files
         if to_offset > table.log.end_offset:
             raise CorruptLogError(
                 "the metadata log ends before what is asked", asked=to_offset, root=self.root
@@ -641,8 +557,16 @@ class VoterLog:
     @on_root
     def maintain(self) -> bool:
         """Write a checkpoint if one is due, and clean; merge small files when there are many.
-        Return whether the table has gone on by that, though no row and no counter changed."""
-        return self._upkeep.maintain()
+        Return whether the table has gone on by that, though no row and no counter changed.
+
+        Raises:
+            KafkaOnSparkError: A merge failed, which costs time only.
+        """
+        if self._delta.checkpoint_if_due():
+            self._upkeep.clean_after_checkpoint()
+        with self._delta.lock:
+            is_due, self._is_merge_due = self._is_merge_due, False
+        return is_due and self._upkeep.merge()
 
     @on_root
     def merge(self) -> bool:

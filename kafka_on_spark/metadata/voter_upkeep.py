@@ -23,7 +23,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import accumulate, islice, takewhile
 from typing import Final
-from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
     CommitConflictError,
@@ -48,15 +47,15 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 )
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.metadata.voter_format import (
+    FILE_NAME,
     HISTORY_START,
     HISTORY_START_MS,
     LOG_END_OFFSET,
     LogFile,
     add_file,
-    is_file_name,
-    new_file,
     raft_log_of,
     remove_file,
+    write_file,
 )
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
@@ -80,9 +79,6 @@ log = logging.getLogger(__name__)
 
 MERGE: Final = "merge"
 """The operation of a commit that changes no row."""
-
-MERGE_INTERVAL: Final = 8
-"""The process that commits a version divisible by this looks for files to merge."""
 
 MERGE_TRIES: Final = 3
 """How often a merge that lost against another commit is tried again, before the next one is due."""
@@ -183,14 +179,13 @@ def write_merged(
     content, count = merge_files(
         ((files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths), expires=expires
     )
-    path = f"{merged[0].base_offset:020d}-{uuid4().hex}.parquet"
-    files.write(f"{uri}/{path}", content)
-    if is_local(uri):
-        flush([uri])
     if count != merged[-1].end_offset - merged[0].base_offset:
         raise CorruptLogError("files of the metadata log have other rows than the table says")
     runs = runs_of(batch for file in merged for batch in file.batches)
-    return new_file(path, content.size, runs, merged[-1].time_ms)
+    written = write_file(files, uri, runs, content, merged[-1].time_ms)
+    if is_local(uri):
+        flush([uri])
+    return written
 
 
 class VoterUpkeep:
@@ -217,28 +212,9 @@ class VoterUpkeep:
         self._load = load
         self._log_files = log_files
         self._sound: set[str] = set()  # merged files that were read back
-        self._is_merge_due = False
 
-    def committed(self, version: int) -> None:
-        self._is_merge_due |= version % MERGE_INTERVAL == 0
-
-    def maintain(self) -> bool:
-        """Write a checkpoint if one is due, and clean the root after it; merge small files when
-        there are many. Return whether files were merged.
-
-        Raises:
-            KafkaOnSparkError: A merge failed, which costs time only.
-        """
-        self._checkpoint()
-        with self._delta.lock:
-            if not self._is_merge_due:
-                return False
-            self._is_merge_due = False
-        return self.merge()
-
-    def _checkpoint(self) -> None:
-        if not self._delta.checkpoint_if_due():
-            return  # after one that failed, too: a full disk gets room
+    def clean_after_checkpoint(self) -> None:
+        """Clean, also after a checkpoint that failed: a full disk gets room."""
         try:
             self.clean(time.time_ns() // 1_000_000, DELETED_MAX)
         except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
@@ -274,7 +250,7 @@ class VoterUpkeep:
 
     def _clean_replaced(self, now_ms: int, deleted_max: int | None) -> int:
         # Listed before the table is read.
-        listed = sorted(name for name in self._files.names(self._uri) if is_file_name(name))
+        listed = sorted(name for name in self._files.names(self._uri) if FILE_NAME.fullmatch(name))
         active = self._read_table()
         named = {file.path for file in active}
         self._sound.intersection_update(named)
@@ -417,6 +393,7 @@ class VoterUpkeep:
                         ],
                         counters={LOG_END_OFFSET: table.log.end_offset, **counters},
                     )
-                self._checkpoint()
+                if self._delta.checkpoint_if_due():
+                    self.clean_after_checkpoint()
                 return True
         return False

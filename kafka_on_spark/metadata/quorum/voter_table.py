@@ -432,17 +432,14 @@ COPIED_MIN: Final = 32
 would become as many files as it has batches, and every commit would take longer for each."""
 
 
-def copied_together(batches: Sequence[RaftBatch]) -> tuple[tuple[RaftBatch, ...], ...]:
-    """Return the batches that one commit appends in groups, each of them to be one file.
-
-    What lies before the last decision among them is proved committed by it, so no cut falls there.
-    """
-    apart = [(each,) for each in batches]
+def merged_when_copied(batches: Sequence[RaftBatch]) -> int:
+    """Return how many of the batches that one commit appends, from the first on, are to be one
+    file: those before the last decision among them, if there are many. It proves them committed, so
+    no cut falls there."""
     if len(batches) < COPIED_MIN:
-        return tuple(apart)
+        return 0
     decided = [place for place, each in enumerate(batches) if each.kind is not BatchKind.NO_OP]
-    last = max(decided, default=0)
-    return (runs_of(batches[:last]), *apart[last:]) if last else tuple(apart)
+    return max(decided, default=0)
 
 
 def runs_of(batches: Iterable[RaftBatch]) -> tuple[RaftBatch, ...]:

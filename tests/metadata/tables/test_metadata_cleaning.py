@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata import voter_log, voter_upkeep
 from kafka_on_spark.metadata.metadata_files import encode_file, merge_files
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
@@ -31,7 +31,7 @@ def now_ms():
 def log(tmp_path, monkeypatch):
     monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
-    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 4)
     log = create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
     end = BEGINNING
     for number in range(30):
@@ -66,7 +66,7 @@ def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypat
     monkeypatch.setattr(voter_upkeep, "time", SimpleNamespace(time_ns=lambda: FAR * 10**6))
     monkeypatch.setattr(voter_upkeep, "DELETED_MAX", deleted_max)
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
-    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 10**6)
+    monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 10**6)
     replaced = len(files_of(log) - active_of(log))
     assert replaced > 5
 

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitConflictError
-from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata import voter_log, voter_upkeep
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.voter_table import RaftBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
@@ -21,7 +21,7 @@ from tests.builders import BEGINNING
 def log(tmp_path, monkeypatch):
     monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
-    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 4)
     return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
 

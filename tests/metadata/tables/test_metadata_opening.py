@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.metadata import metadata_files, metadata_service, voter_upkeep
+from kafka_on_spark.metadata import metadata_files, metadata_service, voter_log, voter_upkeep
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
@@ -45,7 +45,7 @@ def long_log():
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
         patched.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
-        patched.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
+        patched.setattr(voter_log, "MERGE_INTERVAL", 4)
         patched.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
         root = str(folder)
         create_metadata_log(root, OPTIONS, "cluster")

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata import voter_log, voter_upkeep
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record
@@ -28,7 +28,7 @@ INTERVALS: Final = (
     (conditional_commit, "CHECKPOINT_INTERVAL", 3),
     (log_cleaning, "COMMITS_KEPT", 2),
     (log_cleaning, "COMMITS_KEPT_MS", 0),
-    (voter_upkeep, "MERGE_INTERVAL", 4),
+    (voter_log, "MERGE_INTERVAL", 4),
     (voter_upkeep, "MERGED_FILES_MIN", 4),
 )
 """So short that a dozen of appends have checkpoints, merges and deletions of commits."""
