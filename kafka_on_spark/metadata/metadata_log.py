@@ -190,7 +190,7 @@ class DeltaMetadataLog(QuorumLog):
 
         Raises: as `read`.
         """
-        known = self._leadership.confirm()
+        known = self.confirm()
         for batch in self.tables.log_of(known.key).batches_from(offset):
             if batch.end_offset > known.log.end_offset:
                 return

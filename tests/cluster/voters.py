@@ -16,7 +16,7 @@ def bring_up(cluster: Cluster) -> None:
     voter that was not asked, since it was slow, stays behind until the next decision.
     """
     log = cluster._node.metadata.log
-    leader = log._leadership.confirm().table
+    leader = log.confirm().table
     for key in log.tables.voters.keys:
         if key != leader.key:
             follow(log.tables, leader, key)

@@ -42,6 +42,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,
     LeaderView,
     Outcome,
+    QuorumSettings,
     Waiting,
     append,
     hears_leader,
@@ -64,7 +65,13 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     find_write,
     has_write,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow, hanging
+from kafka_on_spark.metadata.quorum.voter_tables import (
+    OpenVoterLog,
+    SideBySide,
+    VoterTables,
+    follow,
+    hanging,
+)
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 log = logging.getLogger(__name__)
@@ -163,34 +170,43 @@ class Leadership:
     nobody else makes.
 
     Attributes:
+        tables: The voters' tables, as this process sees them.
+        elections: Elections that this process holds.
+        settings: Says how patient it is, once it knows what the cluster's settings say.
         led: The leader as it was last confirmed, for a decision on it; None: look first.
         confirmed: The log that a majority was last seen to hold. It stays committed, whoever leads.
     """
 
     def __init__(
         self,
-        tables: VoterTables,
-        elections: Elections,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
         clock: Clock,
+        *,
         random: Callable[[], float],
         new_id: Callable[[], str],
-        settings: AskSettings,
+        settings: QuorumSettings,
     ) -> None:
         self.led: LeaderView | None = None
         self.confirmed: LeaderView | None = None
-        self._tables = tables
-        self._elections = elections
+        self.settings: AskSettings = lambda: settings
+        self.tables = VoterTables(
+            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
+        )
+        self.elections = Elections(
+            self.tables, clock, new_id, lambda: self.settings().election_timeout_ms
+        )
         self._clock = clock
         self._random = random
         self._new_id = new_id
-        self._settings = settings
         self._reading = Trouble()
         self._committing = Trouble()
         self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
 
     def _patience_ms(self, record_count: int = 0) -> int:
         """Return how long a call waits for a leader; so many records are copied meanwhile."""
-        return record_count // COPIED_A_MS + self._settings().call_timeout_ms
+        return record_count // COPIED_A_MS + self.settings().call_timeout_ms
 
     def confirm(self) -> LeaderView:
         """Return the leader, of whose end a majority was seen to hold all, after this call began.
@@ -228,9 +244,9 @@ class Leadership:
         while True:
             began_ms, led = self._clock.monotonic_ms(), self.confirm()
             try:
-                self._tables.check_writable(led.key)
+                self.tables.check_writable(led.key)
             except RootAccessDeniedError:
-                if self._tables.is_alone:
+                if self.tables.is_alone:
                     raise
                 self._wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
             else:
@@ -246,7 +262,7 @@ class Leadership:
         """
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
-        tables = self._tables
+        tables = self.tables
         keys = likely_voters(tables)
         for _ in range(DISCOVERIES_MAX):
             for table in tables.each(keys, tables.look):
@@ -268,7 +284,7 @@ class Leadership:
     def _end_tail(self) -> LeaderView | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
-        self._clock.sleep_ms(self._settings().commit_ms)
+        self._clock.sleep_ms(self.settings().commit_ms)
         _, led = self._look_around()
         if led is None or led.is_confirmed:
             return led
@@ -284,13 +300,13 @@ class Leadership:
         view = view_of(leader)
         assert view is not None, leader
         assert view.log.voters is not None, leader
-        self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
+        self.tables.use(view.log.voters)  # a change of voters is in force when it is appended
         if view.is_confirmed:
             return view
-        others = [key for key in self._tables.voters.keys if key != leader.key]
+        others = [key for key in self.tables.voters.keys if key != leader.key]
         newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
-        ask = partial(follow, self._tables, leader)
-        for table in self._tables.each(others, ask, timeout_ms=self._answer_ms(newest)):
+        ask = partial(follow, self.tables, leader)
+        for table in self.tables.each(others, ask, timeout_ms=self._answer_ms(newest)):
             view = view.seen(table)
             if view.is_confirmed:
                 break
@@ -298,7 +314,7 @@ class Leadership:
 
     def _answer_ms(self, record_count: int) -> int:
         """Return how long one voter is waited for that takes so many records."""
-        return self._settings().answer_timeout_ms + record_count // COPIED_A_MS
+        return self.settings().answer_timeout_ms + record_count // COPIED_A_MS
 
     def keep(self, led: LeaderView) -> None:
         """Keep a leader that a majority has confirmed; what failed on one before it is over."""
@@ -316,6 +332,7 @@ class Leadership:
         self,
         records: Sequence[Record],
         stamp: Stamp,
+        *,
         expected_offset: Offset,
         voters: VoterSet | None = None,
     ) -> MetadataBatch:
@@ -330,6 +347,7 @@ class Leadership:
             RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
             InconsistentClusterError: One log contradicts another.
         """
+        assert records, "an empty batch would be a version without a decision"
         start_ms = self._clock.monotonic_ms()
         led = self.led
         if led is None or led.log.end_offset != expected_offset:
@@ -371,13 +389,13 @@ class Leadership:
                 be its own.
             InconsistentClusterError: One log contradicts another.
         """
-        if self._tables.hangs(write.table.key):
+        if self.tables.hangs(write.table.key):
             write.failure = hanging(write.table.key)
             return False
-        put = partial(self._tables.append, write.table, write.change, write.batch)
+        put = partial(self.tables.append, write.table, write.change, write.batch)
         timeout_ms = self._answer_ms(len(write.batch.records))
         try:
-            leader = self._tables.in_time(write.table.key, put, timeout_ms)
+            leader = self.tables.in_time(write.table.key, put, timeout_ms)
         except (CommitOutcomeUnknownError, ProtocolError) as error:
             write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
             write.failure = error
@@ -396,7 +414,7 @@ class Leadership:
 
         Raises: as `append`.
         """
-        is_alone = self._tables.is_alone
+        is_alone = self.tables.is_alone
         if write.failure is not None and not is_alone:
             self._commit_failed(write, began_ms)
         for _ in range(TRIES_MAX):
@@ -438,7 +456,7 @@ class Leadership:
         led = self.confirm()
         outcome = write.outcome(led)
         if outcome is Outcome.LOST:
-            denial = self._tables.denied.get(led.key)
+            denial = self.tables.denied.get(led.key)
             if denial is not None and led.key == write.table.key:
                 raise denial
             raise CommitConflictError("another decision was committed first")
@@ -460,7 +478,7 @@ class Leadership:
             QuorumUnavailableError: The time is up, or no majority answers.
         """
         self._committing.unwritable.add(leader)
-        keys = self._tables.voters.keys
+        keys = self.tables.voters.keys
         self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
 
     def _wait_or_elect(
@@ -478,14 +496,14 @@ class Leadership:
         try may take longer than its call.
         """
         now_ms, heard = self._clock.monotonic_ms(), {*answered}
-        timeout_ms = self._settings().fetch_timeout_ms
+        timeout_ms = self.settings().fetch_timeout_ms
         waiting = self._failed(trouble, began_ms, now_ms)
         denial = self._denial(trouble)
-        tables = self._tables.newest_of_all().values()
+        tables = self.tables.newest_of_all().values()
         if denial is not None and any(hears_leader(each, waiting) for each in tables):
             trouble.end()
             raise denial
-        is_heard = self._tables.voters.is_majority(heard)
+        is_heard = self.tables.voters.is_majority(heard)
         is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
         if is_due:
             is_over = elects_until_ms is not None and now_ms >= elects_until_ms
@@ -504,26 +522,26 @@ class Leadership:
         """Return whether a majority may answer yet: who has not failed is slow, and goes on with
         what it was asked. A process that opens a large log, or has no processor, takes longer than
         it waits for an answer."""
-        voters = self._tables.voters
+        voters = self.tables.voters
         return voters.is_majority(
-            [key for key in voters.keys if key in answered or key not in self._tables.failures]
+            [key for key in voters.keys if key in answered or key not in self.tables.failures]
         )
 
     def _denial(self, trouble: Trouble) -> RootAccessDeniedError | None:
         """Return how the leader's root refuses what this process tries; None: it does not."""
-        leader = newest_leader(self._tables.newest_of_all())
-        tables = self._tables
+        leader = newest_leader(self.tables.newest_of_all())
+        tables = self.tables
         refusals = tables.denied if trouble is self._committing else tables.failures
         found = None if leader is None else refusals.get(leader)
         return found if isinstance(found, RootAccessDeniedError) else None
 
     def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
-        denied = self._tables.denied
+        denied = self.tables.denied
         unwritable = trouble.unwritable | self._committing.unwritable | denied.keys()
         try:
-            candidacy = self._elections.ask(waiting, unwritable)
+            candidacy = self.elections.ask(waiting, unwritable)
         except QuorumUnavailableError as unavailable:
-            voters, failures = self._tables.voters, self._tables.failures
+            voters, failures = self.tables.voters, self.tables.failures
             able = [key for key in voters.keys if key not in denied and key not in failures]
             is_slow = self._clock.monotonic_ms() < until_ms and voters.is_majority(able)
             denial = self._denial(trouble)
@@ -536,24 +554,24 @@ class Leadership:
             return
         if candidacy is None:
             trouble.waiting = self._waiting(self._clock.monotonic_ms())
-        elif self._elections.elect(candidacy) is not None:
+        elif self.elections.elect(candidacy) is not None:
             self._reading.end()
             self._committing.end()
         else:
-            if candidacy.key in self._tables.failures:
+            if candidacy.key in self.tables.failures:
                 trouble.unwritable.add(candidacy.key)
             self._back_off(trouble)
 
     def _back_off(self, trouble: Trouble) -> None:
         trouble.failed_elections += 1
-        most_ms = self._settings().election_backoff_max_ms
+        most_ms = self.settings().election_backoff_max_ms
         pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
         self._clock.sleep_ms(pause_ms)
 
     def _failed(self, trouble: Trouble, began_ms: int, now_ms: int) -> Waiting:
         """Note that a try failed, which began at `began_ms`; return since when tries have failed,
         one after the other. Looks and commits add up: they ask the same leader."""
-        timeout_ms = self._settings().fetch_timeout_ms
+        timeout_ms = self.settings().fetch_timeout_ms
         waiting = trouble.lasting(began_ms, timeout_ms)
         if waiting is None:
             others = (self._reading, self._committing)
@@ -571,7 +589,7 @@ class Leadership:
         No more than that is counted, and half of the fetch timeout at most: a process that was
         frozen in its try has not waited, and voters are watched for signs of the leader.
         """
-        settings = self._settings()
+        settings = self.settings()
         most_ms = min(settings.answer_timeout_ms, settings.fetch_timeout_ms // 2)
         return max(began_ms, now_ms - most_ms)
 
@@ -579,14 +597,14 @@ class Leadership:
         """Begin to wait, and look where each voter's log ends now: what this process has seen of
         it may be old, and then a batch of long ago would pass for one that was taken since. Voters
         that hang are not waited for once more."""
-        tables = self._tables
+        tables = self.tables
         keys = [key for key in tables.voters.keys if not tables.is_alone and not tables.hangs(key)]
         ends = {table.key: table.log.end_offset for table in tables.each(keys, tables.look)}
         epochs = (epoch for each in tables.newest_of_all().values() for _, epoch in each.leaders)
         return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
 
     def _unavailable(self) -> KafkaOnSparkError:
-        voters, failures = self._tables.voters, dict(self._tables.failures)
+        voters, failures = self.tables.voters, dict(self.tables.failures)
         why = [f"{key}: {failures[key].message}" for key in voters.keys if key in failures]
         if len(voters.voters) == 1 and why:
             return as_met_alone(failures[voters.keys[0]])
@@ -602,28 +620,19 @@ class Leadership:
         led, now_ms = self.led, self._clock.monotonic_ms()
         if led is None:
             return
-        tables = self._tables.newest_of_all().values()
-        stranded = [table for table in tables if is_stranded(table, led.table)]
-        terms = [(table.key, table.quorum_epoch) for table in stranded]
+        seen = self.tables.newest_of_all().values()
+        terms = [(each.key, each.quorum_epoch) for each in seen if is_stranded(each, led.table)]
         self._stranded = {term: self._stranded.get(term, now_ms) for term in terms}
-        due_ms = now_ms - self._settings().fetch_timeout_ms
-        due = [term for term, since_ms in self._stranded.items() if since_ms <= due_ms]
-        leader = self._still_stranding(led, due) if due else None
-        if leader is not None:
-            self.led = None
-            self._elections.elect_again(leader)
-
-    def _still_stranding(
-        self, led: LeaderView, terms: Collection[tuple[VoterKey, QuorumEpoch]]
-    ) -> VoterTable | None:
-        """Return the leader's table if it still leads, and a voter still is where it was stranded;
-        None: others took that voter back, or do so, or elected another leader."""
-        for leader in self._tables.each([led.key], self._tables.look):
+        due_ms = now_ms - self.settings().fetch_timeout_ms
+        due = {term for term, since_ms in self._stranded.items() if since_ms <= due_ms}
+        for leader in self.tables.each([led.key] if due else (), self.tables.look):
+            # Others may have taken that voter back, or do so, or have elected another leader.
             if leader.quorum_epoch == led.epoch:
-                for table in self._tables.each({key for key, _ in terms}, self._tables.look):
-                    if (table.key, table.quorum_epoch) in terms and is_stranded(table, leader):
-                        return leader
-        return None
+                for table in self.tables.each({key for key, _ in due}, self.tables.look):
+                    if (table.key, table.quorum_epoch) in due and is_stranded(table, leader):
+                        self.led = None
+                        self.elections.elect_again(leader)
+                        return
 
 
 def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:

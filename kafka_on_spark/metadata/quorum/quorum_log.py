@@ -6,25 +6,20 @@ where that holds the leader's log. Once committed, a batch is read from any vote
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     ProtocolError,
-    QuorumUnavailableError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
-from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
 from kafka_on_spark.metadata.quorum.raft import (
-    AskSettings,
     LeaderView,
-    QuorumSettings,
     check_generations,
 )
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
@@ -37,9 +32,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     is_snapshot_of,
 )
 from kafka_on_spark.metadata.quorum.voter_tables import (
-    OpenVoterLog,
-    SideBySide,
-    VoterTables,
     follow,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -74,41 +66,15 @@ def newest_snapshot(
     return None
 
 
-class QuorumLog:
-    """The metadata log of a quorum, of one voter or several. Threads may share it.
+class QuorumLog(Leadership):
+    """The metadata log of a quorum, of one voter or several. Threads may share it."""
 
-    `random` gives [0, 1): jitter, nothing else. `new_id` returns an id that nobody else makes.
+    _read_end: Offset | None = None
 
-    Attributes:
-        tables: The voters' tables, as this process sees them.
-        elections: Elections that this process holds.
-        settings: Says how patient it is, once it knows what the cluster's settings say.
-        changes: Changes of the voters that it makes.
-    """
-
-    def __init__(
-        self,
-        voters: VoterSet,
-        open_log: OpenVoterLog,
-        side_by_side: SideBySide,
-        clock: Clock,
-        *,
-        random: Callable[[], float],
-        new_id: Callable[[], str],
-        settings: QuorumSettings,
-    ) -> None:
-        self.tables = VoterTables(
-            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
-        )
-        self.settings: AskSettings = lambda: settings
-        self.elections = Elections(
-            self.tables, clock, new_id, lambda: self.settings().election_timeout_ms
-        )
-        self._leadership = Leadership(
-            self.tables, self.elections, clock, random, new_id, lambda: self.settings()
-        )
-        self.changes = VoterChanges(self.tables, self._leadership, self.elections)
-        self._read_end: Offset | None = None
+    @cached_property
+    def changes(self) -> VoterChanges:
+        """Changes of the voters that this process makes."""
+        return VoterChanges(self)
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return the committed batches from `from_offset` on, oldest first; up to `to_offset`.
@@ -120,7 +86,7 @@ class QuorumLog:
             InconsistentClusterError: The log ends before `from_offset`, one log contradicts
                 another, or the cluster was forced since.
         """
-        known = self._leadership.confirmed
+        known = self.confirmed
         if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
             return self._batches(known, from_offset, to_offset)  # it stays as it is
         view = self._confirmed()
@@ -137,7 +103,7 @@ class QuorumLog:
 
     def _confirmed(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it."""
-        view = self._leadership.confirm()
+        view = self.confirm()
         check_generations(self.tables.seen(), view.epoch)
         return view
 
@@ -148,7 +114,7 @@ class QuorumLog:
         Raises:
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
         """
-        known = self._leadership.confirmed
+        known = self.confirmed
         table = None if known is None else self.tables.newest(known.key)
         if table is None or table.log.end_offset != self._read_end:
             return True
@@ -207,7 +173,7 @@ class QuorumLog:
 
         Raises: as `read`.
         """
-        led = self._leadership.confirm()
+        led = self.confirm()
         found = self._of_first((led.key,), lambda each: each.offset_at(time_ms))
         return min(found, led.log.end_offset)
 
@@ -216,20 +182,10 @@ class QuorumLog:
         leader = self.leader
         return None if leader is None else self.tables.root_ms(leader)
 
-    def append(
-        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
-    ) -> MetadataBatch:
-        """Append a batch if the log still ends at `expected_offset`; return it once committed.
-
-        Raises: as Leadership.append.
-        """
-        assert records, "an empty batch would be a version without a decision"
-        return self._leadership.append(records, stamp, expected_offset)
-
     @property
     def leader(self) -> VoterKey | None:
         """The voter that led when a majority last confirmed it; None: no voter was asked as yet."""
-        known = self._leadership.confirmed
+        known = self.confirmed
         return None if known is None else known.key
 
     def describe(self) -> QuorumDescription:
@@ -237,7 +193,7 @@ class QuorumLog:
 
         Raises: as `read`.
         """
-        view = self._leadership.confirm()
+        view = self.confirm()
         keys = self.tables.voters.keys
         seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
         failures = dict(self.tables.failures)  # voters' threads change it
@@ -247,7 +203,7 @@ class QuorumLog:
     def last_seen(self) -> QuorumDescription | None:
         """Return the same by what this process has last seen, and ask nobody: no root can hold it
         up. None: it has asked nobody as yet."""
-        view, tables = self._leadership.confirmed, self.tables
+        view, tables = self.confirmed, self.tables
         if view is None:
             return None
         failures = dict(tables.failures)
@@ -265,10 +221,10 @@ class QuorumLog:
             KafkaOnSparkError: No voter answers, which costs time only.
         """
         try:
-            self._leadership.rescue_stranded()
+            self.rescue_stranded()
         finally:
             if any(self._of_all(self._well(), lambda each: each.maintain())):
-                self._leadership.led = None  # the next decision is put at a later version
+                self.led = None  # the next decision is put at a later version
 
     def expire(self, before_ms: int) -> None:
         """Give up the oldest records of the history on each voter that answers.
@@ -276,7 +232,7 @@ class QuorumLog:
         Raises: as `_of_all`.
         """
         if any(self._of_all(self._well(), lambda each: each.expire(before_ms))):
-            self._leadership.led = None  # the next decision is put at a later version
+            self.led = None  # the next decision is put at a later version
 
     def clean(self, now_ms: int) -> int:
         """Delete what no reader needs, on each voter that answers; return how many files.
@@ -293,7 +249,7 @@ class QuorumLog:
                 refuses it, and takes commits of others.
             And what voters that are away raise, with which it may.
         """
-        led = self._leadership.confirm_writable()
+        led = self.confirm_writable()
         voters, granted = self.tables.voters, {led.key}
         if self.tables.is_alone:
             return
@@ -342,13 +298,6 @@ class QuorumLog:
         stop for it."""
         return as_met_alone(error) if self.tables.is_alone else error
 
-    def _unavailable(self) -> KafkaOnSparkError:
-        for key in self.tables.voters.keys:
-            failure = self.tables.failures.get(key)
-            if failure is not None:
-                return as_met_alone(failure)
-        return QuorumUnavailableError("no voter of the metadata quorum answers in time: try again")
-
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
         voter that takes them: any of them may be left alone one day, and opened. A voter that does
@@ -356,7 +305,7 @@ class QuorumLog:
 
         Raises: as `read`, and as `_of_all`.
         """
-        led = self._leadership.confirm()
+        led = self.confirm()
         end = OffsetAndEpoch(end_offset, led.log.epoch_before(end_offset))
         others = [key for key in self.tables.voters.keys if key != led.key]
         up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))

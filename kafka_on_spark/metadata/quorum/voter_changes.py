@@ -23,7 +23,6 @@ from kafka_on_spark.base.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.base.ids import NodeId, ensure
-from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
@@ -43,7 +42,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     best_log,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
+from kafka_on_spark.metadata.quorum.voter_tables import follow
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
 
 log = logging.getLogger(__name__)
@@ -155,10 +154,10 @@ def _checked(voters: VoterSet, changed: VoterSet) -> VoterSet:
 class VoterChanges:
     """Changes of the voters that this process makes. Threads may share it."""
 
-    def __init__(self, tables: VoterTables, leadership: Leadership, elections: Elections) -> None:
-        self._tables = tables
+    def __init__(self, leadership: Leadership) -> None:
         self._leadership = leadership
-        self._elections = elections
+        self._tables = leadership.tables
+        self._elections = leadership.elections
 
     def next_node_id(self) -> NodeId:
         """Return the id that a new voter is to have.
@@ -326,7 +325,7 @@ class VoterChanges:
 
     def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
         record = voters_record(voters, cause)
-        self._leadership.append((record,), stamp, led.table.log.end_offset, voters)
+        self._leadership.append((record,), stamp, expected_offset=led.log.end_offset, voters=voters)
         log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
         return voters
 

@@ -66,6 +66,6 @@ class GoneOnceAskedFor(dict):
 def test_voters_answer_again_while_it_is_told_that_they_do_not(quorum, process):
     failures = {root.key: KafkaStorageError("away") for root in quorum.roots}
 
-    for unavailable in (process._unavailable, process._leadership._unavailable):
-        process.tables.failures = GoneOnceAskedFor(failures)
-        assert "away" in str(unavailable())
+    process.tables.failures = GoneOnceAskedFor(failures)
+
+    assert "away" in str(process._unavailable())

@@ -94,7 +94,7 @@ def deciding_on_a_leader_that_hangs(quorum, meanwhile):
 def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
     process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
 
-    assert process._leadership._committing.waiting is None
+    assert process._committing.waiting is None
     assert [root.table.quorum_epoch for root in quorum.roots] == [1, 2, 2]
 
 

@@ -39,7 +39,7 @@ def snapshot_lies_on_all_that_answer(patch):
     """A snapshot is written to a voter that does not hold its end as yet."""
 
     def write_snapshot(self, records, stamp, end_offset):
-        end = OffsetAndEpoch(end_offset, self._leadership.confirm().log.end.epoch)
+        end = OffsetAndEpoch(end_offset, self.confirm().log.end.epoch)
         for key in self.tables.voters.keys:
             self.tables.log_of(key).write_snapshot(records, stamp, end)
 
