@@ -20,7 +20,7 @@ from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.quorum.voter_changes import voters_record
+from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
 from kafka_on_spark.metadata.records import (
     ControllerRecord,
     LeaderChangeRecord,
@@ -94,22 +94,23 @@ class DryRun(Cluster):
         check_mode(root_mode)
         image, log = self._metadata.catch_up(), self._node.metadata.log
         voter = checked_voter(log, image, one_root(root), self._node.options)
-        self.end_with((voters_record(log.changes.check_new(voter), f"{voter} added"),))
+        voters = with_new_voter(log.confirm(), voter)
+        self.end_with((voters_record(voters, f"{voter} added"),))
 
     def remove_controller(self, voter: int | str) -> NoReturn:
         self._metadata.catch_up()
         log = self._node.metadata.log
         found = log.tables.voters.named(voter)
-        voters = log.changes.check_removal(found.key)
+        voters = log.confirm().voters.without_voter(found.key)
         self.end_with((voters_record(voters, f"{found} removed"),))
 
     def elect_controller(self, to: int | str | None = None) -> NoReturn:
         self._metadata.catch_up()
         log = self._node.metadata.log
-        key = log.changes.check_election(None if to is None else log.tables.voters.named(to).key)
+        wanted = None if to is None else log.tables.voters.named(to).key
+        key = log.changes.candidate(log.confirm(), wanted)
         if key == log.leader:
             self.end_with(())
-        assert key.directory_id is not None, "a voter's is known"
         record = LeaderChangeRecord(
             leader=key.node_id, directory_id=key.directory_id, cause="elected by request"
         )

@@ -31,6 +31,7 @@ from kafka_on_spark.metadata.metadata_root import (
     mark_removed,
     read_identity,
 )
+from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.node.node import Node
@@ -263,7 +264,8 @@ def checked_voter(
         CorruptLogError: It has a cluster's table that no file names.
         QuorumUnavailableError: No majority of the voters answers.
     """
-    next_id = metadata_log.changes.next_node_id()
+    raft_log = metadata_log.confirm().log
+    next_id = next_node_id(raft_log)
     voters = metadata_log.tables.voters
     with reporting_as_invalid_root(root):
         found = read_identity(root, options)
@@ -275,7 +277,7 @@ def checked_voter(
             " give each cluster roots of its own"
         )
     key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
-    registered = metadata_log.changes.root_of(key)
+    registered = raft_log.root_of(key)
     if registered is not None and not is_one_place(root, registered):
         raise InvalidRootError(
             f"{root} is a copy of metadata root {key.node_id}, which the log registers at"

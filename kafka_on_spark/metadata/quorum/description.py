@@ -108,15 +108,13 @@ def describe(
 ) -> QuorumDescription:
     """Return what a leader that was confirmed and looks at the voters' tables say. `problems`: why
     voters did not answer."""
-    voters = view.log.voters
-    assert voters is not None, "who leads has counted its voters"
     return QuorumDescription(
         leader=view.key,
         epoch=view.epoch,
         high_watermark=view.committed_end,
         voters=tuple(
             _described(view, each, tables.get(each.key), problems.get(each.key))
-            for each in voters.voters
+            for each in view.voters.voters
         ),
     )
 

@@ -5,7 +5,7 @@ are led anew only by proof (see the controller), and a process of the old genera
 that it does not know, or a voter's epoch that is another generation's.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     RaftBatch,
     TableChange,
     Voter,
-    VoterKey,
     VoterSet,
     VoterTable,
     best_log,
@@ -66,14 +65,22 @@ def first_epoch_after(epoch: QuorumEpoch, node_id: NodeId) -> QuorumEpoch:
 
 def check_may_force(table: VoterTable, answering: Collection[VoterTable], newest: VoterSet) -> None:
     """Check that a voter may go on alone. `answering`: all whose tables can be read from here, it
-    among them; `newest`: the newest set of voters that any of them names.
+    among them; `newest`: the newest set of voters that any of them names. That others may still
+    reach a majority is for people to know.
 
     Raises:
-        InvalidRequestError: A majority answers, or one that answers has more of the log, or the
-            table's voter is none.
+        InvalidRequestError: A majority answers, by its own log or by the newest set. Or one that
+            answers has more of the log, or the table's voter is none.
     """
-    _own_voter(table)
-    _check_no_majority(newest, [each.key for each in answering])
+    keys = [each.key for each in answering]
+    own = table.log.voters
+    if own is None or table.key not in own.keys:
+        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
+    if newest.is_majority(keys) or own.is_majority(keys):
+        raise InvalidRequestError(
+            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
+            " leader, or replace the voter that is lost"
+        )
     best = best_log(answering)
     if (best.log.end.epoch, best.log.end.offset) > (table.log.end.epoch, table.log.end.offset):
         raise InvalidRequestError(
@@ -82,46 +89,14 @@ def check_may_force(table: VoterTable, answering: Collection[VoterTable], newest
         )
 
 
-def force(
-    table: VoterTable,
-    answering: Iterable[VoterKey],
-    *,
-    record_count: int,
-    write_id: str,
-    root: str | None = None,
-) -> TableChange:
-    """Return the commit by which `table`'s voter goes on alone, in the next generation.
-
-    `root`: where it is now; None: where its log says. `answering`: the voters that answer from
-    here, it among them. That others may still reach a majority is for people to know.
-
-    Raises:
-        InvalidRequestError: A majority answers, or the table's voter is none.
-    """
-    voters, mine = _own_voter(table)
-    _check_no_majority(voters, answering)
-    alone = VoterSet((mine if root is None else Voter(mine.key, root),))
+def force(table: VoterTable, root: str, *, record_count: int, write_id: str) -> TableChange:
+    """Return the commit by which `table`'s voter, which is at `root` now, goes on alone in the next
+    generation."""
     epoch = first_epoch_after(table.quorum_epoch, table.key.node_id)
+    alone = VoterSet((Voter(table.key, root),))
     end = table.log.end_offset
     batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
     return TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))
-
-
-def _own_voter(table: VoterTable) -> tuple[VoterSet, Voter]:
-    """Return the voters by a voter's own log, and itself."""
-    voters = table.log.voters
-    mine = None if voters is None else voters.voter_of(table.key.node_id)
-    if voters is None or mine is None or mine.key != table.key:
-        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
-    return voters, mine
-
-
-def _check_no_majority(voters: VoterSet, answering: Iterable[VoterKey]) -> None:
-    if voters.is_majority(answering):
-        raise InvalidRequestError(
-            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
-            " leader, or replace the voter that is lost"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +189,9 @@ def force_voter(
     for _ in range(TRIES_MAX):
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)
-        answering = [each.key for each in found.answering]
         generation = Generation(found.image.generation + 1)
         cause = (
-            f"forced from voter {voter.key}: {len(answering)} of"
+            f"forced from voter {voter.key}: {len(found.answering)} of"
             f" {len(found.newest.voters)} voters answered"
         )
         records = (
@@ -227,9 +201,7 @@ def force_voter(
             VotersRecord(voters=(str(voter),), cause=cause),
             *begin(found.image, generation, cause),
         )
-        change = force(
-            found.table, answering, record_count=len(records), write_id=new_id(), root=voter.root
-        )
+        change = force(found.table, voter.root, record_count=len(records), write_id=new_id())
         [header] = change.appended
         batch = MetadataBatch(base_offset=header.base_offset, stamp=stamp, records=records)
         try:
@@ -240,8 +212,7 @@ def force_voter(
             log = tables.load(voter.key).log
             if find_write(log, header.write_id, header.base_offset) is None:
                 raise
-        assert header.voters is not None, header
-        tables.use(header.voters)
+        tables.use(VoterSet((voter,)))
         return generation
     raise QuorumUnavailableError(
         f"others keep committing on the table of voter {voter.key}: stop them, and force again"

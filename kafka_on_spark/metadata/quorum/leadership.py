@@ -269,7 +269,7 @@ class Leadership:
                 seen[table.key] = table
                 led = leader_among(seen)
                 if led is not None and led.is_confirmed:
-                    tables.use(led.log.voters or tables.voters)
+                    tables.use(led.voters)
                     return seen, led
             asked.update(keys)
             tables.learn_voters()
@@ -299,8 +299,7 @@ class Leadership:
         """
         view = view_of(leader)
         assert view is not None, leader
-        assert view.log.voters is not None, leader
-        self.tables.use(view.log.voters)  # a change of voters is in force when it is appended
+        self.tables.use(view.voters)  # a change of voters is in force when it is appended
         if view.is_confirmed:
             return view
         others = [key for key in self.tables.voters.keys if key != leader.key]

@@ -315,6 +315,12 @@ class LeaderView:
         object.__setattr__(self, "epoch", self.table.quorum_epoch)
         object.__setattr__(self, "log", self.table.log)
 
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set of voters in its log."""
+        assert self.log.voters is not None, "who leads has counted its voters"
+        return self.log.voters
+
     @cached_property
     def counted_end(self) -> Offset | None:
         """Up to where voters that were seen say that the log is committed; None: too few say so."""

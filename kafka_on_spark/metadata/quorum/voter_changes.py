@@ -89,8 +89,7 @@ def with_new_voter(view: LeaderView, voter: Voter) -> VoterSet:
         QuorumUnavailableError: An earlier change, or this leader's first batch, is not committed.
         DuplicateVoterError: A voter of that id is there.
     """
-    voters = _settled(view)
-    return _checked(voters, voters.with_voter(voter))
+    return _settled(view).with_voter(voter)
 
 
 def next_node_id(log: RaftLog) -> NodeId:
@@ -109,8 +108,7 @@ def remove_voter(view: LeaderView, key: VoterKey) -> VoterSet:
         VoterNotFoundError: No voter has this id and directory, or it is the only one.
         InvalidRequestError: It leads: another is elected first.
     """
-    voters = _settled(view)
-    changed = voters.without_voter(key)
+    changed = _settled(view).without_voter(key)
     if key == view.key:
         raise InvalidRequestError(
             f"{key} leads the metadata quorum: elect another voter, then remove it"
@@ -122,7 +120,7 @@ def remove_voter(view: LeaderView, key: VoterKey) -> VoterSet:
             " nothing could be decided any more: remove one that does not answer instead, or add"
             " another one first"
         )
-    return _checked(voters, changed)
+    return changed
 
 
 def is_caught_up(log: RaftLog, table: VoterTable) -> bool:
@@ -146,11 +144,6 @@ def _settled(view: LeaderView) -> VoterSet:
     return voters
 
 
-def _checked(voters: VoterSet, changed: VoterSet) -> VoterSet:
-    ensure(voters.has_overlapping_majority(changed), (voters, changed))
-    return changed
-
-
 class VoterChanges:
     """Changes of the voters that this process makes. Threads may share it."""
 
@@ -158,41 +151,6 @@ class VoterChanges:
         self._leadership = leadership
         self._tables = leadership.tables
         self._elections = leadership.elections
-
-    def next_node_id(self) -> NodeId:
-        """Return the id that a new voter is to have.
-
-        Raises: as Leadership.confirm.
-        """
-        return next_node_id(self._leadership.confirm().log)
-
-    def root_of(self, key: VoterKey) -> str | None:
-        """Return the root that the log registers for a voter or a former one; None: it has none.
-
-        Raises: as Leadership.confirm.
-        """
-        return self._leadership.confirm().log.root_of(key)
-
-    def check_new(self, voter: Voter) -> VoterSet:
-        """Return the set that a voter would be in; nothing is changed.
-
-        Raises: as `with_new_voter`, and as Leadership.confirm.
-        """
-        return with_new_voter(self._leadership.confirm(), voter)
-
-    def check_removal(self, key: VoterKey) -> VoterSet:
-        """Return the set without a voter, be it the leader; nothing is changed.
-
-        Raises: as `VoterSet.without_voter`, and as Leadership.confirm.
-        """
-        return _voters(self._leadership.confirm()).without_voter(key)
-
-    def check_election(self, to: VoterKey | None) -> VoterKey:
-        """Return who would lead; nothing is changed.
-
-        Raises: as `elect`, but for what only the election shows.
-        """
-        return self._candidate(self._leadership.confirm(), to)
 
     def bring_up(self, voter: Voter) -> None:
         """Have a root that is no voter as yet follow the leader, for as long as that takes.
@@ -253,27 +211,20 @@ class VoterChanges:
         """
 
         def removed(led: LeaderView) -> VoterSet:
-            voters = _voters(led)
-            voter = voters.voter_of(key.node_id)
-            voters.without_voter(key)
+            voter = led.voters.voter_of(key.node_id)
+            led.voters.without_voter(key)
             if led.key == key:
                 self._elect(led, self._best(led, but=key))
                 led = self._leadership.confirm()
             if led.key == key:
                 raise CommitConflictError("it came to lead again")
-            view = self._held_without(led, key)
+            view = led  # all of those that are left are asked what they hold
+            others = [each for each in led.voters.keys if each not in (key, led.key)]
+            for table in self._tables.each(others, partial(follow, self._tables, led.table)):
+                view = view.seen(table)
             return self._put(led, remove_voter(view, key), stamp, f"{voter} removed")
 
         return self._decided(removed)
-
-    def _held_without(self, led: LeaderView, key: VoterKey) -> LeaderView:
-        """Return who holds the leader's log of those that are left without a voter, all of them
-        asked."""
-        view = led
-        others = [each for each in _voters(led).keys if each not in (key, view.key)]
-        for table in self._tables.each(others, partial(follow, self._tables, led.table)):
-            view = view.seen(table)
-        return view
 
     def elect(self, to: VoterKey | None) -> VoterKey:
         """Have a voter lead, or, of those with the best log, the one of the lowest id; return it.
@@ -285,7 +236,7 @@ class VoterChanges:
         """
 
         def elected(led: LeaderView) -> VoterKey:
-            key = self._candidate(led, to)
+            key = self.candidate(led, to)
             if key != led.key:
                 self._elect(led, key)
                 self._leadership.confirm()  # a majority has its first batch
@@ -293,18 +244,22 @@ class VoterChanges:
 
         return self._decided(elected)
 
-    def _candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
+    def candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
+        """Return who is to lead: a voter, or, of those that answer, one with the best log.
+
+        Raises: as `elect`.
+        """
         key = self._best(led) if to is None else to
-        if key not in _voters(led).keys:
+        if key not in led.voters.keys:
             raise VoterNotFoundError(
-                f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
+                f"{key} is no voter: the voters are {', '.join(map(str, led.voters.keys))}"
             )
         return key
 
     def _best(self, led: LeaderView, but: VoterKey | None = None) -> VoterKey:
         """Return the voter that answers and has the best log, of those but one."""
-        keys = [key for key in _voters(led).keys if key != but]
-        tables = list(self._tables.each(keys, self._tables.look))
+        others = [key for key in led.voters.keys if key != but]
+        tables = list(self._tables.each(others, self._tables.look))
         if not tables:
             raise QuorumUnavailableError(
                 f"no other voter than {but} answers, and so none can lead: make one reachable"
@@ -356,9 +311,3 @@ def _without_consequence(key: VoterKey) -> Iterator[None]:
         yield
     except CommitOutcomeUnknownError as error:
         raise KafkaStorageError(f"the root of voter {key} fails: {error.message}") from error
-
-
-def _voters(led: LeaderView) -> VoterSet:
-    voters = led.log.voters
-    assert voters is not None, "who leads has counted its voters"
-    return voters

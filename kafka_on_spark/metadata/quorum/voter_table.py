@@ -146,12 +146,6 @@ class VoterSet:
             raise VoterNotFoundError(f"{key} is the only voter: add another one first")
         return VoterSet(tuple(each for each in self.voters if each != found))
 
-    def has_overlapping_majority(self, other: "VoterSet") -> bool:
-        """Return whether each majority of this set shares a voter with each of `other`: so it is
-        where at most one voter was added and one removed."""
-        mine, others = set(self.keys), set(other.keys)
-        return len(mine - others) <= 1 and len(others - mine) <= 1
-
 
 def majority_of(count: int) -> int:
     return count // 2 + 1

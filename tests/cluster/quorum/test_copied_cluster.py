@@ -105,7 +105,7 @@ def test_a_cluster_whose_disks_were_moved_is_opened_by_a_link_in_their_place(fol
 def test_a_root_that_is_no_voter_as_yet_leads_to_the_voters_beside_others_only(folder, monkeypatch):
     [root], _ = prod_and_trial(folder, 1)
     with Cluster.open(root) as cluster, monkeypatch.context() as patched:
-        changes = "kafka_on_spark.metadata.quorum.voter_changing.VoterChanges"
+        changes = "kafka_on_spark.metadata.quorum.voter_changes.VoterChanges"
         patched.setattr(f"{changes}.add", lambda self, voter, stamp: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             cluster.add_controller(folder / "new")

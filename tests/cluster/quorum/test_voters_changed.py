@@ -166,7 +166,7 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        changes = "kafka_on_spark.metadata.quorum.voter_changing.VoterChanges"
+        changes = "kafka_on_spark.metadata.quorum.voter_changes.VoterChanges"
         patched.setattr(f"{changes}.add", cut_off)
         with pytest.raises(KeyboardInterrupt):
             cluster.add_controller(folder / "m2")

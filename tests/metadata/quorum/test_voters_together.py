@@ -37,6 +37,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     OffsetAndEpoch,
     RaftBatch,
+    RaftLog,
     Voter,
     VoterSet,
     VoterTable,
@@ -302,7 +303,7 @@ def test_creation_refuses_a_root_that_is_in_use(other):
 
 
 def test_force_goes_on_with_one_voter_in_another_generation():
-    change = force(table(1, 1, 2), [key(1)], record_count=3, write_id="w")
+    change = force(table(1, 1, 2), voter(1).root, record_count=3, write_id="w")
 
     after = table(1, 1, 2).apply(change)
     assert generation_of(after.quorum_epoch) == 1
@@ -323,14 +324,20 @@ def test_a_generation_has_epochs_that_those_before_it_do_not_come_to(epoch, firs
 
 def test_force_is_refused_while_a_majority_answers():
     with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
-        force(table(1, 1), [key(1), key(2)], record_count=1, write_id="w")
+        check_may_force(table(1, 1), [table(1, 1), table(2, 1)], VoterSet.of([voter(3)]))
     with pytest.raises(InvalidRequestError, match="is no voter"):
-        force(table(3, 1), [key(3)], record_count=1, write_id="w")
+        check_may_force(table(3, 1), [table(3, 1)], VOTERS)
+
+
+def of_voters(voters, found):
+    """Return a table whose log begins with these voters."""
+    first, *others = found.log.batches
+    return replace(found, log=RaftLog((replace(first, voters=voters), *others)))
 
 
 def test_the_voter_with_the_most_of_the_log_goes_on():
-    short, long = table(1, 1, 2), table(2, 1, 2, 2)
     five = VoterSet.of(map(voter, range(5)))
+    short, long = of_voters(five, table(1, 1, 2)), of_voters(five, table(2, 1, 2, 2))
 
     check_may_force(long, [short, long], five)
     with pytest.raises(InvalidRequestError, match="force from voter 2"):
@@ -354,7 +361,7 @@ def test_a_process_of_an_older_generation_stops():
 
 def forced_at(node):
     before = table(node, 1, 2)
-    return before.apply(force(before, [key(node)], record_count=1, write_id="w"))
+    return before.apply(force(before, voter(node).root, record_count=1, write_id="w"))
 
 
 def test_a_cluster_that_was_forced_at_two_places_is_told():

@@ -116,8 +116,6 @@ REFUSED = [
     pytest.param(lambda c: c.remove(key_of(7), STAMP), VoterNotFoundError, id="no voter"),
     pytest.param(lambda c: c.remove(key_of(0), STAMP), VoterNotFoundError, id="the only one"),
     pytest.param(lambda c: c.elect(key_of(7)), VoterNotFoundError, id="elect no voter"),
-    pytest.param(lambda c: c.check_removal(key_of(0)), VoterNotFoundError, id="plan: only one"),
-    pytest.param(lambda c: c.check_new(voter_of(0)), DuplicateVoterError, id="plan: voter again"),
 ]
 
 
