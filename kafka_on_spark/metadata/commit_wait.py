@@ -43,8 +43,6 @@ def wait_for_root(
 ) -> T:
     """Return what `ask` returns; call it again while the metadata root is away, for `timeout_ms` at
     most. `is_away` says whether an error means that the root is away.
-
-    Raises: as `ask`.
     """
     deadline_ms = clock.monotonic_ms() + timeout_ms
     pauses = pauses_ms(AWAY_PAUSE_MS_MIN, AWAY_PAUSE_MS_MAX)
@@ -125,8 +123,6 @@ class CommitWait:
     ) -> MetadataImage:
         """Wait until the log ends elsewhere than at `seen`, for `timeout_ms` at most; return the
         newest image. `is_over` ends the wait within moments.
-
-        Raises: as `newest`.
         """
         end_ms = self._clock.monotonic_ms() + timeout_ms
         while (image := self.newest()).offset == seen and not is_over():

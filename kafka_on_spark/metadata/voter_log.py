@@ -314,17 +314,12 @@ class VoterLog:
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from the border `from_offset` on that end at `to_offset` or before,
         oldest first.
-
-        Raises: as `load`; CorruptLogError also where the log does not have all of them.
         """
         return self._read_twice(lambda: self._read(from_offset, to_offset))
 
     def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
         """Return the batches of `headers`, which follow each other, as one version of the table has
         them: the one that this process has just appended is still in its hand.
-
-        Raises: as `load`; CorruptLogError also where that version lacks one of them: what was seen
-            of the log may have been cut since, and another write stand in its place.
         """
         known, content = self._in_hand
         if content is not None and [known] == [*headers]:

@@ -237,8 +237,6 @@ class Leadership:
     def confirm_writable(self) -> LeaderView:
         """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
         without one. One that refuses them is replaced as after a commit.
-
-        Raises: as `confirm`, and as VoterLog.check_writable.
         """
         start_ms = self._clock.monotonic_ms()
         while True:
@@ -410,8 +408,6 @@ class Leadership:
         """Return once a write is committed of which that is open; its first put began at
         `began_ms`. As long as the leader's table is as it was, the same is put again at the same
         version; a leader that takes no commits is replaced.
-
-        Raises: as `append`.
         """
         is_alone = self.tables.is_alone
         if write.failure is not None and not is_alone:

@@ -5,7 +5,7 @@ where that holds the leader's log. Once committed, a batch is read from any vote
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     OffsetAndEpoch,
     RaftLog,
     VoterKey,
-    VoterSet,
     is_snapshot_of,
 )
 from kafka_on_spark.metadata.quorum.voter_tables import (
@@ -137,42 +136,38 @@ class QuorumLog(Leadership):
 
     def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
         """Return what the first voter that answers says; those that hang are asked last."""
+        # One that hangs holds its table's lock.
+        return next(self._answers(sorted(keys, key=self.tables.hangs), ask))
+
+    def _answers(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> Iterator[T]:
+        """Yield what voters say that answer; they are asked one after the other.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        """
         first: ProtocolError | None = None
-        for key in sorted(keys, key=self.tables.hangs):  # one that hangs holds its table's lock
-            try:
-                return ask(self.tables.log_of(key))
-            except UNREADABLE as error:
-                log.info("voter %s is passed over: %s", key, error)
-                first = first or error
-        assert first is not None, keys
-        raise self._as_met(first)
-
-    def _well(self) -> list[VoterKey]:
-        """Return the voters that neither fail nor hang: each that does would hold up what is done
-        on one after the other. All of them, if there are none."""
-        keys, troubled = self.tables.voters.keys, self.tables.troubled()
-        return [key for key in keys if key not in troubled] or list(keys)
-
-    def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
-        """Return what voters say that answer; they are asked one after the other."""
-        answers: list[T] = []
-        errors: list[ProtocolError] = []
+        has_answer = False
         for key in keys:
             try:
-                answers.append(ask(self.tables.log_of(key)))
+                answer = ask(self.tables.log_of(key))
             except UNREADABLE as error:
                 log.info("voter %s is passed over: %s", key, error)
                 self.tables.failures[key] = error
-                errors.append(error)
-        if errors and not answers:
-            raise self._as_met(errors[0])
-        return answers
+                first = first or error
+            else:
+                has_answer = True
+                yield answer
+        if first is not None and not has_answer:
+            raise self._as_met(first)
+
+    def _of_all(self, ask: Callable[[VoterLog], T]) -> list[T]:
+        """Return what all voters say that answer. One that fails or hangs would hold up the others,
+        and is asked only if all do."""
+        keys, troubled = self.tables.voters.keys, self.tables.troubled()
+        return list(self._answers([each for each in keys if each not in troubled] or keys, ask))
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, as `log_end_at` does.
-
-        Raises: as `read`.
-        """
+        """Return where the log ended at a moment, as `log_end_at` does."""
         led = self.confirm()
         found = self._of_first((led.key,), lambda each: each.offset_at(time_ms))
         return min(found, led.log.end_offset)
@@ -189,10 +184,7 @@ class QuorumLog(Leadership):
         return None if known is None else known.key
 
     def describe(self) -> QuorumDescription:
-        """Return who leads, and how far each voter is, all of them asked anew.
-
-        Raises: as `read`.
-        """
+        """Return who leads, and how far each voter is, all of them asked anew."""
         view = self.confirm()
         keys = self.tables.voters.keys
         seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
@@ -223,23 +215,17 @@ class QuorumLog(Leadership):
         try:
             self.rescue_stranded()
         finally:
-            if any(self._of_all(self._well(), lambda each: each.maintain())):
+            if any(self._of_all(lambda each: each.maintain())):
                 self.led = None  # the next decision is put at a later version
 
     def expire(self, before_ms: int) -> None:
-        """Give up the oldest records of the history on each voter that answers.
-
-        Raises: as `_of_all`.
-        """
-        if any(self._of_all(self._well(), lambda each: each.expire(before_ms))):
+        """Give up the oldest records of the history on each voter that answers."""
+        if any(self._of_all(lambda each: each.expire(before_ms))):
             self.led = None  # the next decision is put at a later version
 
     def clean(self, now_ms: int) -> int:
-        """Delete what no reader needs, on each voter that answers; return how many files.
-
-        Raises: as `_of_all`.
-        """
-        return sum(self._of_all(self._well(), lambda each: each.clean(now_ms)))
+        """Delete what no reader needs, on each voter that answers; return how many files."""
+        return sum(self._of_all(lambda each: each.clean(now_ms)))
 
     def check_writable(self) -> None:
         """Check that this process may append: to the leader's root, and a majority's.
@@ -264,8 +250,14 @@ class QuorumLog(Leadership):
                 granted.add(key)
             except UNREADABLE as error:
                 failures_met[key] = error
-        if failures_met and not voters.is_majority(granted):
-            raise _outcome_of(failures_met, voters)
+        if voters.is_majority(granted):
+            return
+        # Of a voter that is away, if those that do not deny are a majority: waiting helps then.
+        denied = {
+            key for key, each in failures_met.items() if isinstance(each, RootAccessDeniedError)
+        }
+        is_passing = voters.is_majority({*voters.keys} - denied)
+        raise next(e for key, e in failures_met.items() if (key in denied) is not is_passing)
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
@@ -274,8 +266,6 @@ class QuorumLog(Leadership):
 
         Their names are asked for, and one is read: of those that end at one place, the leader's.
         Voters that are slower than the leader and a majority are not waited for.
-
-        Raises: as `read`.
         """
         view = self._confirmed()
         bound = view.log.end_offset if to_offset is None else to_offset
@@ -302,20 +292,10 @@ class QuorumLog(Leadership):
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
         voter that takes them: any of them may be left alone one day, and opened. A voter that does
         not hold that end gets none: it may be left alone before it does.
-
-        Raises: as `read`, and as `_of_all`.
         """
         led = self.confirm()
         end = OffsetAndEpoch(end_offset, led.log.epoch_before(end_offset))
         others = [key for key in self.tables.voters.keys if key != led.key]
         up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
         holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
-        self._of_all(holders, lambda each: each.write_snapshot(records, stamp, end))
-
-
-def _outcome_of(failures: Mapping[VoterKey, ProtocolError], voters: VoterSet) -> ProtocolError:
-    """Return what to tell of voters that can't be written to: of a voter that is away, if those
-    that do not deny are a majority, so that waiting helps."""
-    denied = {key for key, each in failures.items() if isinstance(each, RootAccessDeniedError)}
-    is_passing = voters.is_majority(set(voters.keys) - denied)
-    return next(each for key, each in failures.items() if (key in denied) is not is_passing)
+        list(self._answers(holders, lambda each: each.write_snapshot(records, stamp, end)))

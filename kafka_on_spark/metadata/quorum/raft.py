@@ -388,8 +388,6 @@ def view_of(table: VoterTable) -> LeaderView | None:
 def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
     """Return the newest leader that `tables` show, and who of them holds its log, all of which is
     durable; None: they show none, or not its own table, or that leads no more.
-
-    Raises: as `newest_leader`.
     """
     key = newest_leader(tables)
     view = None if key is None or key not in tables else view_of(tables[key])

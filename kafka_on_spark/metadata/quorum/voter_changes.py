@@ -153,10 +153,7 @@ class VoterChanges:
         self._elections = leadership.elections
 
     def bring_up(self, voter: Voter) -> None:
-        """Have a root that is no voter as yet follow the leader, for as long as that takes.
-
-        Raises: as `follow`, and as Leadership.confirm.
-        """
+        """Have a root that is no voter as yet follow the leader, for as long as that takes."""
         self._tables.know(voter)
         self._decided(lambda led: self._follow(led.table, voter.key))
 
@@ -245,10 +242,7 @@ class VoterChanges:
         return self._decided(elected)
 
     def candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
-        """Return who is to lead: a voter, or, of those that answer, one with the best log.
-
-        Raises: as `elect`.
-        """
+        """Return who is to lead: a voter, or, of those that answer, one with the best log."""
         key = self._best(led) if to is None else to
         if key not in led.voters.keys:
             raise VoterNotFoundError(

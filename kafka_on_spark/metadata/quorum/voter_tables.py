@@ -221,27 +221,18 @@ class VoterTables:
             self.use(found)
 
     def load(self, key: VoterKey) -> VoterTable:
-        """Return a voter's table, read anew.
-
-        Raises: as VoterLog.load.
-        """
+        """Return a voter's table, read anew."""
         return self.note(self.log_of(key).load())
 
     def look(self, key: VoterKey) -> VoterTable:
-        """Return a voter's table as it is now; if nothing was committed since, that is one look.
-
-        Raises: as VoterLog.load.
-        """
+        """Return a voter's table as it is now; if nothing was committed since, that is one look."""
         known = self._newest.get(key)
         if known is not None and self.log_of(key).is_newest(known):
             return known
         return self.load(key)
 
     def check_writable(self, key: VoterKey) -> None:
-        """Check that a voter's root takes commits, as far as can be seen without one.
-
-        Raises: as VoterLog.check_writable.
-        """
+        """Check that a voter's root takes commits, as far as can be seen without one."""
         try:
             self.log_of(key).check_writable()
         except RootAccessDeniedError as error:
@@ -251,20 +242,14 @@ class VoterTables:
     def commit(
         self, table: VoterTable, change: TableChange, source: VoterKey | None = None
     ) -> VoterTable:
-        """Commit on a voter's table.
-
-        Raises: as VoterLog.commit.
-        """
+        """Commit on a voter's table."""
         copied = None if source is None else self.log_of(source)
         return self._committed(
             table.key, lambda: self.log_of(table.key).commit(table, change, copied)
         )
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
-        """Commit new records on a voter's table.
-
-        Raises: as `commit`.
-        """
+        """Commit new records on a voter's table."""
         return self._committed(
             table.key, lambda: self.log_of(table.key).append(table, change, batch)
         )
@@ -313,8 +298,6 @@ class VoterTables:
     def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
         """Look at all voters, and former ones, those that others name too; return the tables of
         those that answer in time, and who neither answers nor fails.
-
-        Raises: as `each`.
         """
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
