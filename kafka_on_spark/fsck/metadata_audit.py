@@ -58,10 +58,10 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     newest_voters,
 )
 from kafka_on_spark.metadata.voter_format import (
+    FILE_NAME,
     LEADER,
     QUORUM_EPOCH,
     VOTE,
-    FILE_NAME,
     log_file,
     log_files,
     marks_in,
@@ -226,7 +226,7 @@ class VoterReader:
         Raises:
             CorruptLogError: It is missing or damaged, perhaps after some batches.
         """
-        if not is_file_name(file.path):
+        if not FILE_NAME.fullmatch(file.path):
             raise CorruptLogError(f"{file.path} is no file of the metadata log by its name")
         path = f"{self._uri}/{file.path}"
         with as_storage_errors(f"read {path}", self._options):
