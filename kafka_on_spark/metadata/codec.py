@@ -11,6 +11,7 @@ partitions, a failover's changes and high watermarks come by the million. Equal 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -269,10 +270,13 @@ _FIELDS: Final[Mapping[str, tuple[Sequence[_Encoder], Callable[..., Any]]]] = {
 }
 """Fields that are not the column of their name: their columns, and what makes one of these."""
 
+_NAMES: Final[Mapping[type, Sequence[str]]] = {
+    kind: [each.name for each in fields_of(kind)] for kind in get_args(Record)
+}
 _ENCODERS: Final[Mapping[type, Sequence[_Encoder]]] = {
     kind: [
         encoder
-        for name in kind.__slots__
+        for name in _NAMES[kind]
         if name != "change"
         for encoder in (_FIELDS[name][0] if name in _FIELDS else [(name, attrgetter(name), None)])
     ]
@@ -346,7 +350,7 @@ def _decoded(kind: str | None, run: _Run) -> list[Record]:
 
 def _fields_in(cls: Any, run: _Run) -> dict[str, Sequence[Any]]:
     fields: dict[str, Sequence[Any]] = {}
-    for name in cls.__slots__:
+    for name in _NAMES[cls]:
         if name == "registration" and run.size >= RUN_MIN:
             fields[name] = _registrations(run)
         elif name in _FIELDS:

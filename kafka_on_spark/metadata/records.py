@@ -30,7 +30,14 @@ from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange, Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberRecord:
+class _Decided:
+    """A record of a decision, and why it was made."""
+
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberRecord(_Decided):
     """A member joins a group, or subscribes to other topics. The group takes its next epoch.
 
     A static member that takes another's place leaves the group's epoch as it is.
@@ -42,31 +49,28 @@ class GroupMemberRecord:
     instance_id: str | None
     subscribed_topics: tuple[str, ...]
     assignor: str | None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveGroupMemberRecord:
+class RemoveGroupMemberRecord(_Decided):
     """A member has left its group, or was fenced; what it owned is free."""
 
     group: str
     group_epoch: GroupEpoch
     member_id: MemberId
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTargetRecord:
+class GroupTargetRecord(_Decided):
     """The partitions that a member shall have. Kafka's ConsumerGroupTargetAssignmentMember."""
 
     group: str
     member_id: MemberId
     partitions: frozenset[PartitionKey]
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTargetEpochRecord:
+class GroupTargetEpochRecord(_Decided):
     """The targets of all members are those of this epoch of the group.
 
     Kafka's ConsumerGroupTargetAssignmentMetadata. It raises the group's epoch if that is lower: the
@@ -77,11 +81,10 @@ class GroupTargetEpochRecord:
     group: str
     target_epoch: GroupEpoch
     partitions: frozenset[PartitionKey]
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAssignmentRecord:
+class GroupAssignmentRecord(_Decided):
     """The partitions that a member owns from now on: it alone hands them out, and saves offsets.
 
     Kafka's ConsumerGroupCurrentMemberAssignment. `member_epoch`: of the targets that it has
@@ -92,7 +95,6 @@ class GroupAssignmentRecord:
     member_id: MemberId
     member_epoch: GroupEpoch
     partitions: frozenset[PartitionKey]
-    cause: str | None = None
 
 
 GroupRecord = (
@@ -169,7 +171,7 @@ def log_end_at(batches: Iterable[tuple[Offset, int]], end: Offset, time_ms: int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRecord:
+class ClusterRecord(_Decided):
     """The cluster exists. The first record of the first decision; and of one by which people go on
     without a majority of its metadata roots; and of one that says what time it is, no more.
 
@@ -179,11 +181,10 @@ class ClusterRecord:
 
     cluster_id: str
     generation: int | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerRecord:
+class ControllerRecord(_Decided):
     """A controller claims, renews or resigns the lease.
 
     `is_resignation`: the controller of that epoch ends; the epoch stays taken.
@@ -192,7 +193,6 @@ class ControllerRecord:
     controller_id: str
     controller_epoch: ControllerEpoch
     is_resignation: bool = False
-    cause: str | None = None
 
 
 class BrokerState(Enum):
@@ -222,7 +222,7 @@ class RefusedWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRecord:
+class BrokerRecord(_Decided):
     """A broker registers; a second record of an id is another disk or another root.
 
     `fenced_since_ms` and `refused` are set in a snapshot only.
@@ -236,31 +236,28 @@ class BrokerRecord:
     broker_state: BrokerState
     fenced_since_ms: int | None = None
     refused: RefusedWrite | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerChangeRecord:
+class BrokerChangeRecord(_Decided):
     """A broker is fenced, unfenced or drained, or its root refuses a write."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     broker_state: BrokerState
     refused: RefusedWrite | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRecord:
+class UnregisterBrokerRecord(_Decided):
     """A broker is unregistered; `broker_epoch` stays taken if its id is registered again."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecord:
+class TopicRecord(_Decided):
     """A topic exists under this name, created with `first_partition_count` partitions.
 
     In a snapshot it is 0 once partitions were removed (see TopicImage).
@@ -269,19 +266,16 @@ class TopicRecord:
     topic: str
     topic_id: TopicId
     first_partition_count: int | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveTopicRecord:
+class RemoveTopicRecord(_Decided):
     topic_id: TopicId
-    cause: str | None = None
 
 
-class _OfPartition:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfPartition(_Decided):
     """A record that is about one partition."""
-
-    __slots__ = ()
 
     topic_id: TopicId
     partition: int
@@ -299,10 +293,7 @@ class PartitionRecord(_OfPartition):
     """
 
     topic: str
-    topic_id: TopicId
-    partition: int
     registration: PartitionRegistration
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,13 +304,10 @@ class PartitionChangeRecord(_OfPartition):
     table can be queried without replay.
     """
 
-    topic_id: TopicId
-    partition: int
     change: PartitionChange
     topic: str
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +315,6 @@ class RemovePartitionRecord(_OfPartition):
     """A topic's last partition is gone, with its records. Kafka has no such record."""
 
     topic: str
-    topic_id: TopicId
-    partition: int
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,8 +326,6 @@ class HighWatermarkRecord(_OfPartition):
     below it and the chain digest at it are given together, or none of them.
     """
 
-    topic_id: TopicId
-    partition: int
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     high_watermark: Offset | None
@@ -350,21 +333,19 @@ class HighWatermarkRecord(_OfPartition):
     high_watermark_chain: ChainDigest | None
     log_end_offset: Offset
     log_start_offset: Offset | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRecord:
+class ConfigRecord(_Decided):
     """A setting of the cluster (topic_id None) or of a topic; value None removes it."""
 
     topic_id: TopicId | None
     config_name: str
     config_value: str | None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerRecord:
+class ProducerRecord(_Decided):
     """A run of a producer takes the producer's next epoch, and fences the run before; or, with a
     time (ms since 1970 UTC), the run of this epoch goes on: its id does not expire. With a first
     sequence its id had expired: of lower ones nobody knows whether they stand; None: unchanged."""
@@ -373,21 +354,19 @@ class ProducerRecord:
     producer_epoch: ProducerEpoch
     first_sequence: int | None = None
     renewed_at_ms: int | None = None
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveProducerRecord:
+class RemoveProducerRecord(_Decided):
     """A producer id has expired: no run renewed it. In a snapshot those that may come back, and
     without an id the highest epoch of all that have."""
 
     producer_id: str
     producer_epoch: ProducerEpoch
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRecord:
+class OffsetCommitRecord(_Decided):
     """A consumer group's saved position in a partition; offset None removes it. `renewed_at_ms`:
     when it was saved, in a snapshot."""
 
@@ -398,7 +377,6 @@ class OffsetCommitRecord:
     leader_epoch: LeaderEpoch | None
     unclean_generation: int | None = None
     renewed_at_ms: int | None = None
-    cause: str | None = None
 
     @classmethod
     def again(
@@ -424,24 +402,22 @@ class OffsetCommitRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminRequestRecord:
+class AdminRequestRecord(_Decided):
     """A process asks the active controller for a command; `request` is JSON with its id."""
 
     request: str
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminResultRecord:
+class AdminResultRecord(_Decided):
     """The answer to a request, committed with the decision on it."""
 
     request: str
     result: str
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VotersRecord:
+class VotersRecord(_Decided):
     """All voters of the metadata quorum. The first record of every metadata log names the cluster,
     too; a log without any other decision is of a cluster whose creation was cut short.
 
@@ -452,14 +428,13 @@ class VotersRecord:
 
     voters: tuple[str, ...]
     cluster_id: str | None = None
-    cause: str | None = None
 
     def __post_init__(self) -> None:
         assert self.voters, "nobody would decide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChangeRecord:
+class LeaderChangeRecord(_Decided):
     """A voter leads the metadata quorum: the first batch of its epoch, and alone in it.
 
     It changes nothing: once it is committed, so is all that stands before it (Raft §8).
@@ -467,18 +442,15 @@ class LeaderChangeRecord:
 
     leader: NodeId
     directory_id: DirectoryId
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiredRecord:
+class ExpiredRecord(_Decided):
     """Stands in the place of a record whose history is gone, as metadata.max.retention.ms says.
 
     Offsets, batches and their times stay, so the quorum and the copying of logs know nothing of it.
     Nothing replays one: what it was is in each snapshot from there on.
     """
-
-    cause: str | None = None
 
 
 def has_expired(batch: "MetadataBatch") -> bool:
