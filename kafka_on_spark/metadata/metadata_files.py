@@ -164,20 +164,21 @@ def decode_file(
     Raises:
         CorruptLogError: It is missing, damaged, or holds records that this version can't read.
     """
-    with parsing("a file of the metadata log", path):
-        return [
-            batch
-            for part in _parts(content, path, wanted=wanted)
-            for batch in _decoded(part, _batch_ranges(part, from_offset, end_offset))
-        ]
+    parts = decode_parts(content, path, from_offset, end_offset, wanted)
+    return [batch for part in parts for batch in part]
 
 
-def decode_parts(content: bytes | None, path: str) -> Iterator[list[MetadataBatch]]:
-    """Yield the batches of a file in order, those of a row group at once; raise as `decode_file`,
-    perhaps after some batches."""
+def decode_parts(
+    content: bytes | None,
+    path: str,
+    from_offset: int = 0,
+    end_offset: int | None = None,
+    wanted: range = ALL_ROWS,
+) -> Iterator[list[MetadataBatch]]:
+    """Yield the same, the batches of a row group at once; raise perhaps after some batches."""
     with parsing("a file of the metadata log", path):
-        for part in _parts(content, path):
-            yield _decoded(part, _batch_ranges(part))
+        for part in _parts(content, path, wanted=wanted):
+            yield _decoded(part, _batch_ranges(part, from_offset, end_offset))
 
 
 def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
@@ -487,16 +488,9 @@ SNAPSHOTS_KEPT: Final = 3
 
 
 def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
-    found = map(end_in_name, files.names(f"{metadata_root}/snapshots"))
-    return [each for each in found if each is not None]
-
-
-def end_in_name(name: str) -> OffsetAndEpoch | None:
-    """Return the end in a snapshot's name; None: it is no name of one."""
-    found = _SNAPSHOT_NAME.fullmatch(name)
-    return (
-        None if found is None else OffsetAndEpoch(Offset(int(found[1])), QuorumEpoch(int(found[2])))
-    )
+    """Return where the snapshots on a root end, by their names."""
+    names = map(_SNAPSHOT_NAME.fullmatch, files.names(f"{metadata_root}/snapshots"))
+    return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
 
 
 def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
@@ -546,16 +540,11 @@ def clean_snapshots(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
     One that is not of this log says nothing of which others are needed, and stays: it may hold what
     a log that was rolled back has lost.
     """
-    folder = f"{metadata_root}/snapshots"
-    ends = {
-        name: end.offset
-        for name in files.names(folder)
-        if (end := end_in_name(name)) is not None and is_snapshot_of(log, end)
-    }
-    kept = kept_snapshots(ends.values())
-    due = [name for name, end in ends.items() if end not in kept]
-    for name in due:
-        files.delete_file(f"{folder}/{name}")
+    ends = [each for each in snapshot_ends(files, metadata_root) if is_snapshot_of(log, each)]
+    kept = kept_snapshots([each.offset for each in ends])
+    due = [each for each in ends if each.offset not in kept]
+    for each in due:
+        files.delete_file(_snapshot_path(metadata_root, each))
     return len(due)
 
 

@@ -9,11 +9,10 @@ maintenance removes the others.
 import logging
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import suppress
 from itertools import chain, count
 from typing import Final, TypeVar
-from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
@@ -51,7 +50,7 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
-from kafka_on_spark.store.clock import SystemClock
+from kafka_on_spark.store.clock import SystemClock, new_uuid
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
 from kafka_on_spark.store.root_identity import create_root, unusable_root
@@ -103,7 +102,7 @@ class DeltaMetadataLog(QuorumLog):
             SideBySide(lambda key: self._roots.get(key, f"voter {key}")),
             SystemClock(),
             random=random.random,
-            new_id=_new_id,
+            new_id=new_uuid,
             settings=QuorumSettings(),
         )
         for _, table in tables.values():
@@ -286,7 +285,11 @@ def given_roots(
     """
     if len(roots) == 1:
         return {roots[0]: identity_of(roots[0], options)}
-    asked = _ask_all(roots, options)
+    threads = DaemonThreads(len(roots), "roots")
+    try:
+        asked = {root: threads.submit(_ask, root, options) for root in roots}
+    finally:
+        threads.shutdown(wait=False)
     wait(asked.values(), None if patience_ms is None else patience_ms / 1000)
     answers = {root: future.result() for root, future in asked.items() if future.done()}
     if 2 * len(_identities(answers)) <= len(roots):
@@ -299,14 +302,6 @@ def given_roots(
 
 
 _Answer = MetadataIdentity | ProtocolError
-
-
-def _ask_all(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str, Future[_Answer]]:
-    threads = DaemonThreads(len(roots), "roots")
-    try:
-        return {root: threads.submit(_ask, root, options) for root in roots}
-    finally:
-        threads.shutdown(wait=False)
 
 
 def _ask(root: str, options: StorageOptions) -> _Answer:
@@ -344,10 +339,6 @@ def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:
 
 def key_of(identity: MetadataIdentity) -> VoterKey:
     return VoterKey(identity.node_id, identity.directory_id)
-
-
-def _new_id() -> str:
-    return uuid4().hex
 
 
 def create_metadata_log(
@@ -463,13 +454,6 @@ def create_voter(
     """
     check_unnamed(metadata_root, options)
     mine = new_identity(cluster_id, node_id)
-    return _create_table(metadata_root, options, mine)
-
-
-def _create_table(
-    metadata_root: str, options: StorageOptions, mine: MetadataIdentity
-) -> MetadataIdentity:
-    """Create a table, and name it unless another was named meanwhile; return the one named."""
     table = mine.table_at(metadata_root)
     try:
         create_root(metadata_root)
