@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey, TopicPartition
-from kafka_on_spark.fsck import segment_checks
+from kafka_on_spark.fsck import replica_audit
 from kafka_on_spark.fsck.partition_checks import register_flaws
 from kafka_on_spark.fsck.registers import PartitionTimeline, Register
 from kafka_on_spark.log.compaction import CompactionProgress
@@ -46,7 +46,7 @@ def test_what_is_left_of_the_log_is_the_last_of_each_key(plant):
 
 @pytest.mark.parametrize("at_once", [2**20, 1])
 def test_a_key_that_stands_twice_below_what_is_compacted(upkept, plant, monkeypatch, at_once):
-    monkeypatch.setattr(segment_checks, "KEYS_AT_ONCE", at_once)
+    monkeypatch.setattr(replica_audit, "KEYS_AT_ONCE", at_once)
     merged = rewritten(plant)
     merged.rewrite(with_record(merged, 3, b"a", b"2"))
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.fsck import segment_checks
+from kafka_on_spark.fsck import replica_audit
 from kafka_on_spark.log.merging import encode_merged
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.store.delta.delta_files import FileEntry
@@ -52,7 +52,7 @@ def flaws_in(records, *, below, tombstones_below):
         for each, first in zip(files, range(0, len(records), RECORDS_A_FILE), strict=True)
     }
     return list(
-        segment_checks.compaction_flaws(
+        replica_audit.compaction_flaws(
             files,
             lambda file: contents[file.path],
             compacted_below=Offset(below),
@@ -62,7 +62,7 @@ def flaws_in(records, *, below, tombstones_below):
 
 
 def test_keys_that_all_stand_twice_are_found_however_many_they_are(monkeypatch):
-    monkeypatch.setattr(segment_checks, "KEYS_AT_ONCE", 10)
+    monkeypatch.setattr(replica_audit, "KEYS_AT_ONCE", 10)
     keys = [b"%d" % number for number in range(50)] * 2
     records = [KeyedRecord(Offset(offset), key) for offset, key in enumerate(keys)]
 
@@ -95,7 +95,7 @@ def test_what_is_left_of_a_log_shows_that_it_was_not_compacted(text, below, tomb
 
 @pytest.mark.parametrize("keys_at_once", [20, 2**20])
 def test_each_flaw_of_all_records_together_is_told_of_once(monkeypatch, keys_at_once):
-    monkeypatch.setattr(segment_checks, "KEYS_AT_ONCE", keys_at_once)
+    monkeypatch.setattr(replica_audit, "KEYS_AT_ONCE", keys_at_once)
     rng = random.Random(keys_at_once)
     keys = [None, b"", *(b"%d" % number for number in range(60))]
     for _ in range(20):
