@@ -131,24 +131,20 @@ class DryRunMetadata:
     A lease that a controller holds counts as resigned: the question is what a controller would do.
 
     Attributes:
+        image: What the decisions so far have led to.
         decided: The records that would be committed, without claims and resignations.
     """
 
     def __init__(self, image: MetadataImage, clock: Clock) -> None:
         if image.controller is not None:
             image = replace(image, controller=replace(image.controller, controller_id=None))
-        self._image = image
+        self.image = image
         self._clock = clock
         self.decided: list[Record] = []
 
-    @property
-    def image(self) -> MetadataImage:
-        """The image that the decisions so far have led to."""
-        return self._image
-
     def catch_up(self) -> MetadataImage:
         """Return the image: no other process takes part in a dry run."""
-        return self._image
+        return self.image
 
     def has_next(self) -> bool:
         """Return that there is nothing to read."""
@@ -162,16 +158,14 @@ class DryRunMetadata:
         controller: tuple[str, ControllerEpoch] | None = None,
     ) -> T:
         """Have what `decide` says of the image take effect on it; return its response."""
-        return self._take_effect(decide(self._image))
-
-    def _take_effect(self, result: ControllerResult[T]) -> T:
+        result = decide(self.image)
         if result.records:
             batch = MetadataBatch(
-                base_offset=Offset(self._image.offset),
+                base_offset=Offset(self.image.offset),
                 stamp=Stamp(time_ms=self._clock.now_ms()),
                 records=tuple(result.records),
             )
-            self._image = self._image.replay(batch)
+            self.image = self.image.replay(batch)
             self.decided.extend(
                 each for each in result.records if not isinstance(each, ControllerRecord)
             )

@@ -6,8 +6,8 @@ are shown in their place.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from operator import methodcaller
 from typing import Annotated, Any, Final
 
@@ -224,14 +224,17 @@ def reset_offsets(
         raise InvalidRequestError(
             "say which topics in one way: --topic or --all-topics, or by --from-file"
         )
-    groups = _chosen(session.cluster.image, group, all_groups=all_groups)
-    if kind == "from_file":
-        wanted = _offsets_in(session, value, groups, single)
-    else:
-        target = _target(kind, value)
-        wanted = {each: _keys(session, each, topic, target) for each in groups}
-    resets = _planned(session, wanted)
-    offsets = {name: {each.name: each.offset for each in resets[name]} for name in resets}
+    image = session.cluster.image
+    groups = _chosen(image, group, all_groups=all_groups)
+    wanted = _wanted(image, groups, topic, kind, value, single)
+    resets = {
+        each: [_reset(session, image, each, *place) for place in wanted[each].items()]
+        for each in groups
+    }
+    offsets = {
+        each: {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in rows}
+        for each, rows in resets.items()
+    }
     changes = [methodcaller("alter_group_offsets", *each) for each in offsets.items()]
     if execute:
         session.do_all(changes)
@@ -240,73 +243,108 @@ def reset_offsets(
     if export:
         write_group_offsets(offsets, with_group=single is None)
     else:
-        _show_resets(session, resets, is_done=execute)
+        rows = list(chain.from_iterable(resets.values()))
+        session.show({"dry_run": not execute, "offsets": rows}, columns=RESET_COLUMNS, rows=rows)
     if not (execute or is_json):
         (note if export else say)("A dry run: nothing was changed; --execute does it.")
 
 
-FindOffset = Callable[[PartitionKey, int], Offset | None]
-"""The first committed record of a partition that is not older than µs since 1970 UTC, or None."""
+Target = tuple[str, int]
+"""Where a group is reset to: "earliest"; "latest"; "current", its own offset, moved into the range
+that the log still has; "offset", by its number; "shift", by a number of records from its own
+offset, backwards if negative; "time", the first record that is not older than µs since 1970 UTC."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a group is reset to: "earliest"; "latest"; "current", its own offset, moved into the
-    range that the log still has; "offset", by its number; "shift", by a number of records from its
-    own offset, backwards if negative; "time", the first record that is not older than µs since 1970
-    UTC."""
-
-    kind: str
-    value: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
-    """The reset of a group's offset in a partition.
-
-    `asked` is the offset that was asked for, if it is outside of the log; else None."""
-
-    name: TopicPartition
-    before: int | None
-    offset: int
-    asked: int | None
-
-
-def plan_reset(
-    image: MetadataImage, group: str, key: PartitionKey, target: Target, find_offset: FindOffset
-) -> Reset:
-    """Return the reset of a group's offset, which stays within the partition's committed range."""
-    partition = image.partition(key)
-    assert partition is not None, "the partition is in this image"
-    known = image.groups.get((group, key))
-    before = None if known is None else known.offset
-    start, end = partition.log_start_offset, partition.high_watermark
-    asked: int | None = end
-    match target.kind:
-        case "earliest":
-            asked = start
-        case "offset":
-            asked = target.value
-        case "shift":
-            if before is None:
+def _wanted(
+    image: MetadataImage,
+    groups: Sequence[str],
+    topics: Sequence[str] | None,
+    name: str,
+    value: Any,
+    single: str | None,
+) -> dict[str, dict[TopicPartition, Target]]:
+    """Return where groups shall be, by partition. A file may have offsets of other groups, too."""
+    if name == "from_file":
+        offsets = read_group_offsets(value, single)
+        for group in groups:
+            if group not in offsets:
                 raise InvalidRequestError(
-                    f"group {group!r} has no offset of {image.name_of(key)} to shift: name"
-                    " partitions of which it has one, or reset it to an offset"
+                    f"{value} has no offsets of group {group!r}: leave the group out, or give a"
+                    " line for it"
                 )
-            asked = before + target.value
-        case "time":
-            asked = find_offset(key, target.value)
-        case "current":
-            asked = before
+        return {
+            group: {place: ("offset", offset) for place, offset in offsets[group].items()}
+            for group in groups
+        }
+    if name == "to_datetime":
+        target = "time", parse_datetime(value)
+    elif name == "by_duration":
+        target = "time", SystemClock().now_ms() * 1000 - parse_duration(value)
+    else:
+        target = name.removeprefix("to_").removesuffix("_by"), int(value)
+    if topics is not None:
+        return {
+            group: dict.fromkeys(named_partitions_of(image, topics), target) for group in groups
+        }
+    return {
+        group: {image.name_of(key): target for key in saved_partitions(image, group)}
+        for group in groups
+    }
+
+
+def _reset(
+    session: Session, image: MetadataImage, group: str, name: TopicPartition, target: Target
+) -> dict[str, Any]:
+    """Return the row of a reset, and note an offset that was asked for and is not there."""
+    key = partition_key(image, name.topic, name.partition)
+
+    def find(timestamp_us: int) -> Offset | None:
+        found = find_offset(image, key, timestamp_us, session.options)
+        return None if found is None else found.offset
+
+    offset, asked = new_offset(image, group, key, target, find)
+    if asked != offset:
+        note(f"{name} has no committed offset {asked}: group {group} gets {offset}.")
+    known = image.groups.get((group, key))
+    return {
+        "group": group,
+        **name._asdict(),
+        "current_offset": None if known is None else known.offset,
+        "new_offset": offset,
+    }
+
+
+def new_offset(
+    image: MetadataImage,
+    group: str,
+    key: PartitionKey,
+    target: Target,
+    find_offset: Callable[[int], Offset | None],
+) -> tuple[int, int]:
+    """Return the offset that a group is reset to, within what is committed of a partition, and the
+    one that was asked for. `find_offset` returns the first committed record that is not older than
+    µs since 1970 UTC, or None. Source: ConsumerGroupCommand."""
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    known = image.groups.get((group, key))
+    start, end = partition.log_start_offset, partition.high_watermark
+    before = None if known is None else known.offset
+    kind, value = target
+    if kind == "shift" and before is None:
+        raise InvalidRequestError(
+            f"group {group!r} has no offset of {image.name_of(key)} to shift: name partitions of"
+            " which it has one, or reset it to an offset"
+        )
+    asked: int | None = {
+        "earliest": start,
+        "offset": value,
+        "shift": (before or 0) + value,
+        "current": before,
+    }.get(kind, end)
+    if kind == "time":
+        asked = find_offset(value)
     if asked is None:
         asked = end  # as in Kafka, if no record matches
-    offset = min(max(asked, start), end)
-    return Reset(
-        name=image.name_of(key),
-        before=before,
-        offset=offset,
-        asked=None if asked == offset else asked,
-    )
+    return min(max(asked, start), end), asked
 
 
 def parse_datetime(text: str) -> int:
@@ -333,83 +371,6 @@ def parse_duration(text: str) -> int:
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     return duration // timedelta(microseconds=1)
-
-
-def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_done: bool) -> None:
-    rows = [
-        {
-            "group": group,
-            **each.name._asdict(),
-            "current_offset": each.before,
-            "new_offset": each.offset,
-        }
-        for group, planned in resets.items()
-        for each in planned
-    ]
-    answer = {"dry_run": not is_done, "offsets": rows}
-    session.show(answer, columns=RESET_COLUMNS, rows=rows)
-
-
-def _target(name: str, value: Any) -> Target:
-    if name == "to_datetime":
-        return Target("time", parse_datetime(value))
-    if name == "by_duration":
-        return Target("time", SystemClock().now_ms() * 1000 - parse_duration(value))
-    kind = name.removeprefix("to_").removesuffix("_by")
-    return Target(kind) if value is True else Target(kind, value)
-
-
-Wanted = Sequence[tuple[PartitionKey, Target]]
-"""Where a group shall be in partitions."""
-
-
-def _keys(session: Session, group: str, topics: Sequence[str] | None, target: Target) -> Wanted:
-    image = session.cluster.image
-    if topics is None:
-        return [(key, target) for key in saved_partitions(image, group)]
-    names = named_partitions_of(image, topics)
-    return [(partition_key(image, name.topic, name.partition), target) for name in names]
-
-
-def _offsets_in(
-    session: Session, path: str, groups: Sequence[str], single: str | None
-) -> dict[str, Wanted]:
-    """Return the offsets that a file has of groups; it may have those of others, too."""
-    image, offsets = session.cluster.image, read_group_offsets(path, single)
-    for group in groups:
-        if group not in offsets:
-            raise InvalidRequestError(
-                f"{path} has no offsets of group {group!r}: leave the group out, or give a line for"
-                " it"
-            )
-    return {
-        group: [
-            (partition_key(image, name.topic, name.partition), Target("offset", offset))
-            for name, offset in offsets[group].items()
-        ]
-        for group in groups
-    }
-
-
-def _planned(session: Session, wanted: Mapping[str, Wanted]) -> dict[str, list[Reset]]:
-    image = session.cluster.image
-
-    def find(key: PartitionKey, timestamp_us: int) -> Offset | None:
-        found = find_offset(image, key, timestamp_us, session.options)
-        return None if found is None else found.offset
-
-    resets = {
-        group: [plan_reset(image, group, key, target, find) for key, target in of_group]
-        for group, of_group in wanted.items()
-    }
-    for group, planned in resets.items():
-        for each in planned:
-            if each.asked is not None:
-                note(
-                    f"{each.name} has no committed offset {each.asked}: group {group} gets"
-                    f" {each.offset}."
-                )
-    return resets
 
 
 consumer_groups = verb(

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -113,26 +113,28 @@ def named(values: Mapping[TopicPartition, V]) -> dict[tuple[str, int], V]:
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
     """Return the replicas of partitions, from a reassignment file or the proposal of a plan."""
-    entries = _by_partition(path)
-    for name, entry in entries.items():
-        replicas = entry.get("replicas")
-        if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
-            raise InvalidRequestError(
-                f'{name} in {path} has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
-            )
-    return {name: entry["replicas"] for name, entry in entries.items()}
+
+    def is_list(value: object) -> bool:
+        return isinstance(value, list) and all(map(_is_number, value))
+
+    what = 'has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
+    return _values(path, "replicas", is_list, what)
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """Return one offset a partition, from the file of kafka-delete-records; -1: all records."""
+    what = 'has no offset: give a whole number, as in "offset": 42, or -1 for all committed records'
+    return _values(path, "offset", _is_number, what)
+
+
+def _values(
+    path: str, key: str, is_fine: Callable[[object], bool], what: str
+) -> dict[TopicPartition, Any]:
     entries = _by_partition(path)
     for name, entry in entries.items():
-        if not _is_number(entry.get("offset")):
-            raise InvalidRequestError(
-                f'{name} in {path} has no offset: give a whole number, as in "offset": 42, or -1'
-                " for all committed records"
-            )
-    return {name: entry["offset"] for name, entry in entries.items()}
+        if not is_fine(entry.get(key)):
+            raise InvalidRequestError(f"{name} in {path} {what}")
+    return {name: entry[key] for name, entry in entries.items()}
 
 
 def read_partitions(path: str) -> list[TopicPartition]:

@@ -213,7 +213,18 @@ def describe(
         return
     wanted = _wanted(filters)
     if session.output is Output.JSON:
-        write_json([_topic_as_dict(image, each, wanted) for each in chosen])
+        answer = [
+            {
+                "topic": each.name,
+                "topic_id": each.topic_id,
+                "partition_count": len(each.partitions),
+                "replication_factor": _replication_factor(each),
+                "configs": dict(each.configs),
+                "partitions": list(_partition_rows(image, each, wanted)),
+            }
+            for each in chosen
+        ]
+        write_json(answer)
         return
     if not wanted:
         say(*map(_summary, chosen))
@@ -277,19 +288,6 @@ def _partition_rows(
             "states": [state.value for state in PartitionState if state in states],
             "stalled_on": list(stalled_on(image, partition)),
         }
-
-
-def _topic_as_dict(
-    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
-) -> dict[str, Any]:
-    return {
-        "topic": topic.name,
-        "topic_id": topic.topic_id,
-        "partition_count": len(topic.partitions),
-        "replication_factor": _replication_factor(topic),
-        "configs": dict(topic.configs),
-        "partitions": list(_partition_rows(image, topic, wanted)),
-    }
 
 
 def _replication_factor(topic: TopicImage) -> int:

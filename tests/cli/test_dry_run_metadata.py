@@ -89,5 +89,5 @@ def test_a_dry_run_has_no_way_to_the_log(service, log):
     """It is given an image and a clock: no method, also one that is added later, can commit."""
     dry_run = DryRunMetadata(service.image, FakeClock())
 
-    assert vars(dry_run).keys() == {"_clock", "_image", "decided"}
+    assert vars(dry_run).keys() == {"_clock", "image", "decided"}
     assert not isinstance(dry_run, MetadataService)

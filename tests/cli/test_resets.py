@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.cli.groups import Reset, Target, parse_datetime, parse_duration, plan_reset
+from kafka_on_spark.cli.groups import new_offset, parse_datetime, parse_duration
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import KEY, image_of, partition
 
@@ -17,7 +17,7 @@ def image(before):
     return replace(base, groups=saved)
 
 
-def by_second(key, timestamp_us):
+def by_second(timestamp_us):
     """The record of offset n was made in second n; those of 2 to 7 are committed."""
     second = -(-timestamp_us // 1_000_000)
     return max(second, 2) if second < 8 else None
@@ -25,39 +25,39 @@ def by_second(key, timestamp_us):
 
 # fmt: off
 TARGETS = [  # stands at, target, new offset, what was asked for if that is not there
-    (5,    Target("earliest"),        2, None),
-    (5,    Target("latest"),          8, None),
-    (None, Target("latest"),          8, None),
-    (5,    Target("current"),         5, None),
-    (None, Target("current"),         8, None),
-    (1,    Target("current"),         2, 1),       # its records were deleted
-    (9,    Target("current"),         8, 9),       # they are gone by an unclean election
-    (5,    Target("offset", 3),             3, None),
-    (None, Target("offset", 8),             8, None),
-    (5,    Target("offset", 0),             2, 0),
-    (5,    Target("offset", 100),           8, 100),
-    (5,    Target("shift", 2),          7, None),
-    (5,    Target("shift", -3),         2, None),
-    (5,    Target("shift", -4),         2, 1),
-    (5,    Target("shift", 4),          8, 9),
-    (5,    Target("time", 3_000_000), 3, None),
-    (5,    Target("time", 3_000_001), 4, None),
-    (5,    Target("time", 0),         2, None),
-    (5,    Target("time", 9_000_000), 8, None),    # none as young: the end, as in Kafka
+    (5,    ("earliest", 0),        2, None),
+    (5,    ("latest", 0),          8, None),
+    (None, ("latest", 0),          8, None),
+    (5,    ("current", 0),         5, None),
+    (None, ("current", 0),         8, None),
+    (1,    ("current", 0),         2, 1),       # its records were deleted
+    (9,    ("current", 0),         8, 9),       # they are gone by an unclean election
+    (5,    ("offset", 3),             3, None),
+    (None, ("offset", 8),             8, None),
+    (5,    ("offset", 0),             2, 0),
+    (5,    ("offset", 100),           8, 100),
+    (5,    ("shift", 2),          7, None),
+    (5,    ("shift", -3),         2, None),
+    (5,    ("shift", -4),         2, 1),
+    (5,    ("shift", 4),          8, 9),
+    (5,    ("time", 3_000_000), 3, None),
+    (5,    ("time", 3_000_001), 4, None),
+    (5,    ("time", 0),         2, None),
+    (5,    ("time", 9_000_000), 8, None),    # none as young: the end, as in Kafka
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("before, target, offset, asked", TARGETS)
 def test_a_reset_ends_in_what_is_committed(before, target, offset, asked):
-    reset = plan_reset(image(before), "g", KEY, target, by_second)
+    found = new_offset(image(before), "g", KEY, target, by_second)
 
-    assert reset == Reset(name=("orders", 0), before=before, offset=offset, asked=asked)
+    assert found == (offset, offset if asked is None else asked)
 
 
 def test_what_has_no_offset_can_not_be_shifted():
     with pytest.raises(InvalidRequestError) as caught:
-        plan_reset(image(None), "g", KEY, Target("shift", 1), by_second)
+        new_offset(image(None), "g", KEY, ("shift", 1), by_second)
 
     assert str(caught.value) == (
         "group 'g' has no offset of orders-0 to shift: name partitions of which it has one, or"
