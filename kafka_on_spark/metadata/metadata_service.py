@@ -84,6 +84,7 @@ class CommitClock:
         ahead_max_ms: Callable[[], int],
     ) -> None:
         self._clock = clock
+        self.monotonic_ms, self.sleep_ms = clock.monotonic_ms, clock.sleep_ms
         self._ask_root_ms = ask_root_ms
         self._newest_ms = newest_ms
         self._ahead_max_ms = ahead_max_ms
@@ -99,7 +100,13 @@ class CommitClock:
         now_ms = stamp_ms(own_ms, root_ms, self._newest_ms(), ahead_max_ms)
         if root_ms is not None and abs(now_ms - own_ms) > ahead_max_ms and not self._is_told:
             self._is_told = True
-            self._tell(own_ms - root_ms)
+            log.warning(
+                "the clock of this process is %d s %s that of the metadata root: what this process"
+                " commits and appends has the root's time, or that of the newest commit; set the"
+                " clock right, this one or the root's",
+                abs(own_ms - root_ms) // 1000,
+                "ahead of" if own_ms > root_ms else "behind",
+            )
         return now_ms
 
     def too_old_by_ms(self) -> int | None:
@@ -108,12 +115,6 @@ class CommitClock:
         own_ms, now_ms = self._clock.now_ms(), self.now_ms()
         root_ms = self._root_ms(own_ms, self._ahead_max_ms())
         return None if root_ms is None else too_old_by_ms(own_ms, root_ms, now_ms)
-
-    def monotonic_ms(self) -> int:
-        return self._clock.monotonic_ms()
-
-    def sleep_ms(self, duration_ms: float) -> None:
-        self._clock.sleep_ms(duration_ms)
 
     def _root_ms(self, own_ms: int, ahead_max_ms: int) -> int | None:
         """Return the root's time, which is asked for at first, and where both clocks differ: which
@@ -130,15 +131,6 @@ class CommitClock:
                     self._root_at_zero_ms = root_ms - monotonic_ms
             zero_ms = self._root_at_zero_ms
         return None if zero_ms is None else zero_ms + monotonic_ms
-
-    def _tell(self, ahead_ms: int) -> None:
-        log.warning(
-            "the clock of this process is %d s %s that of the metadata root: what this process"
-            " commits and appends has the root's time, or that of the newest commit; set the clock"
-            " right, this one or the root's",
-            abs(ahead_ms) // 1000,
-            "ahead of" if ahead_ms > 0 else "behind",
-        )
 
 
 log = logging.getLogger(__name__)
@@ -167,10 +159,11 @@ class MetadataService:
     `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `counts`: of commits, and of what was decided since
-    this process first read the log; None: nobody asks for them.
+    `counts`: of commits, and of what was decided since this process first read the log; None:
+    nobody asks for them.
 
     Attributes:
+        image: The newest image that this process knows.
         log: The log itself, for what changes where it is kept.
         clock: Says the time of what this process commits and appends.
         refusal: Why nothing may be committed by this process; None: it may.
@@ -197,14 +190,14 @@ class MetadataService:
             clock,
             ask_root_ms=metadata_log.root_ms,
             newest_ms=self._newest_ms,
-            ahead_max_ms=lambda: self._image.settings().integer("clock.ahead.max.ms"),
+            ahead_max_ms=lambda: self.image.settings().integer("clock.ahead.max.ms"),
         )
         self._random = random
         self._application_id = application_id
         self._after_commit = after_commit
         self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
-        self._image = MetadataImage()
+        self.image = MetadataImage()
         self._replayed_at_ms = self.read_at_ms = clock.monotonic_ms()
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
@@ -254,11 +247,6 @@ class MetadataService:
         """URL of the metadata log, a Delta table: of several voters' that of the leader."""
         return self.log.leader_uri
 
-    @property
-    def image(self) -> MetadataImage:
-        """The newest image that this process knows."""
-        return self._image
-
     def catch_up(self) -> MetadataImage:
         """Replay what was committed before this call; return the newest image.
 
@@ -271,29 +259,29 @@ class MetadataService:
         begun = self._reads_begun
         with self._lock, gc_paused():
             if self._last_read > begun:
-                return self._image
+                return self.image
             self._reads_begun += 1
             began_ms = self._clock.monotonic_ms()
-            is_first = self._image.offset == 0
+            is_first = self.image.offset == 0
             if is_first:
                 self._start_from_snapshot()
             try:
-                batches = self.log.read(from_offset=self._image.offset)
+                batches = self.log.read(from_offset=self.image.offset)
             except HistoryExpiredError:  # this process was away for so long
-                before, is_first = self._image, True
+                before, is_first = self.image, True
                 self._start_from_snapshot()
-                if self._image.offset < before.offset:
-                    self._image = before
+                if self.image.offset < before.offset:
+                    self.image = before
                     raise
-                batches = self.log.read(from_offset=self._image.offset)
+                batches = self.log.read(from_offset=self.image.offset)
             if batches:
-                before, self._image = self._image, self._image.replay(*batches)
+                before, self.image = self.image, self.image.replay(*batches)
                 self._replayed_at_ms = self._clock.monotonic_ms()
                 self._record_results(batches)
                 if self._counts is not None and not is_first:
-                    count_decisions(self._counts, before, batches, self._image)
+                    count_decisions(self._counts, before, batches, self.image)
             self._last_read, self.read_at_ms = self._reads_begun, began_ms
-            return self._image
+            return self.image
 
     def has_next(self) -> bool:
         """Return whether there may be commits that this process has not replayed: one request to a
@@ -315,7 +303,7 @@ class MetadataService:
 
         Raises: as `catch_up`.
         """
-        timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
+        timeout_ms = self.image.settings().integer("metadata.away.timeout.ms")
         return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
     @contextmanager
@@ -370,9 +358,9 @@ class MetadataService:
         if snapshot is None:
             return
         start = MetadataImage(offset=snapshot.base_offset)
-        self._image = start.replay(snapshot)
+        self.image = start.replay(snapshot)
         self._replayed_at_ms = self._clock.monotonic_ms()
-        self._snapshot_offset = self._image.offset
+        self._snapshot_offset = self.image.offset
         self._snapshot_record_count = len(snapshot.records)
 
     def submit(
@@ -421,7 +409,7 @@ class MetadataService:
             with self._acquire_lock(queued) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
-                image = self._image
+                image = self.image
                 suspects = self.suspects()
                 result = decide(replace(image, suspects=suspects) if suspects else image, lock)
                 if not result.records:
@@ -433,12 +421,12 @@ class MetadataService:
                 except CommitConflictError:
                     self.catch_up()
                 else:
-                    self._image = image.replay(batch)
+                    self.image = image.replay(batch)
                     self._replayed_at_ms = self._clock.monotonic_ms()
                     self._record_results([batch])
                     lock.mark_committed()
                     if self._counts is not None:
-                        count_decisions(self._counts, image, [batch], self._image)
+                        count_decisions(self._counts, image, [batch], self.image)
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")
@@ -449,7 +437,7 @@ class MetadataService:
     def _newest_ms(self) -> int:
         """Return the time of the newest commit, and what has passed since this process replayed it:
         also where nobody else commits, a process whose clock is behind does not stand still."""
-        return self._image.time_ms + self._clock.monotonic_ms() - self._replayed_at_ms
+        return self.image.time_ms + self._clock.monotonic_ms() - self._replayed_at_ms
 
     def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
         controller_id, controller_epoch = controller or (None, None)
@@ -465,7 +453,7 @@ class MetadataService:
 
         A failure costs time only; the log has everything.
         """
-        image = self._image
+        image = self.image
         try:
             if image.offset - self._snapshot_offset >= max(
                 SNAPSHOT_RECORDS_MIN, self._snapshot_record_count
@@ -507,7 +495,7 @@ class MetadataService:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
         continues. A search for a recent batch reads no more than it must."""
         self.check_open()
-        end = self._image.offset
+        end = self.image.offset
         while end > 0:
             before = self._newest_snapshot(to_offset=Offset(end - 1))
             yield before, self.log.read(from_offset=before.offset, to_offset=end)

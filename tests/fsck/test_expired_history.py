@@ -80,7 +80,7 @@ def test_histories_tell_what_is_kept(disks):
 
 def test_process_that_was_away_for_longer_goes_on(disks):
     service = disks.cluster._metadata
-    newest, service._image = service._image, disks.early
+    newest, service.image = service.image, disks.early
 
     assert service.catch_up().topics == newest.topics
     assert service.image.offset == newest.offset

@@ -235,7 +235,7 @@ class Process:
         self.replicas = _ReplicaStore(mine)
         self.segments = SearchedSegments(states.borders)
         self.metadata = MetadataService(_MetadataLog(mine), self.clock, random=lambda: 0.0)
-        self.metadata._image = image
+        self.metadata.image = image
 
     def ask(self, call: Call) -> tuple[Any, int]:
         """Return the answer to a call, and its place in its lane; stop if there is none yet."""
