@@ -35,7 +35,7 @@ from kafka_on_spark.metadata.metadata_root import (
     put_identity,
     read_identity,
 )
-from kafka_on_spark.metadata.quorum.creation import begin_log, check_cluster_ids, has_decided
+from kafka_on_spark.metadata.quorum.elector import check_cluster_ids, has_decided
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
 from kafka_on_spark.metadata.quorum.voter_table import (
@@ -148,9 +148,9 @@ class DeltaMetadataLog(QuorumLog):
     def begin(self) -> None:
         """Begin the log of a new cluster.
 
-        Raises: as `begin_log`.
+        Raises: as `Elections.begin_log`.
         """
-        begin_log(self.tables, self.elections, SystemClock(), self.identity.cluster_id)
+        self.elections.begin_log(self.identity.cluster_id)
 
     def check(self) -> None:
         """Check that the log has begun, and was forced at one place only, by the tables that were

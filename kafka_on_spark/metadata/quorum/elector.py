@@ -1,13 +1,21 @@
-"""Holds an election: stands for a voter, gathers votes, and begins the leadership.
+"""Holds elections, the first one of a new cluster's log, too.
+
+An election has a voter stand, gathers votes, and begins the leadership.
 
 Any process may, for any voter, and end one that another process began. What an election needs of
 the quorum is decided in `elections`; here are its commits, in their order.
 Invariants that they keep: Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the
 no-op are one commit, after a majority of votes).
+
+Where a cluster is created, every root is empty. Each table's version 0 holds the same bootstrap
+batch (epoch 0: cluster, voters), put if absent; then the first election is held. The same call goes
+on with what an earlier try has left, if nothing else was written. The cluster is there once its
+first decision is.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -15,10 +23,12 @@ from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitError,
+    InconsistentClusterIdError,
+    InvalidRootError,
     ProtocolError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.base.ids import QuorumEpoch
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.base.process import Clock
 from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
@@ -30,9 +40,23 @@ from kafka_on_spark.metadata.quorum.raft import (
     next_epoch,
     stand,
 )
-from kafka_on_spark.metadata.quorum.voter_table import VoterKey, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    RaftBatch,
+    TableChange,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    best_log,
+)
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
-from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp, stamp_ms
+from kafka_on_spark.metadata.records import (
+    LeaderChangeRecord,
+    MetadataBatch,
+    Stamp,
+    VotersRecord,
+    stamp_ms,
+)
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +64,9 @@ VOTES_MAX: Final = 4
 """How often a voter is asked again whose table another has just committed on."""
 
 CLOCK_AHEAD_MAX_MS: Final = int(SETTINGS["clock.ahead.max.ms"].default)
+
+TRIES_MAX: Final = 8
+"""Processes that create the same cluster at once may lose an election to each other."""
 
 FIRST_EPOCH: Final = 1
 """A new cluster's: nobody need hear of that election."""
@@ -183,6 +210,54 @@ class Elections:
         )
         return leader
 
+    def begin_log(self, cluster_id: str) -> None:
+        """Have the voters' tables begin with their bootstrap batch, and one of them lead.
+
+        Raises:
+            InvalidRootError: A root holds something else, or there is a cluster.
+            QuorumUnavailableError: No voter could be elected.
+            KafkaStorageError, CommitOutcomeUnknownError: A root fails; the same call goes on with
+                what is there.
+        """
+        tables, voters = self._tables, self._tables.voters
+        for _ in range(TRIES_MAX):
+            found = [tables.load(key) for key in voters.keys]
+            check_beginning(found, voters, cluster_id)
+            if not all(each.log.batches for each in found):
+                self._put_bootstrap(found, cluster_id)
+            elif any(each.leads for each in found):
+                return
+            else:
+                self.elect(Candidacy(best_log(found).key, next_epoch(found)))
+        raise QuorumUnavailableError(
+            "no voter of the new cluster could be elected: create it again, which goes on with what"
+            " is there"
+        )
+
+    def _put_bootstrap(self, found: Sequence[VoterTable], cluster_id: str) -> None:
+        """Put the first batch on the first voter, or copy it from one that has it to all that lack
+        it: another try made it at another time, and one log has one batch there."""
+        voters, write_id = self._tables.voters, bootstrap_id(cluster_id)
+        start, end = Offset(0), Offset(1)
+        header = RaftBatch(start, end, QuorumEpoch(0), write_id, BatchKind.DECISION, voters)
+        change = TableChange(appended=(header,))
+        begun = next((table for table in found if table.log.batches), None)
+        lacking = [table for table in found if not table.log.batches]
+        if begun is not None:
+            for table in lacking:
+                with suppress(CommitConflictError):  # another process was quicker
+                    self._tables.commit(table, change, source=begun.key)
+            return
+        record = VotersRecord(
+            voters=tuple(map(str, voters.voters)),
+            cluster_id=cluster_id,
+            cause="the cluster is made",
+        )
+        stamp = first_stamp(self._tables, voters.keys[0], self._clock)
+        batch = MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
+        with suppress(CommitConflictError):
+            self._tables.append(lacking[0], change, batch)
+
 
 def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:
     """Return the stamp of a batch that a process puts on voter `key` without having read the log:
@@ -193,3 +268,47 @@ def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:
 
 def _stands(table: VoterTable, epoch: QuorumEpoch) -> bool:
     return table.is_candidate and table.quorum_epoch == epoch
+
+
+def check_beginning(found: Sequence[VoterTable], voters: VoterSet, cluster_id: str) -> None:
+    """Check that a cluster of `voters` may be created on the roots whose tables are `found`, in
+    their order: each is empty, or an earlier try has left the cluster's beginning there.
+
+    Raises:
+        InvalidRootError: A root holds something else, or the cluster goes on already.
+    """
+    for voter, table in zip(voters.voters, found, strict=True):
+        first = table.log.batches[:1]
+        if first and (first[0].write_id, table.log.voters) != (bootstrap_id(cluster_id), voters):
+            raise InvalidRootError(
+                f"{voter.root} is not empty, and holds no beginning of this cluster: empty it, or"
+                " name another root"
+            )
+        if has_decided(table):
+            raise InvalidRootError(f"there is a cluster at {voter.root} already: open it")
+
+
+def has_decided(table: VoterTable) -> bool:
+    """Return whether a log has more than a bootstrap batch and no-ops: there is a cluster."""
+    return any(each.kind is not BatchKind.NO_OP for each in table.log.batches[1:])
+
+
+def bootstrap_id(cluster_id: str) -> str:
+    """Return the write id of the first batch of a cluster's log, the same in each try."""
+    return f"bootstrap-{cluster_id}"
+
+
+def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
+    """Return the cluster that all of the roots in `cluster_ids` belong to.
+
+    Raises:
+        InconsistentClusterIdError: They belong to several.
+    """
+    first, *others = cluster_ids.items()
+    for root, cluster_id in others:
+        if cluster_id != first[1]:
+            raise InconsistentClusterIdError(
+                f"{first[0]} belongs to cluster {first[1]} and {root} to {cluster_id}: name roots"
+                " of one cluster"
+            )
+    return first[1]

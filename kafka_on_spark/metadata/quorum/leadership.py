@@ -572,21 +572,15 @@ class Leadership:
             others = (self._reading, self._committing)
             lasting = (each.lasting(began_ms, timeout_ms) for each in others)
             waiting = next((each for each in lasting if each is not None), None)
-            waiting = waiting or self._waiting(self._failing_since(began_ms, now_ms))
+            if waiting is None:
+                # A root that hangs fails as long as it was waited for. No more than that is
+                # counted, and half of the fetch timeout at most: a process that was frozen in its
+                # try has not waited, and voters are watched for signs of the leader.
+                most_ms = min(self.settings().answer_timeout_ms, timeout_ms // 2)
+                waiting = self._waiting(max(began_ms, now_ms - most_ms))
             trouble.waiting = waiting
         trouble.last_ms = self._clock.monotonic_ms()
         return waiting
-
-    def _failing_since(self, began_ms: int, now_ms: int) -> int:
-        """Return since when the leader fails, whose first try that failed began at `began_ms`: a
-        root that hangs fails as long as it was waited for.
-
-        No more than that is counted, and half of the fetch timeout at most: a process that was
-        frozen in its try has not waited, and voters are watched for signs of the leader.
-        """
-        settings = self.settings()
-        most_ms = min(settings.answer_timeout_ms, settings.fetch_timeout_ms // 2)
-        return max(began_ms, now_ms - most_ms)
 
     def _waiting(self, since_ms: int) -> Waiting:
         """Begin to wait, and look where each voter's log ends now: what this process has seen of
@@ -613,7 +607,7 @@ class Leadership:
         """Have the leader elected again where a voter stays above its epoch without a leader, since
         a candidate died: else that voter is lost to the quorum, and nobody says so."""
         led, now_ms = self.led, self._clock.monotonic_ms()
-        if led is None:
+        if led is None or self.tables.is_alone:
             return
         seen = self.tables.newest_of_all().values()
         terms = [(each.key, each.quorum_epoch) for each in seen if is_stranded(each, led.table)]

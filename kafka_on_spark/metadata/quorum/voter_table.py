@@ -84,7 +84,7 @@ class VoterSet:
     def keys(self) -> tuple[VoterKey, ...]:
         return tuple(each.key for each in self.voters)
 
-    @property
+    @cached_property
     def majority(self) -> int:
         return majority_of(len(self.voters))
 

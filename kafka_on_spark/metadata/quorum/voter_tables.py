@@ -244,15 +244,13 @@ class VoterTables:
     ) -> VoterTable:
         """Commit on a voter's table."""
         copied = None if source is None else self.log_of(source)
-        return self._committed(
-            table.key, lambda: self.log_of(table.key).commit(table, change, copied)
-        )
+        voter = self.log_of(table.key)
+        return self._committed(table.key, partial(voter.commit, table, change, copied))
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Commit new records on a voter's table."""
-        return self._committed(
-            table.key, lambda: self.log_of(table.key).append(table, change, batch)
-        )
+        voter = self.log_of(table.key)
+        return self._committed(table.key, partial(voter.append, table, change, batch))
 
     def _committed(self, key: VoterKey, commit: Callable[[], VoterTable]) -> VoterTable:
         try:
@@ -382,8 +380,9 @@ class VoterTables:
         self, calls: Sequence[VoterCall[T]], timeout_ms: int | None
     ) -> Iterator[VoterCall[T]]:
         try:
-            if self.is_alone and len(calls) == 1:
-                yield calls[0]()
+            if self.is_alone and len(calls) <= 1:
+                for call in calls:
+                    yield call()
             else:
                 limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
                 yield from self._side_by_side.run(calls, limit_ms)

@@ -10,7 +10,6 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.metadata.quorum.creation import begin_log
 from kafka_on_spark.metadata.quorum.voter_table import VoterTable
 from kafka_on_spark.metadata.records import LeaderChangeRecord, VotersRecord
 from tests.voter_fakes import MemoryQuorum, VoterFault
@@ -28,7 +27,7 @@ def new_quorum(voter_count):
 
 def begin(quorum, name="p"):
     process = quorum.process(name)
-    begin_log(process.tables, process.elections, quorum.clock, CLUSTER)
+    process.elections.begin_log(CLUSTER)
     return process
 
 

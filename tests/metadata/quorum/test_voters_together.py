@@ -13,8 +13,8 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.metadata.quorum.creation import bootstrap_id, check_beginning, check_cluster_ids
 from kafka_on_spark.metadata.quorum.description import voter_state
+from kafka_on_spark.metadata.quorum.elector import bootstrap_id, check_beginning, check_cluster_ids
 from kafka_on_spark.metadata.quorum.forcing import check_may_force, first_epoch_after, force
 from kafka_on_spark.metadata.quorum.raft import (
     EPOCHS_OF_A_GENERATION,
