@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
     CorruptLogError,
@@ -23,7 +23,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId
 from kafka_on_spark.log.batch import HEADER
-from kafka_on_spark.store.counts import count_request
+from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
@@ -64,8 +64,24 @@ FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"
 
 
-class RootInspection(Protocol):
-    """One inspection of one root; paths are relative to it."""
+class RootInspection:
+    """One inspection of one root; paths are relative to it.
+
+    A local root is read through one handle of its folder. On a store a folder exists if a listing
+    names anything in it.
+    """
+
+    def __init__(self, root: str, options: StorageOptions) -> None:
+        self._root = root
+        self._files = RootFiles(root, options)
+        self._handle: int | None = None
+        if is_local(root):
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+            self._handle = within(root, partial(os.open, root, flags), short_call_seconds(root))
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes; None if there is no such file.
@@ -73,80 +89,40 @@ class RootInspection(Protocol):
         Raises:
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        ...
+        if self._handle is None:
+            return self._files.read(f"{self._root}/{path}", bytes_max)
+        return self._asked("GET", partial(read_local, path, bytes_max, self._handle))
 
     def size(self, path: str) -> int | None:
         """Return a file's size; None if there is no such file."""
-        ...
+        if self._handle is None:
+            return self._files.size(f"{self._root}/{path}")
+        found = self._asked(
+            "HEAD", partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
+        )
+        return None if found is None else found.st_size
 
     def names(self, path: str) -> frozenset[str] | None:
         """Return the names in a folder; None if there is no such folder."""
-        ...
+        if self._handle is None:
+            return frozenset(self._files.names(f"{self._root}/{path}")) or None
+        return self._asked("LIST", partial(self._local_names, path))
 
-
-class _LocalInspection:
-    """An inspection through a handle of the root's folder."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
-        self._handle = self._within_deadline(lambda: os.open(root, flags))
-
-    def _within_deadline(self, call: Callable[[], T]) -> T:
-        return within(self._root, call, short_call_seconds(self._root))
-
-    def close(self) -> None:
-        os.close(self._handle)
-
-    def read(self, path: str, bytes_max: int) -> bytes | None:
-        content = None
-        with suppress(*ABSENT):
-            content = self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
-        count_request("GET", self._root)
-        return content
-
-    def size(self, path: str) -> int | None:
-        stat = partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
+    def _asked(self, request: RequestKind, call: Callable[[], T]) -> T | None:
+        """Return what a call to a local root returns; None: what it asks for is not there."""
         found = None
         with suppress(*ABSENT):
-            found = self._within_deadline(stat).st_size
-        count_request("HEAD", self._root)
+            found = within(self._root, call, short_call_seconds(self._root))
+        count_request(request, self._root)
         return found
 
-    def names(self, path: str) -> frozenset[str] | None:
-        found = None
-        with suppress(*ABSENT):
-            found = self._within_deadline(lambda: self._names(path))
-        count_request("LIST", self._root)
-        return found
-
-    def _names(self, path: str) -> frozenset[str]:
+    def _local_names(self, path: str) -> frozenset[str]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_NONBLOCK
         descriptor = os.open(path or ".", flags, dir_fd=self._handle)
         try:
             return frozenset(os.listdir(descriptor))
         finally:
             os.close(descriptor)
-
-
-class _StoreInspection:
-    """An inspection of a store; a folder exists if a listing names anything in it."""
-
-    def __init__(self, root: str, options: StorageOptions) -> None:
-        self._root = root
-        self._files = RootFiles(root, options)
-
-    def close(self) -> None:
-        """Close nothing: an inspection of a store has no handle."""
-
-    def read(self, path: str, bytes_max: int) -> bytes | None:
-        return self._files.read(f"{self._root}/{path}", bytes_max)
-
-    def size(self, path: str) -> int | None:
-        return self._files.size(f"{self._root}/{path}")
-
-    def names(self, path: str) -> frozenset[str] | None:
-        return frozenset(self._files.names(f"{self._root}/{path}")) or None
 
 
 @contextmanager
@@ -158,9 +134,9 @@ def inspect_root(
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
     """
-    inspection: _LocalInspection | _StoreInspection | None = None
+    inspection: RootInspection | None = None
     try:
-        inspection = _LocalInspection(root) if is_local(root) else _StoreInspection(root, options)
+        inspection = RootInspection(root, options)
         check_is_directory(
             inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
         )

@@ -245,8 +245,8 @@ class _Fetcher:
         self._segments = segments
         self._clock = clock
         self._leader_log = opened(order.leader)
-        self._follower_log = None if order.follower is None else opened(order.follower)
-        self._begins_empty = False
+        if order.follower is not None:
+            self._follower, self._follower_log = order.follower, opened(order.follower)
         self._leader_error: KafkaOnSparkError | None = None
         self._followed: ReplicaState | KafkaOnSparkError | None = None  # None: not to be reported
         self._is_diverged = False
@@ -257,13 +257,14 @@ class _Fetcher:
         # The follower is read before its leader: what it has, the leader must have.
         follower: ReplicaState | None = None
         try:
-            follower = None if self._follower_log is None else self._load_follower()
+            follower = None if self._order.follower is None else self._load_follower()
         except FollowerRefusedError as refused:
             self._followed = refused.error
         try:
-            self._leader = self._check_leadership(known)
+            with _refused_by(LeaderRefusedError):
+                self._leader = known or self._load_leader()
+                check_leader_epoch(self._leader.leader_epoch, self._epoch)
             if follower is not None:
-                self._see_leader_beside(follower)
                 self._followed = self._catch_up(follower)
         except LeaderRefusedError as refused:
             self._leader_error = refused.error
@@ -274,39 +275,30 @@ class _Fetcher:
 
     def report(self) -> PartitionReport:
         """Return what was seen of the leader, and of the follower after it, or why that failed."""
-        order, error = self._order, self._leader_error
-        state = self._leader if error is None else None
-        if error is not None:
-            leader = failed_report(order.leader, error)
+        order, seen, state = self._order, self._followed, None
+        if self._leader_error is None:
+            state = self._leader
+            leader = state_report(order.leader, state, is_matched=True)
         else:
-            leader = state_report(order.leader, self._leader, is_matched=True)
-        return partition_report(
-            order.key,
-            order.partition,
-            leader,
-            state,
-            self._follower_reports(),
-            now_ms=self._clock.now_ms(),
-        )
-
-    def _follower_reports(self) -> tuple[ReplicaReport, ...]:
-        address, seen = self._order.follower, self._followed
-        if address is None or seen is None:
-            return ()
+            leader = failed_report(order.leader, self._leader_error)
+        followers = []
         if isinstance(seen, KafkaOnSparkError):
-            return (failed_report(address, seen),)
-        if self._is_diverged:
-            return (state_report(address, seen, is_matched=False, is_diverged=True),)
-        is_matched = ends_alike(seen, self._leader)
-        missing = missing_batches(seen, self._leader) if is_matched else ()
-        return (state_report(address, seen, is_matched=is_matched, missing=missing),)
+            followers = [failed_report(self._follower, seen)]
+        elif seen is not None and self._is_diverged:
+            followers = [state_report(self._follower, seen, is_matched=False, is_diverged=True)]
+        elif seen is not None:
+            is_matched = ends_alike(seen, self._leader)
+            missing = missing_batches(seen, self._leader) if is_matched else ()
+            followers = [state_report(self._follower, seen, is_matched=is_matched, missing=missing)]
+        return partition_report(
+            order.key, order.partition, leader, state, followers, now_ms=self._clock.now_ms()
+        )
 
     @_refused_by(FollowerRefusedError)
     def _load_follower(self) -> ReplicaState:
         """Return the follower's state, unless it has seen a later leadership."""
-        address, replica = self._follower_side()
-        state = replica.load()
-        self._check_suspect(address, replica, state)
+        state = self._follower_log.load()
+        self._check_suspect(self._follower, self._follower_log, state)
         if state.is_fenced_above(self._epoch):  # the plan is stale
             check_leader_epoch(state.leader_epoch, self._epoch)
         return state
@@ -315,9 +307,10 @@ class _Fetcher:
     def _load_leader(self) -> ReplicaState:
         """Return the leader's state, fenced at the current epoch."""
         state = begin_leadership(self._leader_log, self._partition)
-        if self._follower_log is None:
+        if self._order.follower is None:
             self._check_suspect(self._order.leader, self._leader_log, state)
-        return self._advanced(self._leader_log, state)
+        start, registered = self._partition.log_start_offset, self._order.registered
+        return try_to_advance(self._leader_log, state, start, registered)
 
     def _check_suspect(
         self, address: ReplicaAddress, replica: ReplicaLog, state: ReplicaState
@@ -333,35 +326,23 @@ class _Fetcher:
             if _names(replica.load(), suspect):
                 raise
 
-    @_refused_by(LeaderRefusedError)
-    def _check_leadership(self, seen: ReplicaState | None) -> ReplicaState:
-        """Return the leader's state if it is of the leadership that the fetch was planned on."""
-        leader = self._load_leader() if seen is None else seen
-        check_leader_epoch(leader.leader_epoch, self._epoch)
-        return leader
-
-    def _see_leader_beside(self, follower: ReplicaState) -> None:
-        """See a state of the leader that is not older than the follower's.
+    def _catch_up(self, follower: ReplicaState) -> ReplicaState:
+        """Adopt the leadership, and take what the leader has up to its end as seen.
 
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        if (
-            follower.is_fenced_at(self._epoch)
-            and follower.log_end_offset > self._leader.log_end_offset
-        ):
+        end, is_fenced = follower.log_end_offset, follower.is_fenced_at(self._epoch)
+        if is_fenced and end > self._leader.log_end_offset:
             newest = self._load_leader()
-            if follower.log_end_offset > newest.log_end_offset:
+            if end > newest.log_end_offset:
                 raise self._diverged(follower)
             self._leader = newest
-
-    def _catch_up(self, follower: ReplicaState) -> ReplicaState:
-        """Adopt the leadership, and take what the leader has up to its end as seen."""
-        broker_id, seen = self._follower_side()[0].broker_id, self._leader
-        if loss_of(self._partition, broker_id, follower) is not None:
+        seen = self._leader
+        if loss_of(self._partition, self._follower.broker_id, follower) is not None:
             follower = self._load_follower()  # a stale state is no loss
         for _ in range(ATTEMPTS_MAX):
-            loss = loss_of(self._partition, broker_id, follower)
+            loss = loss_of(self._partition, self._follower.broker_id, follower)
             if loss is not None:
                 raise FollowerRefusedError(loss)
             try:
@@ -391,37 +372,34 @@ class _Fetcher:
                 leader = leader.with_borders(found.merged, borders)
             else:
                 with _refused_by(FollowerRefusedError):
-                    borders = self._segments.borders(self._follower_side()[0], found.merged)
+                    borders = self._segments.borders(self._follower, found.merged)
                 follower = follower.with_borders(found.merged, borders)
 
     def _adopt(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
-        """Move the follower to the leadership: fence and truncation in one commit."""
+        """Move the follower to the leadership: fence and truncation in one commit. What it keeps of
+        a merged segment that it cuts is written first."""
+        address, epoch = self._follower, self._epoch
+        is_floored = must_be_complete(self._partition, address.broker_id)
+        floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
+        kept = None
         with _refused_by(FollowerRefusedError):
-            change = self._change_to_follow(follower, leader)
+            cut = part_to_keep(follower, leader, epoch, floor)
+            if cut is not None:
+                merged, end_offset = cut
+                kept = self._segments.rewrite(
+                    address,
+                    address,
+                    (merged,),
+                    leader_epoch=epoch,
+                    start_offset=merged.base_offset,
+                    end_offset=end_offset,
+                )
+            change = follow(follower, leader, leader_epoch=epoch, floor=floor, kept_part=kept)
         if change is None:
             return follower
         after = self._commit(follower, change)
         self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
         return after
-
-    def _change_to_follow(self, follower: ReplicaState, leader: ReplicaState) -> LogChange | None:
-        """Return the change by which a follower follows its leader; what it keeps of a merged
-        segment that it cuts is written first."""
-        address = self._follower_side()[0]
-        is_floored = must_be_complete(self._partition, address.broker_id)
-        floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
-        cut, kept = part_to_keep(follower, leader, self._epoch, floor), None
-        if cut is not None:
-            merged, end_offset = cut
-            kept = self._segments.rewrite(
-                address,
-                address,
-                (merged,),
-                leader_epoch=self._epoch,
-                start_offset=merged.base_offset,
-                end_offset=end_offset,
-            )
-        return follow(follower, leader, leader_epoch=self._epoch, floor=floor, kept_part=kept)
 
     def _commit(self, follower: ReplicaState, change: LogChange) -> ReplicaState:
         """Commit a change of the follower's log; return the state after it.
@@ -431,47 +409,54 @@ class _Fetcher:
             FollowerRefusedError: The commit failed.
         """
         try:
-            return self._follower_side()[1].commit(follower, change)
+            return self._follower_log.commit(follower, change)
         except CommitConflictError:
             raise
         except KafkaOnSparkError as error:
             raise FollowerRefusedError(error) from error
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
-        """Copy and commit what the follower lacks, as far as the order's bytes and time go."""
-        if follower.log_end_offset > leader.log_end_offset:  # a twin has taken more than was seen
-            return follower
-        missing = self._missing(follower, leader)
-        self._begins_empty = not follower.batches  # each commit is decided on the one before
-        until_ms = self._clock.monotonic_ms() + self._order.copy_ms_max
-        while missing and (bytes_max := self._bytes_max(until_ms)):
-            taken = first_batches(missing, bytes_max)
-            follower = self._copy_and_commit(follower, taken, leader)
-            self.copied_bytes += sum(batch.size_bytes for batch in taken)
-            self.copied_records += sum(batch.record_count for batch in taken)
-            missing = missing[len(taken) :]
-        return self._advanced(self._follower_side()[1], follower)
-
-    def _advanced(self, replica: ReplicaLog, state: ReplicaState) -> ReplicaState:
-        start = self._partition.log_start_offset
-        return try_to_advance(replica, state, start, self._order.registered)
-
-    @_refused_by(FollowerRefusedError)
-    def _missing(self, follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
-        """Return the leader's batches that the follower lacks, if the leader's log continues it.
+        """Copy and commit what the follower lacks, as far as the order's bytes and time go, if the
+        leader's log continues it.
 
         Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
         that were written twice under one epoch.
         """
-        check_tombstones(follower, leader)
-        end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
-        divergence = check_fetch(leader, end, last_fetched_epoch=last_epoch)
-        if divergence is not None or not ends_alike(follower, leader):
-            raise self._diverged(follower)
-        return missing_batches(follower, leader)
+        order, end = self._order, follower.log_end_offset
+        if end > leader.log_end_offset:  # a twin has taken more than was seen
+            return follower
+        with _refused_by(FollowerRefusedError):
+            check_tombstones(follower, leader)
+            last_epoch = latest_epoch_with_records(follower)
+            divergence = check_fetch(leader, end, last_fetched_epoch=last_epoch)
+            if divergence is not None or not ends_alike(follower, leader):
+                raise self._diverged(follower)
+            missing = missing_batches(follower, leader)
+        begins_empty = not follower.batches  # each commit is decided on the one before
+        until_ms = self._clock.monotonic_ms() + order.copy_ms_max
+        while missing:
+            bytes_max = max(1, order.fetch_bytes_max)
+            if order.copy_bytes_max is not None:
+                bytes_max = min(bytes_max, order.copy_bytes_max - self.copied_bytes)
+            is_over = self.copied_bytes > 0 and self._clock.monotonic_ms() >= until_ms
+            if is_over or bytes_max <= 0:
+                break
+            taken = first_batches(missing, bytes_max)
+            takes_all = begins_empty and taken[-1] is leader.batches[-1]
+            follower = self._copy_and_commit(follower, taken, leader, takes_all=takes_all)
+            self.copied_bytes += sum(batch.size_bytes for batch in taken)
+            self.copied_records += sum(batch.record_count for batch in taken)
+            missing = missing[len(taken) :]
+        start = self._partition.log_start_offset
+        return try_to_advance(self._follower_log, follower, start, order.registered)
 
     def _copy_and_commit(
-        self, follower: ReplicaState, batches: Sequence[LogPart], leader: ReplicaState
+        self,
+        follower: ReplicaState,
+        batches: Sequence[LogPart],
+        leader: ReplicaState,
+        *,
+        takes_all: bool,
     ) -> ReplicaState:
         """Copy the files of `batches`, then commit the batches to the follower's log.
 
@@ -479,7 +464,6 @@ class _Fetcher:
         """
         start_offset = fetch_start(follower, leader)
         assert start_offset is not None, "the logs end alike"
-        takes_all = self._begins_empty and batches[-1] is leader.batches[-1]
         try:
             change = operations.append_fetched(
                 follower,
@@ -492,9 +476,8 @@ class _Fetcher:
         except CorruptLogError as error:  # also batches whose chain does not compute
             raise LeaderRefusedError(error) from error
         except KafkaOnSparkError as error:
-            is_storage = isinstance(error, KafkaStorageError)
-            of = error.context.get("broker_id")
-            if is_storage and of == self._order.leader.broker_id:
+            of = error.context.get("broker_id") if isinstance(error, KafkaStorageError) else None
+            if of == self._order.leader.broker_id:
                 raise LeaderRefusedError(error) from error
             raise FollowerRefusedError(error) from error
         return self._commit(follower, change)
@@ -509,7 +492,7 @@ class _Fetcher:
         keeps it: it was shipped there. Of a merged segment that begins below `start_offset`, what
         is from there on becomes a segment of its own.
         """
-        source, target = self._order.leader, self._follower_side()[0]
+        source, target = self._order.leader, self._follower
         is_cut = parts[0].base_offset < start_offset
         whole = parts[1:] if is_cut else parts
         brought = [part.named_under(self._epoch) for part in whole]
@@ -529,14 +512,6 @@ class _Fetcher:
         )
         return [rest, *brought]
 
-    def _bytes_max(self, until_ms: float) -> int:
-        """Return how many bytes the next commit may bring; 0: nothing more this time."""
-        if self.copied_bytes and self._clock.monotonic_ms() >= until_ms:
-            return 0
-        at_once = max(1, self._order.fetch_bytes_max)
-        granted = self._order.copy_bytes_max
-        return at_once if granted is None else max(0, min(at_once, granted - self.copied_bytes))
-
     def _diverged(self, follower: ReplicaState) -> FollowerRefusedError | DivergedError:
         """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
 
@@ -545,7 +520,7 @@ class _Fetcher:
         and ELR, on which nothing rests: it is fetched again. Of two logs that have all of it nobody
         knows which is right: the fetch does not guess.
         """
-        broker_id = self._follower_side()[0].broker_id
+        broker_id = self._follower.broker_id
         loss = loss_of(self._partition, broker_id, follower)
         if loss is not None:
             return FollowerRefusedError(loss)
@@ -553,11 +528,6 @@ class _Fetcher:
             return DivergedError(follower)
         error = "the replica has another log than its leader"
         return FollowerRefusedError(ReplicaLostError(error, end=follower.log_end_offset))
-
-    def _follower_side(self) -> tuple[ReplicaAddress, ReplicaLog]:
-        assert self._order.follower is not None
-        assert self._follower_log is not None
-        return self._order.follower, self._follower_log
 
 
 def _names(state: ReplicaState, segment: Segment) -> bool:

@@ -109,33 +109,30 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
         KafkaStorageError: The root is another disk or none, and nothing was written; or it does
             not answer.
     """
-    if is_local(address.root):
-        within(address.root, partial(_create_folder, address, options))
-
-
-def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
-    root, folder = address.root, address.folder
-    link = link_in_path(address)
-    if link is not None:
-        raise KafkaStorageError(
-            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
-            " root"
-        )
-    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
+    if not is_local(address.root):
         return
-    check_directory(root, address.directory_id, options)
-    try:
-        within(root, lambda: _create_missing(folder), short_call_seconds(root))
-    except OSError as error:
-        raise storage_error(error, f"create {folder}") from error
-    if address.is_flushed:
-        flush([root, os.path.dirname(folder)])
+    root, folder = address.root, address.folder
 
+    def create() -> None:
+        link = link_in_path(address)
+        if link is not None:
+            raise KafkaStorageError(
+                f"{link} is a link: put the folder itself in its place, a replica lies on its"
+                " broker's root"
+            )
+        if within(root, partial(os.path.isdir, folder), short_call_seconds(root)):
+            return
+        check_directory(root, address.directory_id, options)
+        try:
+            # Never the root: one that was removed meanwhile must not be created again.
+            for each in (os.path.dirname(folder), folder):
+                within(root, partial(make_folder, each), short_call_seconds(root))
+        except OSError as error:
+            raise storage_error(error, f"create {folder}") from error
+        if address.is_flushed:
+            flush([root, os.path.dirname(folder)])
 
-def _create_missing(folder: str) -> None:
-    # Never the root: one that was removed meanwhile must not be created again.
-    for each in (os.path.dirname(folder), folder):
-        make_folder(each)
+    within(root, create)
 
 
 def link_in_path(address: ReplicaAddress) -> str | None:
@@ -216,22 +213,16 @@ def segment_pieces(
         KafkaStorageError: The root is another disk or none, or does not answer. Its `broker_id`
             tells which of a copy's two roots failed.
     """
-    try:
-        yield from _pieces_of(address, segment, options)
-    except KafkaStorageError as error:
-        raise type(error)(
-            error.message, **{**error.context, "broker_id": address.broker_id}
-        ) from error
-
-
-def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
     path = f"{address.folder}/{segment.file_name}"
     try:
-        yield from checked(
-            segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
-        )
-    except (NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
-        raise segment_error(address, segment, options) from claim
+        try:
+            files = RootFiles(address.root, options)
+            yield from checked(segment, files.pieces(path, bytes_max_of(segment)))
+        except (NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
+            raise segment_error(address, segment, options) from claim
+    except KafkaStorageError as error:
+        context = {**error.context, "broker_id": address.broker_id}
+        raise type(error)(error.message, **context) from error
 
 
 class NotTheSegmentError(Exception):
@@ -350,9 +341,8 @@ def checked_content(
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
     except UnsafeFileError as claim:
         raise segment_error(address, segment, options) from claim
-    if content is None or len(content) != segment.size_bytes:
-        raise segment_error(address, segment, options)
-    if digest_of(content) != segment.digest:
+    is_whole = content is not None and len(content) == segment.size_bytes
+    if content is None or not is_whole or digest_of(content) != segment.digest:
         raise segment_error(address, segment, options)
     return path, content
 
@@ -381,7 +371,9 @@ def begin_puts(
     `flushes_folder`: its name is durable afterwards, too."""
 
     def put(address: ReplicaAddress) -> None:
-        _put(address, segment.file_name, content, options)
+        create_folder(address, options)
+        path = f"{address.folder}/{segment.file_name}"
+        RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
         if flushes_folder:
             flush_folder(address)
 
@@ -443,12 +435,6 @@ def _failure(write: Write) -> KafkaOnSparkError | None:
     return None
 
 
-def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:
-    create_folder(address, options)
-    path = f"{address.folder}/{name}"
-    RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
-
-
 class SegmentStore:
     """Copies, checks and rewrites segments in replicas' folders."""
 
@@ -474,37 +460,29 @@ class SegmentStore:
             CorruptLogError: The source's bytes are not what the name says.
             KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
         """
-        if segments:
-            copy = partial(self._copy, source, target, segments, names, is_staged=is_staged)
-            within(target.root, copy)
+        names = names or [each.file_name for each in segments]
 
-    def _copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None,
-        *,
-        is_staged: bool,
-    ) -> None:
-        create_folder(target, self._options)
-        targets = RootFiles(target.root, self._options)
-        folder = target.folder
-        missing = []
-        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
-            path = f"{folder}/{name}"
-            if is_staged and targets.size(path) == segment.size_bytes:
-                continue
-            is_staged = False
-            if self._is_there(targets, path, segment):
-                # Its writer may not have flushed it.
-                if target.is_flushed:
-                    flush([path])
-                continue
-            missing.append((path, segment_pieces(source, segment, self._options)))
-        if not is_staged:
-            targets.write_all(missing, is_flushed=target.is_flushed)
-            flush_folder(target)
+        def copy() -> None:
+            create_folder(target, self._options)
+            targets = RootFiles(target.root, self._options)
+            missing, is_fresh = [], is_staged
+            for segment, name in zip(segments, names, strict=True):
+                path = f"{target.folder}/{name}"
+                if is_fresh and targets.size(path) == segment.size_bytes:
+                    continue
+                is_fresh = False
+                if self._is_there(targets, path, segment):
+                    # Its writer may not have flushed it.
+                    if target.is_flushed:
+                        flush([path])
+                    continue
+                missing.append((path, segment_pieces(source, segment, self._options)))
+            if not is_fresh:
+                targets.write_all(missing, is_flushed=target.is_flushed)
+                flush_folder(target)
+
+        if segments:
+            within(target.root, copy)
 
     def rewrite(
         self,
@@ -616,44 +594,38 @@ _SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 
-def _with_headers(batch: LogPart) -> Iterable[tuple[Segment, dict[str, str | None]]]:
+def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None]]]:
     """Yield each segment with its header."""
-    shared = _header_of_batch(batch) if isinstance(batch, Batch) else _header_of_merged(batch)
-    ranges = zip(batch.ranges(), batch.chain_digests, strict=True)
+    shared: dict[str, str | None] = dict.fromkeys((*_OF_ONE_BATCH, "content_digest"))
+    if isinstance(part, Batch):
+        shared |= {
+            "batch_base_offset": str(part.base_offset),
+            "batch_record_count": str(part.record_count),
+            "partition_count": str(part.partition_count),
+        }
+    else:
+        shared["content_digest"] = str(part.content_digest)
+    if (stamp := part.producer) is not None:
+        shared |= {
+            "producer_id": stamp.producer_id,
+            "producer_epoch": str(stamp.producer_epoch),
+            "sequence": str(stamp.sequence),
+            "payload_digest": str(stamp.payload_digest),
+        }
+    ranges = zip(part.ranges(), part.chain_digests, strict=True)
     for (segment, base_offset, end_offset), chain_digest in ranges:
         yield (
             segment,
             {
                 "base_offset": str(base_offset),
                 **shared,
-                "leader_epoch": str(batch.leader_epoch),
+                "leader_epoch": str(part.leader_epoch),
                 "transaction": None,
                 "chain_digest": chain_digest,
                 "end_offset": str(end_offset),
-                "timestamp_type": str(APPEND_TIME if batch.has_append_time else CREATE_TIME),
+                "timestamp_type": str(APPEND_TIME if part.has_append_time else CREATE_TIME),
             },
         )
-
-
-def _header_of_batch(batch: Batch) -> dict[str, str | None]:
-    stamp = batch.producer
-    return {
-        "batch_base_offset": str(batch.base_offset),
-        "batch_record_count": str(batch.record_count),
-        "partition_count": str(batch.partition_count),
-        "producer_id": None if stamp is None else stamp.producer_id,
-        "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
-        "sequence": None if stamp is None else str(stamp.sequence),
-        "payload_digest": None if stamp is None else str(stamp.payload_digest),
-        "content_digest": None,
-    }
-
-
-def _header_of_merged(merged: MergedSegment) -> dict[str, str | None]:
-    return {
-        **dict.fromkeys(_OF_ONE_BATCH),
-        "content_digest": str(merged.content_digest),
-    }
 
 
 def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFile]:
@@ -662,12 +634,18 @@ def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFil
     `changes_data`: the table did not have all of its records.
     """
     for segment, header in _with_headers(batch):
+        stats = {
+            "numRecords": segment.record_count,
+            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
+            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
+            "nullCount": {"timestamp": 0},
+        }
         yield AddFile(
             path=segment.file_name,
             size_bytes=segment.size_bytes,
             values=header,
             time_ms=batch.appended_at_ms,
-            stats=_stats(segment),
+            stats=json.dumps(stats),
             changes_data=changes_data,
         )
 
@@ -684,17 +662,6 @@ def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[Remo
             values=header,
             changes_data=changes_data,
         )
-
-
-def _stats(segment: Segment) -> str:
-    return json.dumps(
-        {
-            "numRecords": segment.record_count,
-            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
-            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
-            "nullCount": {"timestamp": 0},
-        }
-    )
 
 
 def iso(time_us: int) -> str:
@@ -733,7 +700,7 @@ def _merged(file: FileEntry) -> MergedSegment:
         appended_at_ms=file.time_ms,
         segment=_segment(file),
         content_digest=_number(file, "content_digest"),
-        chain_digest=_chain_digest(file),
+        chain_digest=ChainDigest(_text(file, "chain_digest")),
         has_append_time=_has_append_time(file),
     )
 
@@ -762,22 +729,19 @@ def _batch(files: Sequence[FileEntry]) -> Batch:
         appended_at_ms=first.time_ms,
         segments=segments,
         has_append_time=_has_append_time(first),
-        chain_digests=tuple(map(_chain_digest, files)),
+        chain_digests=tuple(ChainDigest(_text(file, "chain_digest")) for file in files),
     )
 
 
-def _number(file: FileEntry, name: str) -> int:
+def _text(file: FileEntry, name: str) -> str:
     text = file.values[name]
     if text is None:
         raise TypeError(f"no {name}")
-    return int(text)
+    return text
 
 
-def _chain_digest(file: FileEntry) -> ChainDigest:
-    digest = file.values["chain_digest"]
-    if digest is None:
-        raise TypeError("no chain_digest")
-    return ChainDigest(digest)
+def _number(file: FileEntry, name: str) -> int:
+    return int(_text(file, name))
 
 
 def _has_append_time(file: FileEntry) -> bool:
