@@ -6,7 +6,6 @@ a table that went back to an older state is noticed, and stops the cleaner.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
@@ -173,7 +172,16 @@ class ReplicaFolders:
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         """Return those of the files that are there, with sizes and times."""
         files = RootFiles(address.root, self._options)
-        find = partial(_found, files, address.folder, list(names))
+
+        def find() -> list[FoundFile]:
+            found = []
+            for name in names:
+                seen = files.time_and_size(f"{address.folder}/{name}")
+                if seen is not None:  # else another cleaner was faster
+                    written_at_ms, size_bytes = seen
+                    found.append(FoundFile(name, size_bytes, written_at_ms))
+            return found
+
         return within(address.root, find)
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
@@ -197,19 +205,9 @@ class ReplicaFolders:
             ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
         check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
         files = RootFiles(address.root, self._options)
-        within(address.root, partial(_delete, files, address.folder, names))
 
+        def delete() -> None:
+            for name in names:
+                files.delete_file(f"{address.folder}/{name}")
 
-def _delete(files: RootFiles, folder: str, names: Sequence[str]) -> None:
-    for name in names:
-        files.delete_file(f"{folder}/{name}")
-
-
-def _found(files: RootFiles, folder: str, names: Sequence[str]) -> list[FoundFile]:
-    found = []
-    for name in names:
-        seen = files.time_and_size(f"{folder}/{name}")
-        if seen is not None:  # else another cleaner was faster
-            written_at_ms, size_bytes = seen
-            found.append(FoundFile(name, size_bytes, written_at_ms))
-    return found
+        within(address.root, delete)

@@ -15,11 +15,18 @@ timestamp in it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kafka_on_spark.base.ids import Offset, ensure
 from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart
 from kafka_on_spark.metadata.partition import Compaction
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,3 +297,22 @@ def next_group(
             break
         end += 1
     return range(first, end)
+
+
+def stays(
+    offsets: "Numbers",
+    *,
+    has_key: "Flags",
+    last_offsets: "Numbers",
+    is_tombstone: "Flags",
+    compacted_below: Offset,
+    tombstones_below: Offset,
+) -> "Flags":
+    """Return which records stay (I27): of a key below what is compacted its last one.
+
+    `last_offsets`: where the last record of each one's key is.
+    """
+    is_last = has_key & (offsets >= last_offsets)
+    had_its_time = is_tombstone & (offsets < tombstones_below)
+    kept: Flags = (offsets >= compacted_below) | (is_last & ~had_its_time)
+    return kept

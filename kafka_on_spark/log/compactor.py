@@ -23,7 +23,7 @@ from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
-from kafka_on_spark.log.compaction import CompactionProgress, next_group
+from kafka_on_spark.log.compaction import CompactionProgress, next_group, stays
 from kafka_on_spark.log.hashing import key_hashes
 from kafka_on_spark.log.merge_plan import RECORDS_MAX
 from kafka_on_spark.log.merging import (
@@ -219,17 +219,20 @@ def _kept(
     compacted_below: Offset,
     tombstones_below: Offset,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records stay (I27): of a key below what is compacted its last one."""
-    above = offsets >= compacted_below
-    if above.all():
-        return above
-    keys = records.column("key")
-    stays = keys.is_valid().to_numpy(zero_copy_only=False) & (offsets >= last.last_offsets(keys))
-    if (offsets < tombstones_below).any():
+    """Return which records stay."""
+    if (offsets >= compacted_below).all():
+        return np.ones(len(offsets), np.bool_)
+    keys, is_tombstone = records.column("key"), np.zeros(len(offsets), np.bool_)
+    if (offsets < tombstones_below).any():  # only then the values were read
         is_tombstone = records.column("value").is_null().to_numpy(zero_copy_only=False)
-        stays &= ~(is_tombstone & (offsets < tombstones_below))
-    kept: npt.NDArray[np.bool_] = above | stays
-    return kept
+    return stays(
+        offsets,
+        has_key=keys.is_valid().to_numpy(zero_copy_only=False),
+        last_offsets=last.last_offsets(keys),
+        is_tombstone=is_tombstone,
+        compacted_below=compacted_below,
+        tombstones_below=tombstones_below,
+    )
 
 
 WHAT: Final = "groups of segments compacted"
@@ -321,22 +324,36 @@ class _Cleaner:
         The round ends at the target, or as far towards it as the keys fit into memory. One group at
         least is read: the keys were read for it.
         """
+        order, address, compactor = self.order, self.order.address, self.worker.compactor
         progress = self.state.compaction.begun(decided)
         progress = progress.in_round(self._fitting(progress))
-        last = self._last_offsets(progress)
+        start, end = progress.finished_below, progress.round_below
+        new = self.state.batches_between(start, end)
+        self.allowance.charge(sum(part.size_bytes for part in new))
+        last = compactor.last_offsets(address, new, start_offset=start, end_offset=end)
         is_begun = False
-        while (group := self._next_group(progress)) is not None:
+        while True:
+            group = next_group(
+                self.state.batches,
+                progress,
+                bytes_max=min(order.settings.integer("segment.bytes"), GROUP_BYTES_MAX),
+                records_max=RECORDS_MAX,
+                files_max=FILES_A_CHANGE_MAX,
+            )
+            if group is None:
+                return self._commit(None, None, progress.round_finished())
             if is_begun and self.allowance.is_spent:
                 self._commit(None, None, progress)
                 return False
             is_begun = True
-            parts = self._fitting_into_one(self.state.batches[group.start : group.stop])
+            parts = self.state.batches[group.start : group.stop]
+            # How large they are once uncompressed, headers don't tell.
+            parts = parts[: compactor.fitting(address, parts)]
             progress = progress.advanced(parts[-1].end_offset)
             merged = self._rewritten(parts, last, progress)
             # Without a file to commit, the counters follow with the next commit.
             if merged is not None and not self._commit(parts, merged, progress):
                 return False
-        return self._commit(None, None, progress.round_finished())
 
     def _fitting(self, progress: CompactionProgress) -> Offset:
         """Return how far a round can go whose keys fit into memory; one record at least."""
@@ -348,31 +365,6 @@ class _Cleaner:
                 return Offset(max(part.base_offset, start) + max(left, 1))
             left -= part.record_count
         return progress.compacted_below
-
-    def _last_offsets(self, progress: CompactionProgress) -> KeyMap:
-        parts = self.state.batches_between(progress.finished_below, progress.round_below)
-        self.allowance.charge(sum(part.size_bytes for part in parts))
-        return self.worker.compactor.last_offsets(
-            self.order.address,
-            parts,
-            start_offset=progress.finished_below,
-            end_offset=progress.round_below,
-        )
-
-    def _next_group(self, progress: CompactionProgress) -> range | None:
-        bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
-        return next_group(
-            self.state.batches,
-            progress,
-            bytes_max=bytes_max,
-            records_max=RECORDS_MAX,
-            files_max=FILES_A_CHANGE_MAX,
-        )
-
-    def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
-        """Return as many of a group, from the first on, as a reader takes in one file: how large
-        they are once uncompressed, headers don't tell."""
-        return parts[: self.worker.compactor.fitting(self.order.address, parts)]
 
     def _rewritten(
         self, parts: Sequence[LogPart], last: KeyMap, progress: CompactionProgress

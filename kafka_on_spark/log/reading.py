@@ -11,7 +11,7 @@ Source: Kafka's ListOffsets, UnifiedLog.fetchOffsetByTimestamp.
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -38,7 +38,6 @@ from kafka_on_spark.log.segments import (
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import StorageOptions
@@ -284,13 +283,14 @@ def read_rows(
     """
 
     constants = _Constants(order)
+    columns = ("offset_delta", "timestamp", "key", "value", *(("headers",) if has_headers else ()))
     schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
 
     def rows_of(piece: Piece, position: Offset) -> Iterator[pa.RecordBatch]:
         first = max(position - piece.base_offset, 0)
         end = min(order.end_offset, piece.end_offset) - piece.base_offset
         for records in segment_batches(
-            piece.address, piece.segment, options, _columns(has_headers), BATCH_ROWS_MAX
+            piece.address, piece.segment, options, columns, BATCH_ROWS_MAX
         ):
             wanted = between_deltas(records, first, end)
             if wanted.num_rows:
@@ -351,11 +351,6 @@ def count_records(
 def end_of(rows: pa.RecordBatch) -> Offset:
     """Return the offset after the last of some rows."""
     return Offset(rows.column("offset")[-1].as_py() + 1)
-
-
-def _columns(has_headers: bool) -> tuple[str, ...]:
-    columns = ("offset_delta", "timestamp", "key", "value")
-    return (*columns, "headers") if has_headers else columns
 
 
 class _Constants:
@@ -445,13 +440,12 @@ def offset_for_time(
 
     First by offset: timestamps of producers need not rise.
     """
-    for each in _segments(state):
-        if each.segment.timestamp_max_us < timestamp_us:
-            continue
-        for offset, found_us in each.retained_records(state.log_start_offset, read_timestamps):
-            if found_us >= timestamp_us:
-                return each.found(offset, found_us)
-    return None
+
+    def may_hold(segment: Segment) -> bool:
+        return segment.timestamp_max_us >= timestamp_us
+
+    records = _records(state, may_hold, read_timestamps)
+    return next((_found(each) for each in records if each[1] >= timestamp_us), None)
 
 
 def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> FoundOffset | None:
@@ -459,49 +453,44 @@ def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> 
 
     Not the last record: timestamps of producers need not rise (KIP-734).
     """
-    best: FoundOffset | None = None
-    for each in _segments(state):
-        if best is not None and each.segment.timestamp_max_us <= (best.timestamp_us or 0):
-            continue
-        for offset, found_us in each.retained_records(state.log_start_offset, read_timestamps):
-            if best is None or found_us > (best.timestamp_us or 0):
-                best = each.found(offset, found_us)
-    return best
+    best: _Record | None = None
+
+    def may_hold(segment: Segment) -> bool:
+        return best is None or segment.timestamp_max_us > best[1]
+
+    for each in _records(state, may_hold, read_timestamps):
+        if best is None or each[1] > best[1]:
+            best = each
+    return None if best is None else _found(best)
 
 
-class _Range(NamedTuple):
-    """A segment with the offsets that it covers."""
-
-    leader_epoch: LeaderEpoch
-    segment: Segment
-    base_offset: Offset
-    end_offset: Offset
-
-    def found(self, offset: Offset, timestamp_us: int) -> FoundOffset:
-        return FoundOffset(offset=offset, timestamp_us=timestamp_us, leader_epoch=self.leader_epoch)
-
-    def retained_records(
-        self, log_start_offset: Offset, read_timestamps: ReadSegment
-    ) -> Iterable[tuple[Offset, int]]:
-        """Yield offset and timestamp of the records from the log start on."""
-        segment, base_offset = self.segment, self.base_offset
-        is_dense = segment.record_count == self.end_offset - base_offset
-        if is_dense and segment.timestamp_min_us == segment.timestamp_max_us:
-            found: Iterable[tuple[int, int]] = enumerate(
-                (segment.timestamp_min_us,) * segment.record_count
-            )
-        else:
-            found = read_timestamps(segment) if segment.record_count else ()
-        for offset_delta, timestamp_us in found:
-            offset = Offset(base_offset + offset_delta)
-            if offset >= log_start_offset:
-                yield offset, timestamp_us
+_Record = tuple[Offset, int, LeaderEpoch]
+"""Offset, timestamp and leader epoch."""
 
 
-def _segments(state: ReplicaState) -> Iterable[_Range]:
+def _found(record: _Record) -> FoundOffset:
+    offset, timestamp_us, leader_epoch = record
+    return FoundOffset(offset=offset, timestamp_us=timestamp_us, leader_epoch=leader_epoch)
+
+
+def _records(
+    state: ReplicaState, may_hold: Callable[[Segment], bool], read_timestamps: ReadSegment
+) -> Iterator[_Record]:
+    """Yield a log's records from its start on, but for segments that can't hold the answer."""
     for batch in state.batches:
         for segment, base_offset, end_offset in batch.ranges():
-            yield _Range(batch.leader_epoch, segment, base_offset, end_offset)
+            if not segment.record_count or not may_hold(segment):
+                continue
+            is_dense = segment.record_count == end_offset - base_offset
+            if is_dense and segment.timestamp_min_us == segment.timestamp_max_us:
+                times = (segment.timestamp_min_us,) * segment.record_count
+                found: Iterable[tuple[int, int]] = enumerate(times)
+            else:
+                found = read_timestamps(segment)
+            for offset_delta, timestamp_us in found:
+                offset = Offset(base_offset + offset_delta)
+                if offset >= state.log_start_offset:
+                    yield offset, timestamp_us, batch.leader_epoch
 
 
 ReadTimestamps = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
@@ -539,7 +528,12 @@ def look_up_offset(
             # A replica applies a log start after it was decided; readers never see records below.
             first = max(state.log_start_offset, partition.log_start_offset)
             state = replace(state, log_start_offset=first)
-            found = _answer(state, timestamp_us, seen, partial(read_timestamps, address))
+            read = partial(read_timestamps, address)
+            if timestamp_us is not None:
+                found = offset_for_time(state, timestamp_us, read)
+            else:
+                committed = (e for e in state.batches if e.end_offset <= seen.high_watermark)
+                found = offset_of_latest_time(replace(state, batches=tuple(committed)), read)
         except KafkaOnSparkError as error:
             reasons.append(f"broker {broker_id}: {error}")
             continue
@@ -549,18 +543,6 @@ def look_up_offset(
         f"the offset of {now.name_of(key)} for {asked} can't be read from any replica:"
         f" {'; '.join(reasons) or 'none was ever created'}"
     )
-
-
-def _answer(
-    state: ReplicaState,
-    timestamp_us: int | None,
-    seen: PartitionRegistration,
-    read: ReadSegment,
-) -> FoundOffset | None:
-    if timestamp_us is not None:
-        return offset_for_time(state, timestamp_us, read)
-    committed = [each for each in state.batches if each.end_offset <= seen.high_watermark]
-    return offset_of_latest_time(replace(state, batches=tuple(committed)), read)
 
 
 LOOK_UP_THREADS: Final = 8

@@ -94,7 +94,7 @@ ANSWERS = {
     "list_offsets":             ["log.reading:offset_for_time"],
     "log_offsets":              ["log.operations:append_fetched", "metadata.reports:advance_high_watermark"],
     "retention":                ["log.retention:retained", "controller.log_start:retain"],
-    "compaction":               ["log.compactor:_kept", "log.compactor:Compactor.last_offsets",
+    "compaction":               ["log.compaction:stays", "log.compactor:Compactor.last_offsets",
                                  "log.compactor:Compactor.without_stale", "controller.compaction:compact"],
     "cleanable_range":          ["log.compaction:dirt_of"],
     "delete_records":           ["controller.log_start:delete_records"],
