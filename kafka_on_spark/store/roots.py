@@ -324,7 +324,7 @@ class RootFiles:
         Local files are flushed when all are written: the first flush then does most of the work of
         the others. If one fails, some may be there; those that are have all their bytes.
         """
-        within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
+        within(self.url, partial(self._write_all, files, is_flushed=is_flushed))
 
     def _write_all(self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool) -> None:
         written: list[tuple[str, str]] = []
@@ -333,7 +333,7 @@ class RootFiles:
                 write = partial(self._write, path, pieces, written)
                 within(self.url, write, long_call_seconds(path))
             if is_flushed:
-                flush(temporary for temporary, _ in written)
+                flush([temporary for temporary, _ in written])
             while written:
                 name = partial(self._name, *written[-1])
                 within(self.url, name, long_call_seconds(written[-1][1]))
@@ -478,7 +478,7 @@ class RootFiles:
     def write_refusal(self, path: str) -> str | None:
         if not is_local(path):
             return None
-        return within(self.url, lambda: local_write_refusal(path), short_call_seconds(path))
+        return within(self.url, partial(local_write_refusal, path), short_call_seconds(path))
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""

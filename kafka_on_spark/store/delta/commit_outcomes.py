@@ -14,7 +14,7 @@ waiting gives no permission. The outcome stays unknown: its client may have put 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,18 +151,20 @@ class CommitFiles:
             return [self.files.stamp(path) for path in paths]
         count_request("HEAD", self.uri, len(paths))
         try:
-            return within(
-                self.uri, lambda: list(map(_local_stamp, paths)), short_call_seconds(self.uri)
-            )
+            stamps = partial(_local_stamps, paths)
+            return within(self.uri, stamps, short_call_seconds(self.uri))
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
 
 
-def _local_stamp(path: str) -> FileStamp | None:
-    try:
-        return stamp_opened(path)
-    except ABSENT:
-        return None
+def _local_stamps(paths: Iterable[str]) -> list[FileStamp | None]:
+    stamps: list[FileStamp | None] = []
+    for path in paths:
+        try:
+            stamps.append(stamp_opened(path))
+        except ABSENT:
+            stamps.append(None)
+    return stamps
 
 
 def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:

@@ -278,7 +278,7 @@ def encode_commit(
         actions += settings.actions(now_ms)
     actions += [each.action(now_ms) for each in files]
     actions += [{"txn": {"appId": name, "version": value}} for name, value in counters.items()]
-    return "".join(f"{_ENCODER.encode(each)}\n" for each in actions).encode()
+    return ("\n".join(map(_ENCODER.encode, actions)) + "\n").encode()
 
 
 CHECKPOINT: Final = ".checkpoint.parquet"
@@ -431,20 +431,19 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     configuration: dict[str, str] | None = None
     time_ms: int | None = None
     for action in actions:
-        for name, body in expect(action, dict).items():
-            _check_fields(name, expect(body, dict))
+        for name, found in expect(action, dict).items():
+            body = expect(found, dict)
+            _check_fields(name, body)
             if name == "add":
-                adds.append(_file(expect(body, dict)))
+                adds.append(_file(body))
             elif name == "remove":
-                removes.append(expect(expect(body, dict)["path"], str))
+                removes.append(expect(body["path"], str))
             elif name == "txn":
-                _add_counter(counters, expect(body, dict))
+                _add_counter(counters, body)
             elif name == "metaData":
-                configuration = dict(expect(expect(body, dict)["configuration"], dict))
+                configuration = dict(expect(body["configuration"], dict))
             elif name == "commitInfo":
-                operation = expect(body, dict).get("op")
-                write_id = expect(body, dict).get("writeId")
-                time_ms = _time_of(body.get("timestamp"))
+                operation, write_id, time_ms = body.get("op"), body.get("writeId"), _time_in(body)
     return TableCommit(
         version=version,
         operation=operation,
@@ -457,8 +456,9 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     )
 
 
-def _time_of(claim: Any) -> int | None:
+def _time_in(info: Mapping[str, Any]) -> int | None:
     """Return what a commit says of its time; a claim that is none is not damage: no reader asks."""
+    claim = info.get("timestamp")
     return claim if type(claim) is int and 0 <= claim < _YEAR_10000_MS else None
 
 
@@ -522,8 +522,9 @@ def _add_counter(counters: dict[str, int], txn: Mapping[str, Any]) -> None:
 
 def _file(add: Mapping[str, Any]) -> FileEntry:
     values: dict[str, str | None] = dict(add["partitionValues"])
-    if any(not isinstance(text, str | None) for text in values.values()):
-        raise TypeError("a partition value that is no text")
+    for text in values.values():
+        if not isinstance(text, str | None):
+            raise TypeError("a partition value that is no text")
     stats = expect(parse_json(add["stats"]), dict) if add.get("stats") else {}
     count = stats.get("numRecords")
     return FileEntry(

@@ -300,7 +300,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
         (commit_outcomes, "_put_local", local.put),
-        (commit_outcomes, "_local_stamp", local.stamp),
+        (commit_outcomes, "_local_stamps", lambda paths: list(map(local.stamp, paths))),
         (commit_outcomes, "read_stamped", local.read_stamped),
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
