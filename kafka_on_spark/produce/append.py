@@ -179,8 +179,11 @@ def plan_append(
     may_decide = leaves_auto_controller(configs or {})
     image = node.metadata.catch_up()
     topic_image = image.topic(topic)
-    producer_id = producer_of(producer_id, sequence, transactional_id)
-    check_producer(producer_id, producer_epoch, sequence)
+    if sequence is not None:
+        producer_id = producer_of(producer_id, sequence, transactional_id)
+    has_producer = producer_id is not None
+    if has_producer or sequence is not None or producer_epoch is not None:
+        check_producer(producer_id, producer_epoch, sequence)
     expected = {} if expected_offsets is None else expected_offsets
     _check_expected(topic_image, expected)
     if timeout_ms is not None:
@@ -189,12 +192,14 @@ def plan_append(
         image,
         topic_image,
         acks=acks,
-        has_producer=producer_id is not None,
+        has_producer=has_producer,
         now_ms=node.clock.now_ms(),
     )
-    runs = node.part(ProducerRuns)
-    writer = runs.take_over(transactional_id)
-    producer = runs.begin(producer_id, producer_epoch, sequence)
+    producer = writer = None
+    if transactional_id is not None:
+        writer = node.part(ProducerRuns).take_over(transactional_id)
+    if has_producer:
+        producer = node.part(ProducerRuns).begin(producer_id, producer_epoch, sequence)
     default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
     plan = AppendPlan(
         topic_id=topic_image.topic_id,
@@ -207,10 +212,10 @@ def plan_append(
         timeout_ms=default_ms if timeout_ms is None else timeout_ms,
         may_decide=may_decide,
     )
-    count = _split(node, plan)
-    if count == len(order.targets):
+    if producer is None:
         return plan
-    return replace(plan, order=replace(order, targets=order.targets[:count]))
+    targets = order.targets[: _split(node, plan)]
+    return replace(plan, order=replace(order, targets=targets))
 
 
 def plan_topics(
@@ -314,10 +319,10 @@ def append_staged(
         The refusal of a task, or the first partition's error (see `append_results`).
         And as `answer_staged`.
     """
-    plans = [plan for plan, _ in appends]
     parts, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
-    topics = {plan.topic_id: plan.topic for plan in plans}
-    return append_results(topics, parts, notices, is_waited_for=plans[0].acks != "0")
+    topics = {plan.topic_id: plan.topic for plan, _ in appends}
+    is_waited_for = appends[0][0].acks != "0"
+    return append_results(topics, parts, notices, is_waited_for=is_waited_for)
 
 
 def answer_staged(
@@ -349,17 +354,8 @@ def answer_staged(
         return [], {}
     parts = _checked_parts(image, appends, now_ms)
     keys = [part.key for part in parts]
-    with_records = set(keys)
-    other_ends = {
-        key: Offset(offset)
-        for plan in plans
-        for number, offset in plan.expected_offsets.items()
-        if (key := PartitionKey(plan.topic_id, number)) not in with_records
-    }
     began_ms = node.counts.now_ms()
     create_replicas(node, keys)
-    earlier_tries = node.part(EarlierTries)
-    tried = earlier_tries.partitions(node.metadata.image, plans)
     append = Append(
         node,
         parts,
@@ -370,7 +366,7 @@ def answer_staged(
         take=take,
     )
     try:
-        parts = append.run(other_ends, tried)
+        parts = _run(node, append, plans, _other_ends(plans, keys))
     except ClusterClosedError as error:
         has_sequence = all(plan.producer is not None for plan in plans)
         raise ClusterClosedError(
@@ -378,21 +374,50 @@ def answer_staged(
             " committed: open it again with Cluster.open"
             + ("; a retry with the same sequence is safe" if has_sequence else "")
         ) from error
-    earlier_tries.note_checked(plans, tried)
     _count(node, parts, began_ms)
     note_findings(node)
     node.maintain(keys)
     return parts, _retention_notices(node, image, parts)
 
 
+def _run(
+    node: Node,
+    append: Append,
+    plans: Sequence[AppendPlan],
+    other_ends: Mapping[PartitionKey, Offset],
+) -> list[AppendPart]:
+    """Run an append; a producer's, once its earlier tries have been looked for."""
+    if plans[0].producer is None:
+        return append.run(other_ends)
+    earlier_tries = node.part(EarlierTries)
+    tried = earlier_tries.partitions(node.metadata.image, plans)
+    parts = append.run(other_ends, tried)
+    earlier_tries.note_checked(plans, tried)
+    return parts
+
+
+def _other_ends(
+    plans: Iterable[AppendPlan], with_records: Iterable[PartitionKey]
+) -> dict[PartitionKey, Offset]:
+    """Return where the partitions must end that get no record of a conditional append."""
+    ends = {}
+    for plan in plans:
+        for number, offset in plan.expected_offsets.items():
+            ends[PartitionKey(plan.topic_id, number)] = Offset(offset)
+    return {key: ends[key] for key in ends.keys() - set(with_records)} if ends else ends
+
+
 def _checked_parts(image: MetadataImage, appends: Appends, now_ms: int) -> list[AppendPart]:
     """Return the partitions of an append whose producers and writers are not fenced."""
     parts = [part for each in appends for part in collect_parts(image, *each, now_ms)]
+    has_one_stamp = False
     for plan, _ in appends:
-        check_writer_not_fenced(image.producers, plan.writer)
+        if plan.writer is not None:
+            check_writer_not_fenced(image.producers, plan.writer)
         if (run := plan.producer) is not None:
             check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
-    if not any(plan.is_by_partition for plan, _ in appends):
+            has_one_stamp = not plan.is_by_partition
+    if has_one_stamp:
         stamp_as_one({plan.topic_id: plan.topic for plan, _ in appends}, parts)
     return parts
 
@@ -471,7 +496,7 @@ def _part(
     plan: AppendPlan, number: int, rows: Sequence[StagedSegment], *, is_append_time: bool
 ) -> AppendPart:
     target, expected = plan.order.targets[number], plan.expected_offsets.get(number)
-    holders = set.intersection(*(set(row.holders) for row in rows))
+    holders = set(rows[0].holders).intersection(*(row.holders for row in rows[1:]))
     return AppendPart(
         key=PartitionKey(plan.topic_id, number),
         batch=StagedBatch(

@@ -319,14 +319,9 @@ class Append:
     def _rounds(self) -> None:
         """Try all parts, round by round, until each is answered."""
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        ready = self.parts
         while True:
-            image = self._metadata.image
-            self.parts = [each.anew() if each.is_outdated(image) else each for each in self.parts]
-            self._round(
-                each
-                for each in self._pending()
-                if each.trial is None and not self._is_blocked(each.key)
-            )
+            self._round(ready)
             if self._acks == "0":
                 self._give_up()
             pending = self._pending()
@@ -342,6 +337,13 @@ class Append:
             error = self._pause(next(pauses))
             if error is not None:
                 self._not_concluded(error)
+            image = self._metadata.image
+            self.parts = [each.anew() if each.is_outdated(image) else each for each in self.parts]
+            ready = [
+                each
+                for each in self._pending()
+                if each.trial is None and not self._is_blocked(each.key)
+            ]
 
     def read_leaders(
         self, keys: Sequence[PartitionKey], fence: ProducerRun | None = None
@@ -413,18 +415,12 @@ class Append:
             return error
         return None
 
-    def _round(self, ready: Iterable[AppendPart]) -> None:
+    def _round(self, ready: Sequence[AppendPart]) -> None:
         """Try the `ready` ones of the pending parts once; answer those that are finished."""
-        has_begun = False
         for each in ready:
             self._begin(each)
-            has_begun = True
-        ended = self._ended(has_begun=has_begun)
-        self._second_inspections.record(
-            each.leader_failure for each in ended if each.leader_failure is not None
-        )
         reports = []
-        for each in ended:
+        for each in self._ended(has_begun=bool(ready)):
             if isinstance(each.met, KafkaOnSparkError):
                 self._failed(each, each.met)
             elif each.met is not None:
@@ -450,19 +446,18 @@ class Append:
 
     def _ended(self, *, has_begun: bool) -> list[AppendPart]:
         """Wait for tries, if one has begun; return the parts whose try has ended."""
-        trying = [each for each in self._pending() if each.trial is not None]
-        tries = [each.trial for each in trying if each.trial is not None]
+        tries = {each.trial: each for each in self._pending() if each.trial is not None}
         clock = self._node.clock
         began_ms = clock.monotonic_ms()
         if has_begun:
-            self._threads.wait(tries, FIRST_TRY_MS, for_all=False)
+            self._threads.wait(tries.keys(), FIRST_TRY_MS, for_all=False)
         if has_begun and any(each.done() for each in tries):
             others_ms = max(OTHER_TRIES_MS, clock.monotonic_ms() - began_ms)
-            self._threads.wait(tries, others_ms, for_all=True)
+            self._threads.wait(tries.keys(), others_ms, for_all=True)
         ended = []
-        for part in trying:
-            if part.trial is not None and part.trial.done():
-                part.met, part.trial = part.trial.result(), None
+        for trial, part in tries.items():
+            if trial.done():
+                part.met, part.trial = trial.result(), None
                 ended.append(part)
         return ended
 
@@ -540,6 +535,8 @@ class Append:
 
     def _failed(self, part: AppendPart, error: KafkaOnSparkError) -> None:
         part.last_error = error
+        if part.leader_failure is not None:
+            self._second_inspections.record([part.leader_failure])
         if isinstance(error, CommitOutcomeUnknownError):
             part.may_be_appended = True
         if isinstance(error, _TRY_AGAIN) and not isinstance(error, RootAccessDeniedError):
@@ -808,7 +805,8 @@ def place(node: Node, image: MetadataImage, part: AppendPart) -> tuple[StagedBat
         # knows nothing of that run.
         if producer is not None:
             check_not_fenced(image.producers, producer.producer_id, producer.producer_epoch)
-        check_writer_not_fenced(image.producers, writer)
+        if writer is not None:
+            check_writer_not_fenced(image.producers, writer)
         state = fence_older_writers(log, state, writer, registered_producers(image))
     return place_files(node.segments, part, leader, partition.leader_epoch), state
 

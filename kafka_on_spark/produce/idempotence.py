@@ -407,12 +407,8 @@ def check_transactional_id(transactional_id: object) -> None:
         )
 
 
-def check_writer_not_fenced(
-    producers: Mapping[str, ProducerEpoch], writer: WriterFence | None
-) -> None:
+def check_writer_not_fenced(producers: Mapping[str, ProducerEpoch], writer: WriterFence) -> None:
     """Check by the metadata's `producers` that no newer writer has a transactional id."""
-    if writer is None:
-        return
     newest = producers.get(writer.key)
     if newest is not None and newest > writer.epoch:
         raise writer_fenced(writer, newest)

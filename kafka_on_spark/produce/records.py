@@ -5,7 +5,6 @@ Columns are checked in the words of Spark's Kafka sink. Source: Spark's KafkaWri
 """
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -212,13 +211,13 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
     Arrow and Spark have type names of their own: a caller gives each column's kind, a name of
     Spark's such as "string" or "binary", or any name for another type.
     """
-    columns = list(columns)
-    kinds = dict(columns)
-    twice = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
-    if twice:
-        raise InvalidRequestError(
-            f"there is more than one column {twice[0]!r}: give one, as by selecting or renaming"
-        )
+    kinds: dict[str, str] = {}
+    for name, kind in columns:
+        if name in kinds:
+            raise InvalidRequestError(
+                f"there is more than one column {name!r}: give one, as by selecting or renaming"
+            )
+        kinds[name] = kind
     if not has_topic and "topic" not in kinds:
         raise InvalidRequestError(
             "topic option required when no 'topic' attribute is present. Use the topic option"
