@@ -1000,7 +1000,7 @@ class Cluster:
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
             from kafka_on_spark.controller.inspections import (
-                inspect_task,
+                inspect_replica,
                 plan_inspections,
                 suspects,
             )
@@ -1011,7 +1011,7 @@ class Cluster:
                 for each in plan_inspections(self._metadata.catch_up(), keys)
                 if each.address.replica_uuid not in found_bad
             ]
-            found = self._node.tasks.run(inspect_task, orders)
+            found = self._node.tasks.run(inspect_replica, orders)
             looks = [each for each in found if each is not None]
             moved = self._run(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)

@@ -35,7 +35,7 @@ from kafka_on_spark.log.producer_state import (
     RegisteredProducers,
     registered_producers,
 )
-from kafka_on_spark.log.replicas import ReplicaStore, advance_to, try_to_advance
+from kafka_on_spark.log.replicas import advance_to, try_to_advance
 from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
 from kafka_on_spark.log.state import (
     ReplicaAddress,
@@ -54,10 +54,6 @@ from kafka_on_spark.store.counts import COMPACT, RETAIN, operating
 log = logging.getLogger(__name__)
 
 ReportT = TypeVar("ReportT")
-
-RootNow = Callable[[ReplicaAddress], int]
-"""Returns the time of a replica's root, ms: the modification time of a file that it writes there.
-Raises KafkaStorageError if the root does not answer."""
 
 INSPECTIONS_AT_ONCE: Final = 32
 """Partitions that are inspected together, and at least in a pass."""
@@ -131,10 +127,8 @@ def plan_cleanup(
     )
 
 
-def inspect_for_retention(
-    order: CleanupOrder, replicas: ReplicaStore, root_now_ms: RootNow
-) -> RetentionReport | WorkDone:
-    """Return what may be deleted of one leader's log, or work that has failed.
+def inspect_for_retention(order: CleanupOrder, worker: Worker) -> RetentionReport | WorkDone:
+    """Return what may be deleted of one leader's log, or work that has failed. A task.
 
     It also applies the log start that was decided before.
     """
@@ -142,7 +136,7 @@ def inspect_for_retention(
     assert limits is not None
     now_ms = order.now_ms
     try:
-        replica = replicas.open(order.addresses[0])
+        replica = worker.replicas.open(order.addresses[0])
         state = _leaders_log(order, replica.load())
         if not order.is_dry_run:
             start, registered = partition.log_start_offset, order.registered
@@ -156,7 +150,7 @@ def inspect_for_retention(
         )
         found = find(now_ms=now_ms)
         if found.newest_ms is not None:
-            now_ms = too_old_by_ms(now_ms, root_now_ms(order.addresses[0]), order.commit_ms)
+            now_ms = too_old_by_ms(now_ms, worker.root_now_ms(order.addresses[0]), order.commit_ms)
             found = find(now_ms=now_ms)
     except KafkaOnSparkError as error:
         return NOTHING_DONE.failed(error)
@@ -171,22 +165,20 @@ def inspect_for_retention(
     )
 
 
-def inspect_for_compaction(
-    order: CleanupOrder, replicas: ReplicaStore, root_now_ms: RootNow
-) -> CompactionReport | WorkDone:
+def inspect_for_compaction(order: CleanupOrder, worker: Worker) -> CompactionReport | WorkDone:
     """Return what of one log may be compacted, and how far its replicas are, or work that has
-    failed. Followers that can't be read are left out."""
+    failed. Followers that can't be read are left out. A task."""
     partition, first = order.partition, order.addresses[0]
     try:
-        leader = _leaders_log(order, replicas.open(first).load())
-        root_ms = root_now_ms(first)
+        leader = _leaders_log(order, worker.replicas.open(first).load())
+        root_ms = worker.root_now_ms(first)
         now_ms = too_old_by_ms(order.now_ms, root_ms, order.commit_ms)
     except KafkaOnSparkError as error:
         return NOTHING_DONE.failed(error)
     seen = {first.broker_id: _progress(first, leader)}
     for address in order.addresses[1:]:
         try:
-            seen[address.broker_id] = _progress(address, replicas.open(address).load())
+            seen[address.broker_id] = _progress(address, worker.replicas.open(address).load())
         except KafkaOnSparkError:
             continue  # a member that is not seen holds the decision up; others do not
     return CompactionReport(
@@ -223,16 +215,6 @@ def leader_dirt(
         # Without a lag no clock is asked.
         appended_before_ms=now_ms - min_lag_ms + 1 if min_lag_ms else _NO_LAG,
     )
-
-
-def retention_task(order: CleanupOrder, worker: Worker) -> RetentionReport | WorkDone:
-    """Return what retention may delete of one leader's log. A task."""
-    return inspect_for_retention(order, worker.replicas, worker.root_now_ms)
-
-
-def compaction_task(order: CleanupOrder, worker: Worker) -> CompactionReport | WorkDone:
-    """Return what of one partition may be compacted, and how far its replicas are. A task."""
-    return inspect_for_compaction(order, worker.replicas, worker.root_now_ms)
 
 
 Decide = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, WorkDone]]]
@@ -435,7 +417,7 @@ class RetentionPass(CleanupPass[RetentionReport]):
         return partition.high_watermark > partition.log_start_offset
 
     def _inspect(self, orders: Sequence[CleanupOrder]) -> list[RetentionReport | WorkDone]:
-        return self._node.tasks.run(retention_task, orders, few=LOCAL_INSPECTIONS_MAX)
+        return self._node.tasks.run(inspect_for_retention, orders, few=LOCAL_INSPECTIONS_MAX)
 
     def _seen_of(self, order: CleanupOrder, found: RetentionReport | WorkDone) -> _Retained:
         """Return what to remember of an inspection.
@@ -497,7 +479,7 @@ class CompactionPass(CleanupPass[CompactionReport]):
         return partition.compaction.tombstones_below < partition.high_watermark
 
     def _inspect(self, orders: Sequence[CleanupOrder]) -> list[CompactionReport | WorkDone]:
-        return self._node.tasks.run(compaction_task, orders, few=LOCAL_INSPECTIONS_MAX)
+        return self._node.tasks.run(inspect_for_compaction, orders, few=LOCAL_INSPECTIONS_MAX)
 
     def _decide(
         self, image: MetadataImage, reports: Sequence[CompactionReport]
@@ -540,16 +522,12 @@ def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[
     ]
 
 
-def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
-    """Move a replica's log start to the decided one; return why that failed, or None."""
-    replica = replicas.open(order.address)
+def log_start_task(order: LogStartOrder, worker: Worker) -> str | None:
+    """Advance one replica's log start to the decided one; return why that failed, or None. A
+    task."""
+    replica = worker.replicas.open(order.address)
     try:
         advance_to(replica, replica.load(), order.log_start_offset, order.registered)
     except KafkaOnSparkError as error:
         return error.message
     return None
-
-
-def log_start_task(order: LogStartOrder, worker: Worker) -> str | None:
-    """Advance one replica's log start, to drop deleted records. A task."""
-    return run_log_start(order, worker.replicas)

@@ -31,7 +31,7 @@ from kafka_on_spark.controller.expiry import expire
 from kafka_on_spark.controller.inspections import (
     InspectionOrder,
     LostReplicaInspector,
-    inspect_task,
+    inspect_replica,
     plan_inspections,
 )
 from kafka_on_spark.controller.isr import renew_lost, restore
@@ -348,7 +348,7 @@ class ControllerLoop:
         self._moved.update(moved)
 
     def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
-        return self._node.tasks.run(inspect_task, orders)
+        return self._node.tasks.run(inspect_replica, orders)
 
     def _judge_brokers(self) -> None:
         """Probe until each broker has answered or its session is over.

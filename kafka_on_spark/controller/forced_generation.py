@@ -152,7 +152,7 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
         for key in sorted(waiting)
         for order in inspections_of(metadata.image, key)
         if (key, order.address.broker_id) in fenced
-        and (found := inspect_replica(order, node.replicas)) is not None
+        and (found := inspect_replica(order, node.tasks.worker)) is not None
     ]
     elected = metadata.submit(
         lambda now: recover(now, inspections, forced=frozenset(waiting)),

@@ -83,10 +83,10 @@ class InspectionOrder:
     high_watermark: Offset
 
 
-def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
-    """Return what a replica's log says; None if it can't be read."""
+def inspect_replica(order: InspectionOrder, worker: Worker) -> ReplicaInspection | None:
+    """Return what a replica's log says; None if it can't be read. A task."""
     try:
-        state = replicas.open(order.address).load()
+        state = worker.replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
     return ReplicaInspection(
@@ -147,27 +147,26 @@ class InspectLostOrder:
     leader: ReplicaAddress | None
 
 
-def inspect_lost(
-    order: InspectLostOrder, replicas: ReplicaStore, segments: SegmentStore
-) -> bool | None:
-    """Return whether a lost replica is whole, by its log and all of its files; None: not known.
+def inspect_lost(order: InspectLostOrder, worker: Worker) -> bool | None:
+    """Return whether a lost replica is whole, by its log and all of its files; None: not known. A
+    task.
 
     It is not if it lacks records whose replacements an unclean election has cut, nor if it may have
     to cut more files than one commit can name when it follows its leader: it would be lost again.
     """
     try:
-        state = replicas.open_uncached(order.address).load()
+        state = worker.replicas.open_uncached(order.address).load()
         if (
             not _proves_itself(state, order.partition)
             or lacks_replaced_records(state, order.partition)
             or _may_be_lost_again(state, order)
         ):
             return False
-        if not (is_alike := _is_its_leaders_log(state, order, replicas)):
+        if not (is_alike := _is_its_leaders_log(state, order, worker.replicas)):
             return is_alike
-        check_files(order.address, state, segments)
+        check_files(order.address, state, worker.segments)
         # The disk must be the same after all of its files were read.
-        again = replicas.open_uncached(order.address).load()
+        again = worker.replicas.open_uncached(order.address).load()
     except KafkaOnSparkError as error:
         return False if is_evidence(error) else None
     return True if again.version == state.version else None
@@ -245,7 +244,7 @@ class LostReplicaInspector:
         if not orders:
             return []
         whole = []
-        for order, result in zip(orders, self._tasks.run(inspect_lost_task, orders), strict=True):
+        for order, result in zip(orders, self._tasks.run(inspect_lost, orders), strict=True):
             address = order.address
             if result is False:
                 self._wrong[address.replica_uuid] = now_ms
@@ -292,16 +291,6 @@ def _leader_of(
     if leader is None or leader == broker_id or not partition.is_created(leader):
         return None
     return address_of(image, key, partition, leader)
-
-
-def inspect_lost_task(order: InspectLostOrder, worker: Worker) -> bool | None:
-    """Return whether a lost replica is whole. A task."""
-    return inspect_lost(order, worker.replicas, worker.segments)
-
-
-def inspect_task(order: InspectionOrder, worker: Worker) -> ReplicaInspection | None:
-    """Return what one replica's log holds. A task."""
-    return inspect_replica(order, worker.replicas)
 
 
 FAILURES_MIN: Final = 3
@@ -396,7 +385,9 @@ class UnreadableLeaders:
             return False
         orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
         orders = [each for each in orders if each.address.broker_id in partition.isr]
-        others = [each for each in self._node.tasks.run(inspect_task, orders) if each is not None]
+        others = [
+            each for each in self._node.tasks.run(inspect_replica, orders) if each is not None
+        ]
         readable = frozenset(
             each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
         )

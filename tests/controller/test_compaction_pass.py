@@ -10,7 +10,6 @@ from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.controller import cleanup
 from kafka_on_spark.controller.cleanup import (
     CompactionPass,
-    compaction_task,
     inspect_for_compaction,
     plan_cleanup,
 )
@@ -56,9 +55,9 @@ class Looking(Rounds):
         return plan_cleanup(self.metadata.image, self.keys[0], now_ms=now_ms, commit_ms=now_ms)
 
     def look(self, order=None):
-        return inspect_for_compaction(order or self.order(), self.replicas, self.root_now)
+        return inspect_for_compaction(order or self.order(), self)
 
-    def root_now(self, address):
+    def root_now_ms(self, address):
         if self.root_lag_ms is None:
             raise KafkaStorageError("the root does not answer")
         return self.clock.now_ms() - self.root_lag_ms
@@ -208,7 +207,7 @@ class World:
             node_of(
                 self.metadata,
                 self.clock,
-                given={compaction_task: self.look},
+                given={inspect_for_compaction: self.look},
                 random_below=lambda count: self.first % count,
             )
         )

@@ -1,6 +1,7 @@
 """Inspections of replicas without a leader, and of those that are marked as lost."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,6 @@ from kafka_on_spark.controller.inspections import (
     InspectionOrder,
     LostReplicaInspector,
     inspect_lost,
-    inspect_lost_task,
     inspect_replica,
 )
 from kafka_on_spark.controller.isr import (
@@ -41,7 +41,7 @@ def test_an_inspection_says_the_epoch_of_the_last_committed_record(high_watermar
         address=address(1), partition_epoch=9, high_watermark=Offset(high_watermark)
     )
 
-    inspected = inspect_replica(order, replicas_of(on_1="0:a 1:bb 2:c"))
+    inspected = inspect_replica(order, SimpleNamespace(replicas=replicas_of(on_1="0:a 1:bb 2:c")))
 
     assert inspected.epoch_below_high_watermark == epoch
     assert inspected.chain_at_high_watermark == state.chain_at(Offset(high_watermark))
@@ -59,13 +59,13 @@ class Lives(Rounds):
         self.append(0, "a")
         self.run(is_sweep=True)
         self.lost_inspector = LostReplicaInspector(
-            node_of(self.metadata, self.clock, given={inspect_lost_task: self._restores})
+            node_of(self.metadata, self.clock, given={inspect_lost: self._restores})
         )
         self.inspected = 0
 
     def _restores(self, orders):
         self.inspected += len(orders)
-        return [inspect_lost(order, self.replicas, self.segments) for order in orders]
+        return [inspect_lost(order, self) for order in orders]
 
     @property
     def now(self):

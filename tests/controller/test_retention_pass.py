@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,6 @@ from kafka_on_spark.controller.cleanup import (
     RetentionPass,
     inspect_for_retention,
     log_start_task,
-    retention_task,
 )
 from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log import operations
@@ -74,7 +74,9 @@ def order(replicas, **fields):
 
 
 def look(replicas, asked, root_ms=LATER_MS):
-    return inspect_for_retention(asked, replicas, lambda address: root_ms)
+    return inspect_for_retention(
+        asked, SimpleNamespace(replicas=replicas, root_now_ms=lambda address: root_ms)
+    )
 
 
 def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now(replicas):
@@ -88,7 +90,8 @@ def test_a_root_that_tells_no_time_deletes_nothing(replicas):
     def refuse(address):
         raise KafkaStorageError("takes no writes")
 
-    assert inspect_for_retention(order(replicas), replicas, refuse).error == "takes no writes"
+    worker = SimpleNamespace(replicas=replicas, root_now_ms=refuse)
+    assert inspect_for_retention(order(replicas), worker).error == "takes no writes"
 
 
 # fmt: off
@@ -184,7 +187,7 @@ class World:
             node_of(
                 self.metadata,
                 self.clock,
-                given={retention_task: self.look, log_start_task: self.tell},
+                given={inspect_for_retention: self.look, log_start_task: self.tell},
             )
         )
 

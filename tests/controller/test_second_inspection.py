@@ -22,7 +22,6 @@ from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
     inspect_replica,
-    inspect_task,
     is_assigned,
     plan_second_inspection,
 )
@@ -403,7 +402,7 @@ class Reading(Rounds):
             node_of(
                 self.metadata,
                 self.clock,
-                given={probe_task: self._probes, inspect_task: self._inspections},
+                given={probe_task: self._probes, inspect_replica: self._inspections},
                 root_generation=self._generation_of,
             )
         )
@@ -423,7 +422,7 @@ class Reading(Rounds):
         ]
 
     def _inspections(self, orders):
-        found = {each.address.broker_id: inspect_replica(each, self.replicas) for each in orders}
+        found = {each.address.broker_id: inspect_replica(each, self) for each in orders}
         return [
             None
             if broker_id in self.unreadable

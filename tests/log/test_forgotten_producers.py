@@ -10,9 +10,9 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.cleanup import (
     CleanupOrder,
     inspect_for_retention,
+    log_start_task,
     plan_cleanup,
     plan_log_starts,
-    run_log_start,
 )
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.log_start import RetentionReport
@@ -100,7 +100,9 @@ def drop_by_look(cluster, registered):
         commit_ms=cluster.clock.now_ms(),
         registered=registered,
     )
-    assert isinstance(inspect_for_retention(order, cluster.replicas, None), RetentionReport)
+    assert isinstance(
+        inspect_for_retention(order, SimpleNamespace(replicas=cluster.replicas)), RetentionReport
+    )
 
 
 def compact(cluster, registered):
@@ -171,5 +173,5 @@ def test_a_log_start_that_is_told_leaves_them_out_too():
     image = replace(cluster.metadata.image, producers={"p": 0}, expired_epoch=5)
     order, *_ = plan_log_starts(image, cluster.keys)
 
-    assert run_log_start(replace(order, log_start_offset=Offset(10)), cluster.replicas) is None
+    assert log_start_task(replace(order, log_start_offset=Offset(10)), cluster) is None
     assert ids_of(cluster, order.address.broker_id) == {"back", "p"}

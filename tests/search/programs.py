@@ -225,7 +225,7 @@ class Recovering:
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
         orders = plan_inspections(process.metadata.image)
-        inspections = process.map(lambda order: inspect_replica(order, process.replicas), orders)
+        inspections = process.map(lambda order: inspect_replica(order, process), orders)
         seen = [each for each in inspections if each is not None]
         process.metadata.submit(
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),

@@ -4,7 +4,7 @@ What was staged, and what a task wrote, is no step; each load and each commit is
 are enough for a merge, and each file is a group of compaction, so a commit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,17 +13,13 @@ from unittest.mock import patch
 from kafka_on_spark.controller.cleanup import (
     CompactionPass,
     RetentionPass,
-    compaction_task,
     inspect_for_compaction,
     inspect_for_retention,
     log_start_task,
-    retention_task,
-    run_log_start,
 )
 from kafka_on_spark.controller.upkeep_plan import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
-from kafka_on_spark.log.state import ReplicaAddress
 from tests.builders import KEY
 from tests.nodes import node_of
 from tests.search.replaying import Process
@@ -78,12 +74,11 @@ class Retaining:
                 process.metadata,
                 process.clock,
                 given={
-                    retention_task: lambda orders: [
-                        inspect_for_retention(each, process.replicas, _time_of(process))
-                        for each in orders
+                    inspect_for_retention: lambda orders: [
+                        inspect_for_retention(each, _worker_of(process)) for each in orders
                     ],
                     log_start_task: lambda orders: process.map(
-                        lambda order: run_log_start(order, process.replicas), orders
+                        lambda order: log_start_task(order, process), orders
                     ),
                 },
                 timeout_ms=1,
@@ -104,9 +99,8 @@ class Deciding:
                 process.metadata,
                 process.clock,
                 given={
-                    compaction_task: lambda orders: [
-                        inspect_for_compaction(each, process.replicas, _time_of(process))
-                        for each in orders
+                    inspect_for_compaction: lambda orders: [
+                        inspect_for_compaction(each, _worker_of(process)) for each in orders
                     ]
                 },
                 timeout_ms=1,
@@ -116,6 +110,8 @@ class Deciding:
         return self
 
 
-def _time_of(process: Process) -> Callable[[ReplicaAddress], int]:
-    """Return what a root's clock says: what the process's own does."""
-    return lambda address: process.clock.now_ms()
+def _worker_of(process: Process) -> SimpleNamespace:
+    """Return where a task runs: a root's clock says what the process's own does."""
+    return SimpleNamespace(
+        replicas=process.replicas, root_now_ms=lambda address: process.clock.now_ms()
+    )

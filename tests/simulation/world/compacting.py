@@ -134,7 +134,7 @@ def compaction_task(order: CleanupOrder, worker: "Worker") -> CompactionReport |
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
     world = worker.world
 
-    look = inspect_for_compaction(order, worker.replicas, worker.root_now_ms)
+    look = inspect_for_compaction(order, worker)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
     world.seen["look for compaction"] += isinstance(look, CompactionReport)

@@ -121,8 +121,8 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     probes.probe_task: probe_task,
     replica_tables.list_task: list_task,
     replica_tables.remove_task: remove_task,
-    cleanup.retention_task: retention_task,
-    cleanup.compaction_task: compaction_task,
+    cleanup.inspect_for_retention: retention_task,
+    cleanup.inspect_for_compaction: compaction_task,
 }
 """What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
 All others are those of production."""
