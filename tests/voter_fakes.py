@@ -161,6 +161,8 @@ class MemoryVoterRoot:
 class MemoryVoterLog:
     """A VoterLog in memory of a process. `may_reach`: whether that reaches the root."""
 
+    uri = ""
+
     def __init__(
         self,
         root: MemoryVoterRoot,

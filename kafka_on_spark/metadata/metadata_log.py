@@ -132,12 +132,6 @@ class DeltaMetadataLog(QuorumLog):
         """The roots of the newest voters that this process knows of, as the log registers them."""
         return tuple(each.root for each in self.tables.voters.voters)
 
-    @property
-    def leader_uri(self) -> str:
-        """The leader's table, as it was last confirmed: for people and for Spark."""
-        leader = self.leader
-        return self.uri if leader is None else self.tables.log_of(leader).uri
-
     def has_decided(self) -> bool:
         """Return whether the log has a decision: there is a cluster."""
         return any(has_decided(self.tables.load(key)) for key in self.tables.voters.keys)

@@ -45,6 +45,7 @@ from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.commit_wait import wait_for_root
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -144,9 +145,9 @@ SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is due when the log after the last one has as many records as the image, and at least
 these: snapshots then cost a constant share of the writes."""
 
-AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
-"""Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
-meanwhile; None: there are none."""
+AcquireLock = Callable[[str, Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
+"""Waits for the commit lock on a table. Its other argument encodes reports that the lock's holder
+may decide on meanwhile; None: there are none."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
@@ -180,11 +181,12 @@ class MetadataService:
         random: Callable[[], float],
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
-        acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
+        acquire_lock: AcquireLock = lambda uri, reports: nullcontext(NO_LOCK),
         counts: Counts | None = None,
     ) -> None:
         self._counts = counts
         self.log = metadata_log
+        metadata_log.settings = lambda: QuorumSettings.of(self.image.settings())
         self._clock = clock
         self.clock = CommitClock(
             clock,
@@ -239,7 +241,7 @@ class MetadataService:
         """Yield the stamp of a commit that is made on the log itself, while no process that waits
         for its turn commits."""
         self._check_may_commit()
-        with self._acquire_lock(None), self._lock:
+        with self._acquire_lock(self.table, None), self._lock:
             yield self._stamp(None)
 
     @property
@@ -406,7 +408,7 @@ class MetadataService:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
-            with self._acquire_lock(queued) as lock, self._lock, gc_paused():
+            with self._acquire_lock(self.table, queued) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
                 image = self.image

@@ -16,7 +16,6 @@ from kafka_on_spark.metadata.commit_wait import is_failing, wait_for_root
 from kafka_on_spark.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import is_there
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.root_urls import roots_in
@@ -105,14 +104,12 @@ def metadata_service(
     """
     metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
     metadata_log.check()
-    service = MetadataService(
+    return MetadataService(
         metadata_log,
         SystemClock(),
         random=random.random,
         application_id=application_id,
         after_commit=after_commit,
-        acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
+        acquire_lock=acquire_commit_lock,
         counts=counts,
     )
-    metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
-    return service

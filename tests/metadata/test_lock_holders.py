@@ -34,7 +34,7 @@ def test_the_lock_holder_decides_on_what_was_committed_before_it(open_service, l
     locks = []
 
     @contextmanager
-    def after_another(_):
+    def after_another(uri, _):
         locks.append("taken")
         if len(locks) == 1:
             submit(open_service(), create_topic("payments"))
@@ -82,7 +82,7 @@ def high_watermarks(service, keys):
 def test_one_commit_concludes_the_queued_reports_too_and_says_so(open_service, partitions, log):
     first, second, third = partitions
     lock = HeldLock(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
-    service = open_service(acquire_lock=lambda _: nullcontext(lock))
+    service = open_service(acquire_lock=lambda uri, _: nullcontext(lock))
     before = len(log.batches)
 
     conclude(service, all_at(first, 3))
@@ -98,14 +98,14 @@ def test_whoever_commits_counts_no_replica_that_the_process_which_queued_found_b
     first, second, _ = partitions
     queued = []
 
-    def queue(encoded_reports):
+    def queue(uri, encoded_reports):
         queued.append(encoded_reports())
         return nullcontext(HeldLock())
 
     waiting = open_service(acquire_lock=queue)
     waiting.suspects = lambda: frozenset({IN_SYNC.uuid_of(3)})
     conclude(waiting, all_at(second, 5))
-    holder = open_service(acquire_lock=lambda _: nullcontext(HeldLock(*queued)))
+    holder = open_service(acquire_lock=lambda uri, _: nullcontext(HeldLock(*queued)))
 
     conclude(holder, all_at(first, 3))
 

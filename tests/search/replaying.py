@@ -350,6 +350,8 @@ class _ReplicaStore:
 
 
 class _MetadataLog:
+    leader_uri = ""
+
     def __init__(self, process: Process) -> None:
         self._process = process
 

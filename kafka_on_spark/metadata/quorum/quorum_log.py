@@ -66,8 +66,13 @@ def newest_snapshot(
 
 
 class QuorumLog(Leadership):
-    """The metadata log of a quorum, of one voter or several. Threads may share it."""
+    """The metadata log of a quorum, of one voter or several. Threads may share it.
 
+    Attributes:
+        uri: The table that is named before a leader is known.
+    """
+
+    uri = ""
     _read_end: Offset | None = None
 
     @cached_property
@@ -182,6 +187,11 @@ class QuorumLog(Leadership):
         """The voter that led when a majority last confirmed it; None: no voter was asked as yet."""
         known = self.confirmed
         return None if known is None else known.key
+
+    @property
+    def leader_uri(self) -> str:
+        """The leader's table, as it was last confirmed: for people and for Spark."""
+        return self.uri if self.leader is None else self.tables.log_of(self.leader).uri
 
     def describe(self) -> QuorumDescription:
         """Return who leads, and how far each voter is, all of them asked anew."""

@@ -21,7 +21,7 @@ class Lock(CommitLock):
 
 def service_over(quorum, lock=None):
     @contextmanager
-    def acquire(reports):
+    def acquire(uri, reports):
         yield lock or NO_LOCK
 
     process = quorum.process()
