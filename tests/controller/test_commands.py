@@ -1,27 +1,367 @@
-"""Commands as requests carry them: what goes into JSON comes out as it was, errors included."""
+"""Commands: as JSON, decided here or by request, withdrawn, and what of them is not known."""
 
 import json
+from functools import partial
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.base.errors import ProtocolError
+from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    NotControllerError,
+    ProtocolError,
+    TopicAlreadyExistsError,
+)
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.commands import (
+    ALTER_TOPIC_CONFIGS,
     COMMANDS,
     CREATE_TOPIC,
+    DELETE_TOPIC,
+    Command,
+    CommandRunner,
     Request,
+    answer_requests,
     from_json,
     refusal_text,
     request_of,
     request_record,
     response_of,
+    serve_requests,
     to_json,
+    withdraw,
 )
-from kafka_on_spark.metadata.records import AdminResultRecord
+from kafka_on_spark.metadata.image import ControllerResult
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection
+from tests.controller.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
 from tests.examples import many
+from tests.fakes import Fault
+
+
+def test_alone_a_command_is_claim_decision_and_resignation_in_one_commit(world):
+    topic_id = run(world.process("me"), create("orders"))
+
+    assert world.kinds() == [
+        ["ControllerRecord", "TopicRecord", "PartitionRecord", "ControllerRecord"]
+    ]
+    assert world.image.topic_ids == {"orders": topic_id}
+    assert world.image.controller.controller_id is None
+
+
+def test_what_is_so_already_is_answered_at_once_and_writes_nothing(world):
+    run(world.process("me"), create("orders", **{"retention.ms": 5}))
+    world.controller()
+    before = world.log.end_offset
+
+    run(world.process("me"), ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5}))
+
+    assert world.log.end_offset == before
+
+
+def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(world):
+    """Two ask for the same topic at once; the controller decides in the order of the log."""
+    active = world.controller()
+    pending(world, create("orders"), asked_by="the faster one")
+    world.while_waiting(lambda: serve_requests(active, world.id_source))
+    slower = CommandRunner(
+        world.metadata(), world.clock, controller_id="slower", id_source=world.id_source
+    )
+
+    with pytest.raises(TopicAlreadyExistsError, match="'orders' exists already: choose another"):
+        run(slower, create("orders"))
+
+    assert len(world.image.topics) == 1
+    assert world.image.requests == ()
+
+
+def test_a_request_is_decided_once_however_often_it_is_inspected(world):
+    active = world.controller()
+    record = pending(world, create("orders"))
+
+    serve_requests(active, world.id_source)
+    decided = len(world.log.batches)
+    serve_requests(active, world.id_source)
+    stale = world.metadata()
+    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
+    # The same text again, as a commit whose answer was lost would not be: decided anew, refused.
+    serve_requests(active, world.id_source)
+
+    assert stale.image.requests == ()
+    assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
+    assert len(world.image.topics) == 1
+
+
+def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
+    """The controller's commit loses to the withdrawal; decided again, there is nothing to do."""
+    active = world.controller()
+    record = pending(world, create("orders"))
+    asker, append = world.metadata(), world.log.append
+
+    def withdraw_first(*arguments, **named):
+        world.log.append = append
+        asker.submit(partial(withdraw, record=record, timeout_ms=1), timeout_ms=1000)
+        return append(*arguments, **named)
+
+    world.log.append = withdraw_first
+
+    serve_requests(active, world.id_source)
+
+    assert (world.image.topics, world.image.requests) == ({}, ())
+    assert world.kinds(since=3) == [["AdminResultRecord"]]
+
+
+def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
+    pending(world, create("orders"), timeout_ms=5_000)
+    world.clock.advance(5_001)
+
+    serve_requests(world.controller(), world.id_source)
+
+    assert (world.image.topics, world.image.requests) == ({}, ())
+    assert '"code": 7' in world.log.batches[-1].records[-1].result
+
+
+@pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
+def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
+    active = world.controller()
+    serve_requests(active, world.id_source)
+    request = Request(
+        order=create("orders"),
+        asked_by="me",
+        timeout_ms=5_000,
+        deadline_at_ms=world.clock.now_ms() + skew_ms,
+    )
+    record = request_record(request, "id")
+    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
+
+    serve_requests(active, world.id_source)
+
+    assert world.image.topic_ids.keys() == {"orders"}
+
+
+def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
+    zombie = world.controller("zombie")
+    pending(world, create("orders"))
+    zombie.metadata.catch_up()
+    world.controller("new")
+    before = world.log.end_offset
+
+    with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
+        answer_requests(zombie, world.id_source)
+    with pytest.raises(NotControllerError):
+        serve_requests(zombie, world.id_source)
+    zombie.resign()
+
+    assert world.log.end_offset == before
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE])
+def test_an_answer_whose_commit_is_unknown_ends_the_term_and_the_next_one_knows(world, fault):
+    first = world.controller("first")
+    pending(world, create("orders"))
+    id_source = world.id_source
+    world.log.faults.append(fault)
+    with pytest.raises(CommitOutcomeUnknownError):
+        serve_requests(first, id_source)
+
+    serve_requests(world.controller("second"), world.id_source)
+
+    assert list(world.image.topic_ids) == ["orders"]
+    assert [kinds.count("TopicRecord") for kinds in world.kinds()].count(1) == 1
+
+
+def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_it(world):
+    def broken(image):
+        raise ZeroDivisionError("a bug")
+
+    active = world.controller()
+    COMMANDS["broken"] = Command("broken", broken)
+    try:
+        pending(world, COMMANDS["broken"].order())
+        pending(world, create("orders"))
+        serve_requests(active, world.id_source)
+    finally:
+        del COMMANDS["broken"]
+
+    assert world.image.topic_ids.keys() == {"orders"}
+    results = [
+        record.result
+        for batch in world.log.batches
+        for record in batch.records
+        if isinstance(record, AdminResultRecord)
+    ]
+    assert '"code": -1, "error": "ZeroDivisionError: a bug"' in results[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "{}", "[]", '{"command": "fly"}', '{"command": "create_topic"}', "not json"]
+)
+def test_a_request_that_is_none_is_refused(world, text):
+    world.metadata().submit(
+        lambda image: ControllerResult([AdminRequestRecord(request=text)], None), timeout_ms=1000
+    )
+
+    serve_requests(world.controller(), world.id_source)
+
+    assert world.image.requests == ()
+    assert '"code": 42' in world.log.batches[-1].records[-1].result
+
+
+def test_what_has_no_code_is_raised_as_an_error_of_the_package(world):
+    active = world.controller()
+
+    def answer():
+        [record] = world.image.requests
+        text = '{"code": -1, "error": "KeyError: 3"}'
+        active.submit(
+            lambda image: ControllerResult(
+                [AdminResultRecord(request=record.request, result=text)], None
+            )
+        )
+
+    world.while_waiting(answer)
+
+    with pytest.raises(KafkaOnSparkError, match="could not decide: KeyError: 3"):
+        run(world.process("me"), create("orders"))
+
+
+def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_written():
+    with pytest.raises(InvalidRequestError, match="can't be given <object object"):
+        DELETE_TOPIC.order(name=object())
+
+
+def test_a_waiter_that_sees_no_renewal_for_a_lease_claims_and_runs_all_that_is_pending(world):
+    dead = world.controller("dead")
+    pending(world, create("first"))
+    pending(world, create("second"))
+    began_ms = world.clock.monotonic_ms()
+
+    run(world.process("me"), create("third"))
+
+    assert LEASE_MS <= world.clock.monotonic_ms() - began_ms < LEASE_MS + 1000
+    assert list(world.image.topic_ids) == ["first", "second", "third"]
+    assert world.image.controller.controller_id is None
+    assert world.image.controller.controller_epoch == dead.epoch + 1
+
+
+def conflicts_for_long(world, is_it, meanwhile=lambda: None):
+    """Have the first commit for which `is_it` holds of its records conflict, and its process stand
+    still for longer than anybody has time. `meanwhile`: what others do."""
+    append = world.log.append
+
+    def late(records, *arguments, **named):
+        if not is_it(records):
+            return append(records, *arguments, **named)
+        world.log.append = append
+        meanwhile()
+        world.clock.advance(TIMEOUT_MS + 1)
+        raise CommitConflictError("another commit was faster")
+
+    world.log.append = late
+
+
+def is_result(records):
+    return isinstance(records[0], AdminResultRecord)
+
+
+def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
+    active = world.controller()
+    conflicts_for_long(world, is_result, lambda: serve_requests(active, world.id_source))
+
+    topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def fail_reads(world, times):
+    """Have reads fail so many times, once a request is in the log; return those left to fail."""
+    read = world.log.read
+    left = [KafkaStorageError("the metadata root does not answer")] * times
+
+    def failing(**named):
+        if left and isinstance(world.log.batches[-1].records[0], AdminRequestRecord):
+            raise left.pop()
+        return read(**named)
+
+    world.log.read = failing
+    return left
+
+
+def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
+    world.controller()
+    fail_reads(world, 1000)
+
+    with pytest.raises(
+        CommitOutcomeUnknownError, match=r"does not answer.*it may be run yet: look"
+    ):
+        run(world.process("me"), create("orders"))
+
+    assert len(world.image.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
+def test_a_waiter_whose_claim_fails_claims_again(world, fault):
+    world.controller("dead")
+    process = world.process("me")
+    world.log.faults.extend([None, fault])
+
+    topic_id = run(process, create("orders"))
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
+    active = world.controller()
+    caller = world.metadata()
+    runner = CommandRunner(caller, world.clock, controller_id="me", id_source=world.id_source)
+    # The last catch-up was before the answer; the withdrawal loses its race.
+    world.clock.on_sleep = lambda: None
+    catch_up, calls = caller.catch_up, count()
+
+    def late():
+        image = catch_up()
+        if next(calls) == 1:
+            serve_requests(active, world.id_source)
+        return image
+
+    caller.catch_up = late
+
+    topic_id = run(runner, create("orders"), timeout_ms=0)
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
+    """Between its claim and its first answer another process claims."""
+    world.controller("dead")
+    metadata = world.metadata()
+    runner = CommandRunner(metadata, world.clock, controller_id="me", id_source=world.id_source)
+    rivals = []
+    append = world.log.append
+
+    def race(records, stamp, *, expected_offset):
+        batch = append(records, stamp, expected_offset=expected_offset)
+        is_mine = any(
+            isinstance(each, ControllerRecord) and each.controller_id == "me" for each in records
+        )
+        if is_mine and not rivals:
+            rivals.append(world.controller("rival"))
+            world.while_waiting(lambda: serve_requests(rivals[0], world.id_source))
+        return batch
+
+    world.log.append = race
+
+    run(runner, create("orders"))
+
+    assert [batch.stamp.controller_id for batch in world.log.batches][-1] == "rival"
+    assert world.image.topic_ids.keys() == {"orders"}
+
 
 LOOK = ReplicaInspection(
     key=PartitionKey("id", 3),
