@@ -531,7 +531,6 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
             max_poll_interval_ms=settings.max_poll_interval_ms,
             timeout_ms=node.timeout_ms,
             new_id=node.ids.new_uuid,
-            instance_id=settings.group_instance_id,
         )
     wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.table))
     return Consuming(

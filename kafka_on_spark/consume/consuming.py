@@ -441,16 +441,13 @@ class Consuming:
             self._resolve(image)
             if not self._begin_fetch(image):
                 return None
-        return rows if self._may_hand_out() else None
-
-    def _may_hand_out(self) -> bool:
-        """Return whether the fetched partition is still this consumer's, as far as can be known."""
         member, fetch = self._member, self._fetch
         if member is None:
-            return True
+            return rows
+        # Of a partition that is still this consumer's, as far as can be known.
         if not member.may_hand_out() and not self._handed_out:
             member.follow()
-        return member.may_hand_out() and self._fetch is fetch
+        return rows if member.may_hand_out() and self._fetch is fetch else None
 
     def hand_out(self, rows: pa.RecordBatch) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""

@@ -336,7 +336,7 @@ class Member:
         # Here, because a read-only root would read as one that is away.
         self._metadata.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
-        self._liveness.begin(member_id)
+        self._liveness.begin(member_id, self._settings.group_instance_id)
         self._submit(
             lambda image: join(
                 image,

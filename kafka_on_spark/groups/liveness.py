@@ -367,7 +367,6 @@ class Liveness:
         max_poll_interval_ms: int,
         timeout_ms: int,
         new_id: Callable[[], str],
-        instance_id: str | None = None,
     ) -> None:
         self.clock = clock
         self.group = group
@@ -383,7 +382,7 @@ class Liveness:
         self._count = 0
         self._is_failing = False
         self._observed: dict[MemberId, Observed] = {}
-        self._instance_id = instance_id
+        self._instance_id: str | None = None
         self._polled_at_ms = clock.monotonic_ms()
 
     @property
@@ -400,9 +399,10 @@ class Liveness:
 
     # By the consumer's own thread
 
-    def begin(self, member_id: MemberId) -> None:
-        """Beat as this member from now on; raise KafkaStorageError if the first heartbeat can't be
-        written."""
+    def begin(self, member_id: MemberId, instance_id: str | None = None) -> None:
+        """Beat as this member, which may be a static one, from now on; raise KafkaStorageError if
+        the first heartbeat can't be written."""
+        self._instance_id = instance_id
         with self._lock:
             if self._member_id != member_id:
                 self._member_id, self.beats = member_id, None

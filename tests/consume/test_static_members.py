@@ -37,7 +37,6 @@ class Place:
             max_poll_interval_ms=300_000,
             timeout_ms=TIMEOUT_MS,
             new_id=lambda: "after",
-            instance_id="one",
         )
         self.member = Member(
             self.metadata,

@@ -150,7 +150,6 @@ class Process:
             max_poll_interval_ms=60_000,
             timeout_ms=TIMEOUT_MS,
             new_id=self._new_life,
-            instance_id=instance_id,
         )
         self.consuming = Consuming(
             SimpleNamespace(metadata=self.metadata, clock=self.clock, timeout_ms=TIMEOUT_MS),
