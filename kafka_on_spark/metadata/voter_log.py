@@ -134,14 +134,7 @@ class VoterLog:
         self._log_files: list[LogFile] = []
         self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
         self._is_merge_due = False
-        self._upkeep = VoterUpkeep(
-            self._files,
-            self.root,
-            self._delta,
-            options,
-            load=self._load,
-            log_files=lambda: self._log_files,
-        )
+        self._upkeep = VoterUpkeep(self._files, self.root, self._delta, options, self._load_files)
 
     # Following
 
@@ -180,6 +173,13 @@ class VoterLog:
                 raise ReplicaLostError("what was seen of the table is not in it any more")
         self._table = self._seen = found
         return found
+
+    def _load_files(self) -> tuple[VoterTable, list[LogFile]]:
+        return self._load(), self._log_files
+
+    def _files_now(self) -> list[LogFile]:
+        with self._delta.lock:
+            return self._load_files()[1]
 
     @contextmanager
     def _present(self) -> Iterator[None]:
@@ -457,11 +457,6 @@ class VoterLog:
                     raise CorruptLogError("a file of the metadata log is missing", path=path)
                 return content, path
         return None
-
-    def _files_now(self) -> list[LogFile]:
-        with self._delta.lock:
-            self._load()
-            return list(self._log_files)
 
     @on_root
     def root_ms(self) -> int:

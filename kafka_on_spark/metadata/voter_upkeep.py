@@ -18,10 +18,10 @@ written which files are removed. So a voter's disk needs nobody else to stay sma
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, takewhile
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -53,7 +53,6 @@ from kafka_on_spark.metadata.voter_format import (
     LOG_END_OFFSET,
     LogFile,
     add_file,
-    raft_log_of,
     remove_file,
     write_file,
 )
@@ -191,7 +190,7 @@ def write_merged(
 class VoterUpkeep:
     """What is due on one voter's table after the answers were given.
 
-    `load` goes on to the newest version, `log_files` returns its files; both under the lock.
+    `load` goes on to the newest version, under the lock, and returns its files in order, too.
     """
 
     def __init__(
@@ -200,9 +199,7 @@ class VoterUpkeep:
         root: str,
         delta: DeltaLog,
         options: StorageOptions,
-        *,
-        load: Callable[[], VoterTable],
-        log_files: Callable[[], list[LogFile]],
+        load: Callable[[], tuple[VoterTable, list[LogFile]]],
     ) -> None:
         self._files = files
         self._root = root
@@ -210,7 +207,6 @@ class VoterUpkeep:
         self._delta = delta
         self._options = options
         self._load = load
-        self._log_files = log_files
         self._sound: set[str] = set()  # merged files that were read back
 
     def clean_after_checkpoint(self) -> None:
@@ -229,7 +225,7 @@ class VoterUpkeep:
         """
         parts: tuple[Callable[[], int], ...] = (
             lambda: self._clean_replaced(now_ms, deleted_max),
-            lambda: clean_snapshots(self._files, self._root, raft_log_of(self._read_table())),
+            lambda: clean_snapshots(self._files, self._root, self._read_table()[0].log),
             self._clean_unfinished,
         )
         errors: list[Exception] = []
@@ -243,47 +239,33 @@ class VoterUpkeep:
             raise errors[0]
         return count
 
-    def _read_table(self) -> list[LogFile]:
+    def _read_table(self) -> tuple[VoterTable, list[LogFile]]:
         with self._delta.lock:
-            self._load()
-            return list(self._log_files())
+            return self._load()
 
     def _clean_replaced(self, now_ms: int, deleted_max: int | None) -> int:
         # Listed before the table is read.
         listed = sorted(name for name in self._files.names(self._uri) if FILE_NAME.fullmatch(name))
-        active = self._read_table()
+        _, active = self._read_table()
         named = {file.path for file in active}
         self._sound.intersection_update(named)
         removed_at_ms = read_tombstones(self._files, self._uri)
-        due = (
-            name
-            for name in listed
-            if name not in named and self._is_due(name, active, removed_at_ms, now_ms)
-        )
         count = 0
-        for name in islice(due, deleted_max):
-            # Another cleaner may have been faster.
-            self._files.delete_file(f"{self._uri}/{name}")
-            count += 1
+        for name in listed:
+            if name in named:
+                continue
+            if name in removed_at_ms:
+                # A time far ahead is of a wrong clock, and says nothing.
+                is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
+            else:
+                is_out = self._is_settled(name, active)
+            if is_out and self._is_kept_elsewhere(name, active):
+                # Another cleaner may have been faster.
+                self._files.delete_file(f"{self._uri}/{name}")
+                count += 1
+                if count == deleted_max:
+                    break
         return count
-
-    def _is_due(
-        self,
-        name: str,
-        active: Sequence[LogFile],
-        removed_at_ms: Mapping[str, int],
-        now_ms: int,
-    ) -> bool:
-        """Return whether a file that the table does not name may be deleted: it was removed some
-        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
-
-        `active`: the table's files, in the order of their rows, read after the listing.
-        """
-        if name in removed_at_ms:
-            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
-        else:
-            is_out = self._is_settled(name, active)
-        return is_out and self._is_kept_elsewhere(name, active)
 
     def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
         """Return whether no commit will name a file any more that the table neither names nor tells
@@ -313,17 +295,15 @@ class VoterUpkeep:
         if place < 0 or base_offset >= active[place].end_offset:
             return False
         file = active[place]
-        if file.path not in self._sound and self._is_sound(file):
-            self._sound.add(file.path)
+        if file.path not in self._sound:
+            try:
+                extents = self._extents(file.path)
+            except KafkaOnSparkError as error:
+                log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
+                return False
+            if sum(end - base for base, end in extents) == file.size:
+                self._sound.add(file.path)
         return file.path in self._sound
-
-    def _is_sound(self, file: LogFile) -> bool:
-        try:
-            extents = self._extents(file.path)
-        except KafkaOnSparkError as error:
-            log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
-            return False
-        return sum(end - base for base, end in extents) == file.size
 
     def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
         path = f"{self._uri}/{name}"
@@ -342,9 +322,9 @@ class VoterUpkeep:
 
         Appends may go on while files are read and written; the commit is one like any other.
         """
-        with self._delta.lock:
-            log = self._load().log
-            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
+        table, files = self._read_table()
+        log = table.log
+        files = [each for each in files if each.end_offset <= log.proved_end]
         merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
         if not merged:
             return False
@@ -359,8 +339,10 @@ class VoterUpkeep:
         opens this voter alone needs no record before that, also if two of them are damaged.
         """
         with self._delta.lock:
-            log, counters = self._load().log, self._delta.counters()
-            files = [each for each in self._log_files() if each.end_offset <= log.proved_end]
+            table, files = self._load()
+            counters = self._delta.counters()
+        log = table.log
+        files = [each for each in files if each.end_offset <= log.proved_end]
         ends = sorted(each for each in snapshot_ends(self._files, self._root))
         kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
         if len(kept) < SNAPSHOTS_KEPT:
@@ -379,10 +361,10 @@ class VoterUpkeep:
         for _ in range(MERGE_TRIES):
             with suppress(CommitConflictError):
                 with self._delta.lock:
-                    table = self._load()
+                    table, files = self._load()
                     # What was merged by another process stands in another file; what is merged was
                     # committed, so it was not cut.
-                    if not set(replaced) <= set(self._log_files()):
+                    if not set(replaced) <= set(files):
                         return False
                     self._delta.commit(
                         table.version,

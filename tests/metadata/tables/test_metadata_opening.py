@@ -95,6 +95,6 @@ def test_table_of_a_long_log_names_few_files(long_log):
 
     # All but the newest are of the largest class; each of them has that many records at least.
     assert (
-        len(list(service._log.voter_log._delta.active_files()))
+        len(list(service.log.voter_log._delta.active_files()))
         <= LARGEST_FILES + 3 * 4 + SNAPSHOT_RECORDS // 4
     )
