@@ -1332,8 +1332,7 @@ class Cluster:
     def openmetrics(self) -> str:
         """Return the figures of the cluster and of this process as OpenMetrics, the text that
         Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
-        from kafka_on_spark.observe.figures import metrics_of
-        from kafka_on_spark.observe.openmetrics import openmetrics
+        from kafka_on_spark.observe.figures import metrics_of, openmetrics
 
         self._metadata.catch_up()
         return openmetrics(metrics_of(self._node))

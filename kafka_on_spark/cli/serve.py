@@ -120,7 +120,7 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
     from starlette.routing import Route
 
     from kafka_on_spark.console.http_server import HttpServer, listening, shown
-    from kafka_on_spark.observe.openmetrics import OPENMETRICS, openmetrics
+    from kafka_on_spark.observe.figures import OPENMETRICS, openmetrics
 
     def answer(body: dict[str, Any]) -> Response:
         text = json.dumps(body, indent=2) + "\n"

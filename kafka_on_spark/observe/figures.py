@@ -1,18 +1,19 @@
-"""All figures that a process has of its cluster, under the names of Kafka's MBeans.
+"""All figures that a process has of its cluster, under the names of Kafka's MBeans, and as text for
+Prometheus and whoever reads its formats; `prometheus_client` is imported when somebody asks.
 
 No figure of the metadata has a label of partitions: those of a cluster with 100,000 are as many as
 those of one with 10. What a topic has is summed up.
 """
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.base.metric import Metric
+from kafka_on_spark.base.metric import COUNTERS, HELP, TIMES, Metric, exported_name
 from kafka_on_spark.controller.lease import is_held_by
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
@@ -26,6 +27,9 @@ from kafka_on_spark.store.counts import requests_sent
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.local_files import FLUSHES
 from kafka_on_spark.store.roots import is_local
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as Family
 
 ROOM_S: Final = 0.2
 """A disk that says nothing for so long is left out."""
@@ -217,3 +221,63 @@ def _of_log(log: LogDescription) -> Iterator[Metric]:
             "LogEndOffset": log.log_end_offset,
         }
         yield from _figures("Log", shown, **labels)
+
+
+UNWRITTEN: Final = ("error",)
+"""Labels that are not written: their values are sentences, of which there is no end."""
+
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""The content type of `openmetrics`."""
+
+
+def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
+    """Return figures as OpenMetrics. `has_process`: with those of the process: memory, CPU."""
+    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    by_name: dict[tuple[str, str], list[Metric]] = defaultdict(list)
+    for each in metrics:
+        by_name[each.type, each.name].append(each)
+    registry = CollectorRegistry()
+    registry.register(_Families([_family(each) for each in by_name.values()]))
+    if has_process:
+        ProcessCollector(registry=registry)
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+class _Families:
+    """What prometheus_client asks for families."""
+
+    def __init__(self, families: Sequence["Family"]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator["Family"]:
+        """Yield a family a figure."""
+        return iter(self._families)
+
+
+def _family(metrics: Sequence[Metric]) -> "Family":
+    """Return the family of one figure, of which there is one at least."""
+    from prometheus_client.metrics_core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
+    first = metrics[0]
+    name = exported_name(first.type, first.name)
+    words = HELP[first.type, first.name]
+    labels = sorted({label for each in metrics for label in each.labels} - set(UNWRITTEN))
+    values = [[str(each.labels.get(label, "")) for label in labels] for each in metrics]
+    if (first.type, first.name) in TIMES:
+        histogram = HistogramMetricFamily(name, words, labels=labels)
+        for each, of_each in zip(metrics, values, strict=True):
+            histogram.add_metric(of_each, list(each.buckets), each.sum_ms)
+        return histogram
+    family = (CounterMetricFamily if (first.type, first.name) in COUNTERS else GaugeMetricFamily)(
+        name, words, labels=labels
+    )
+    for each, of_each in zip(metrics, values, strict=True):
+        family.add_metric(of_each, each.value)
+    return family

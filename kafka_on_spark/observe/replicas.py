@@ -197,7 +197,7 @@ def _missing(
     )
 
 
-def begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescription:
+def _begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescription:
     """Return what is known of a replica's log without its table, and why that can't be read."""
     broker_id = order.address.broker_id
     return LogDescription(
@@ -210,16 +210,16 @@ def begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescri
     )
 
 
-def describe_log(order: UpkeepOrder, worker: Worker) -> LogDescription:
-    """Return one replica's log."""
+def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
+    """Return what one replica's log is like. A task."""
     try:
-        state = worker.replicas.open(order.address).load()
+        state = within(order.address.root, lambda: worker.replicas.open(order.address).load())
     except KafkaOnSparkError as error:
-        return begun_description(order, error.message)
+        return _begun_description(order, error.message)
     merged = [each for each in state.batches if isinstance(each, MergedSegment)]
     plain = [each for each in state.batches if not isinstance(each, MergedSegment)]
     return replace(
-        begun_description(order),
+        _begun_description(order),
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         plain_segments=sum(len(each.segments) for each in plain),
@@ -249,23 +249,10 @@ def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> Com
     )
 
 
-def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
-    """Return what one replica's log is like, and what of its upkeep is due. A task."""
-    try:
-        return within(order.address.root, lambda: describe_log(order, worker))
-    except KafkaOnSparkError as error:
-        return begun_description(order, error.message)
-
-
 def size_task(address: ReplicaAddress, worker: Worker) -> int | None:
-    """Return the bytes of one replica. A task."""
-    return size_of(address, worker.replicas)
-
-
-def size_of(address: ReplicaAddress, replicas: ReplicaStore) -> int | None:
-    """Return the bytes of a replica's segments; None if it can't be read."""
+    """Return the bytes of a replica's segments; None if it can't be read. A task."""
     try:
-        state = replicas.open(address).load()
+        state = worker.replicas.open(address).load()
     except KafkaOnSparkError:
         return None
     return sum(batch.size_bytes for batch in state.batches)

@@ -11,7 +11,7 @@ from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.log.merging import merge_replica
 from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.observe.replicas import describe_log, describe_logs
+from kafka_on_spark.observe.replicas import describe_logs, description_task
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders
 from tests.metadata.changes import changed
@@ -39,7 +39,7 @@ class Told(Rounds):
 
     def logs(self, image: MetadataImage | None = None):
         return self.described(
-            lambda orders: [describe_log(each, self.worker) for each in orders], image
+            lambda orders: [description_task(each, self.worker) for each in orders], image
         )
 
     def described(self, describe, image: MetadataImage | None = None):

@@ -13,7 +13,7 @@ from kafka_on_spark.base.metric import (
     Metric,
     exported_name,
 )
-from kafka_on_spark.observe.openmetrics import openmetrics
+from kafka_on_spark.observe.figures import openmetrics
 from kafka_on_spark.store.counts import Counts
 from tests.fakes import FakeClock
 

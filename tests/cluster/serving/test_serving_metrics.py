@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.observe.openmetrics import OPENMETRICS
+from kafka_on_spark.observe.figures import OPENMETRICS
 from tests.cluster.disks import new_disks, records
 from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
