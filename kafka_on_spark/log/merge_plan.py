@@ -151,11 +151,8 @@ def _open_from(kinds: Sequence[_Kind]) -> int:
 def _may_merge(part: LogPart, rules: MergeRules) -> bool:
     """Return whether a part may be merged: it is stable, neither full nor left out."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    return not (is_full or part.end_offset > rules.stable_offset or _is_left_out(part, rules))
-
-
-def _is_left_out(part: LogPart, rules: MergeRules) -> bool:
-    return bool(rules.left_out) and not rules.left_out.isdisjoint(part.segments)
+    is_left_out = not rules.left_out.isdisjoint(part.segments)
+    return not (is_full or part.end_offset > rules.stable_offset or is_left_out)
 
 
 def _kind_of(part: LogPart, rules: MergeRules, appended_ms: int) -> _Kind:

@@ -80,13 +80,7 @@ def append(
             staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
         )
     )
-    return LogChange(
-        operation="append",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=batch.end_offset,
-        leader_epoch=state.leader_epoch,
-        adds=(batch,),
-    )
+    return replace(_changed(state, "append"), log_end_offset=batch.end_offset, adds=(batch,))
 
 
 def append_fetched(
@@ -137,24 +131,29 @@ def append_fetched(
             " append twice",
             end=state.log_end_offset,
         )
-    return LogChange(
-        operation="append_fetched",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=expected,
-        leader_epoch=state.leader_epoch,
-        adds=adds,
-        producers=None if producers == state.producers else producers,
-        compaction=_changed(
-            state,
-            state.compaction.after_fetch(
-                leader_compaction, is_first=not state.batches, is_whole=is_whole
-            ),
-        ),
+    compaction = state.compaction.after_fetch(
+        leader_compaction, is_first=not state.batches, is_whole=is_whole
     )
+    change = _changed(state, "append_fetched", producers=producers, compaction=compaction)
+    return replace(change, log_end_offset=expected, adds=adds)
 
 
-def _changed(state: ReplicaState, compaction: CompactionProgress) -> CompactionProgress | None:
-    return None if compaction == state.compaction else compaction
+def _changed(
+    state: ReplicaState,
+    operation: str,
+    *,
+    producers: ProducerEntries | None = None,
+    compaction: CompactionProgress | None = None,
+) -> LogChange:
+    """Return a change that keeps all else; what is as it was is not written again."""
+    return LogChange(
+        operation=operation,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        producers=None if producers == state.producers else producers,
+        compaction=None if compaction == state.compaction else compaction,
+    )
 
 
 def adopt(
@@ -179,8 +178,7 @@ def adopt(
         ReplicaLostError: It would end below `floor`; the replica is bad (I14).
         CorruptLogError: The cut falls inside a batch, or elsewhere than `kept_part` ends.
     """
-    if state.is_fenced_above(leader_epoch):
-        raise _fenced(state, leader_epoch)
+    _check_not_above(state, leader_epoch)
     if state.is_fenced_at(leader_epoch):
         return None
     end_offset = state.log_end_offset if truncate_to is None else truncate_to
@@ -189,24 +187,21 @@ def adopt(
         raise ReplicaLostError(
             "the replica lacks committed records", end=end_offset, high_watermark=floor
         )
-    return LogChange(
-        operation="adopt",
+    return replace(
+        _changed(
+            state,
+            "adopt",
+            # What the log is cut of, or has not reached, must not count once it has grown again.
+            producers=not_above(state.producers, end_offset),
+            # Of a follower, what it lacks is compared with its leader: see `truncation.follow`.
+            compaction=state.compaction.lowered_to(end_offset) if truncate_to is None else None,
+        ),
         log_start_offset=min(state.log_start_offset, end_offset),
         log_end_offset=end_offset,
         leader_epoch=leader_epoch,
         cut_from=_cut_at(state, end_offset, kept_part),
         adds=() if kept_part is None else (kept_part,),
-        # Of a follower, what it lacks is compared with its leader: see `truncation.follow`.
-        compaction=_changed(state, state.compaction.lowered_to(end_offset))
-        if truncate_to is None
-        else None,
-        # What the log is cut of, or has not reached, must not count once it has grown again.
-        producers=_if_changed(state, not_above(state.producers, end_offset)),
     )
-
-
-def _if_changed(state: ReplicaState, producers: ProducerEntries) -> ProducerEntries | None:
-    return None if producers is state.producers else producers
 
 
 def _cut_at(
@@ -241,17 +236,14 @@ def truncate_fully_and_start_at(
     `producers` are the entries after it: those that hold of the leader's log.
     `chain_before` is the leader's chain digest where its batch at `offset` begins.
     """
-    if state.is_fenced_above(leader_epoch):
-        raise _fenced(state, leader_epoch)
-    return LogChange(
-        operation="truncate_fully_and_start_at",
+    _check_not_above(state, leader_epoch)
+    return replace(
+        _changed(state, "truncate_fully_and_start_at", producers=producers, compaction=NO_PROGRESS),
         log_start_offset=offset,
         log_end_offset=offset,
         leader_epoch=leader_epoch,
         cut_from=state.batches[0].base_offset if state.batches else None,
-        producers=None if producers == state.producers else producers,
         chain_before=chain_before,
-        compaction=_changed(state, NO_PROGRESS),
     )
 
 
@@ -278,13 +270,11 @@ def advance_log_start(
     removed = below[: max(1, bisect_right(counts, FILES_A_CHANGE_MAX))]
     if len(removed) < len(below):
         offset = removed[-1].end_offset
-    return LogChange(
-        operation="advance_log_start",
+    producers = entries_without(state, removed, registered)
+    return replace(
+        _changed(state, "advance_log_start", producers=producers),
         log_start_offset=offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
         drop_below=offset,
-        producers=entries_without(state, removed, registered),
         chain_before=_chain_kept_from(state, offset),
     )
 
@@ -339,12 +329,13 @@ def check_fence(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
     check_leader_epoch(state.leader_epoch, leader_epoch)
 
 
-def _fenced(state: ReplicaState, leader_epoch: LeaderEpoch) -> FencedLeaderEpochError:
-    return FencedLeaderEpochError(
-        "the replica has adopted a later leadership",
-        fence=state.leader_epoch,
-        leader_epoch=leader_epoch,
-    )
+def _check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
+    if state.is_fenced_above(leader_epoch):
+        raise FencedLeaderEpochError(
+            "the replica has adopted a later leadership",
+            fence=state.leader_epoch,
+            leader_epoch=leader_epoch,
+        )
 
 
 def merge(
@@ -401,14 +392,8 @@ def replace_neighbours(
     ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
     ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
     check_new_names(state, merged.segments, leader_epoch=leader_epoch)
-    return LogChange(
-        operation=operation,
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        merged=merged,
-        producers=entries_without(state, inputs, registered),
-    )
+    producers = entries_without(state, inputs, registered)
+    return replace(_changed(state, operation, producers=producers), merged=merged)
 
 
 def set_compaction(
@@ -421,13 +406,7 @@ def set_compaction(
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if progress == state.compaction:
         return None
-    return LogChange(
-        operation="compact",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        compaction=progress,
-    )
+    return _changed(state, "compact", compaction=progress)
 
 
 def check_complete(state: ReplicaState, partition: PartitionRegistration) -> None:

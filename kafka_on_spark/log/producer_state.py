@@ -199,14 +199,10 @@ def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
         if batch.leader_epoch < first_epoch:
             return None
         if isinstance(batch, Batch):  # else its file's name is of the merge
-            return _whole(batch, wanted)
+            if not wanted <= {segment.uuid for segment in batch.segments}:
+                raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
+            return batch
     return None
-
-
-def _whole(batch: Batch, wanted: set[str]) -> Batch:
-    if not wanted <= {segment.uuid for segment in batch.segments}:
-        raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
-    return batch
 
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:

@@ -142,37 +142,35 @@ class ReplicaLog:
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
-        return within(address.root, lambda: cls._create(address, options, leader_epoch))
 
-    @classmethod
-    def _create(
-        cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
-    ) -> "ReplicaLog":
-        check_obeys(address.root, address.directory_id, address.registered_voters, options)
-        log = cls(address, options)
-        try:
-            log._delta = DeltaLog.create(
-                address.folder,
-                options,
-                schema=TABLE_SCHEMA,
-                partition_by=HEADER_SCHEMA.names,
-                configuration={
-                    **configuration_of(address.identity),
-                    **tombstones_kept(address.delete_delay_ms),
-                },
-                counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
-                is_flushed=address.is_flushed,
-            )
-            log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
-        except (CommitConflictError, CommitOutcomeUnknownError) as error:
+        def create() -> "ReplicaLog":
+            check_obeys(address.root, address.directory_id, address.registered_voters, options)
+            log = cls(address, options)
             try:
-                log.load()  # whoever created it: an earlier try, or this one
-            except ReplicaLostError:
-                raise KafkaStorageError(f"can't create a table on {address.root}") from error
-        # If the disk went away meanwhile, the table is below its mount point, and would look sound
-        # until the disk is back.
-        check_directory(address.root, address.directory_id, options)
-        return log
+                log._delta = DeltaLog.create(
+                    address.folder,
+                    options,
+                    schema=TABLE_SCHEMA,
+                    partition_by=HEADER_SCHEMA.names,
+                    configuration={
+                        **configuration_of(address.identity),
+                        **tombstones_kept(address.delete_delay_ms),
+                    },
+                    counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
+                    is_flushed=address.is_flushed,
+                )
+                log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+            except (CommitConflictError, CommitOutcomeUnknownError) as error:
+                try:
+                    log.load()  # whoever created it: an earlier try, or this one
+                except ReplicaLostError:
+                    raise KafkaStorageError(f"can't create a table on {address.root}") from error
+            # If the disk went away meanwhile, the table is below its mount point, and would look
+            # sound until the disk is back.
+            check_directory(address.root, address.directory_id, options)
+            return log
+
+        return within(address.root, create)
 
     def load(self) -> ReplicaState:
         """Return the newest state; all records that it counts are durable.
@@ -292,7 +290,7 @@ class ReplicaLog:
                 version=version,
                 log_start_offset=Offset(start or 0),
                 log_end_offset=Offset(end or 0),
-                leader_epoch=_epoch(fence),
+                leader_epoch=None if fence is None else LeaderEpoch(fence),
                 batches=(*kept, *batches_of(files[same:])),
                 producers=producers,
                 chain_before=before,
@@ -413,10 +411,6 @@ class ReplicaLog:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         if self._delta.may_need_checkpoint():  # no thread is asked after most commits
             within(self._address.root, self._delta.checkpoint_if_due)
-
-
-def _epoch(counter: int | None) -> LeaderEpoch | None:
-    return None if counter is None else LeaderEpoch(counter)
 
 
 def _compaction(counters: Sequence[int | None]) -> CompactionProgress:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as as_json
+from operator import attrgetter
 from typing import Final, Self
 
 from kafka_on_spark.base.errors import (
@@ -112,6 +113,9 @@ class ProducerEntry:
 
 ProducerEntries = Mapping[str, ProducerEntry]
 """Entries by producer id, or by the key of a writer's fence. Never changed."""
+
+_BASE_OFFSET: Final = attrgetter("base_offset")
+_END_OFFSET: Final = attrgetter("end_offset")
 
 DIGEST_BYTES: Final = 16
 _HALF: Final = 1 << 64
@@ -370,7 +374,7 @@ class ReplicaState:
 
     def batch_index_at(self, offset: Offset) -> int | None:
         """Return the place of the batch that covers `offset`, or None if none does."""
-        place = bisect_right(self.batches, offset, key=lambda batch: batch.base_offset) - 1
+        place = bisect_right(self.batches, offset, key=_BASE_OFFSET) - 1
         if place < 0 or offset >= self.batches[place].end_offset:
             return None
         return place
@@ -382,8 +386,8 @@ class ReplicaState:
 
     def batches_between(self, start_offset: Offset, end_offset: Offset) -> tuple[LogPart, ...]:
         """Return the batches that cover any of ``[start_offset, end_offset)``."""
-        first = bisect_right(self.batches, start_offset, key=lambda batch: batch.end_offset)
-        last = bisect_right(self.batches, end_offset - 1, key=lambda batch: batch.base_offset)
+        first = bisect_right(self.batches, start_offset, key=_END_OFFSET)
+        last = bisect_right(self.batches, end_offset - 1, key=_BASE_OFFSET)
         return self.batches[first:last]
 
     def batches_with(self, uuids: Collection[str]) -> Iterator[LogPart]:
@@ -437,7 +441,7 @@ class ReplicaState:
         A border is where a batch begins or ends, or a plain segment ended that was merged, if that
         is known; of an emptied log, its end.
         """
-        place = bisect_right(self.batches, offset, key=lambda batch: batch.base_offset)
+        place = bisect_right(self.batches, offset, key=_BASE_OFFSET)
         for number in range(place - 1, -1, -1):
             batch = self.batches[number]
             if isinstance(batch, MergedSegment):
@@ -458,10 +462,10 @@ class ReplicaState:
         """Return the state after `change` was committed at the next version."""
         kept = self.batches
         if change.cut_from is not None:
-            place = bisect_right(kept, change.cut_from - 1, key=lambda batch: batch.base_offset)
+            place = bisect_right(kept, change.cut_from - 1, key=_BASE_OFFSET)
             kept = kept[:place]
         if change.drop_below is not None:
-            place = bisect_right(kept, change.drop_below, key=lambda batch: batch.end_offset)
+            place = bisect_right(kept, change.drop_below, key=_END_OFFSET)
             kept = kept[place:]
         if change.merged is not None:
             first, end = self._places_of(change.merged)
@@ -493,8 +497,8 @@ class ReplicaState:
 
     def _places_of(self, merged: MergedSegment) -> tuple[int, int]:
         """Return the place of the first batch that `merged` covers, and that after the last."""
-        first = bisect_left(self.batches, merged.base_offset, key=lambda each: each.base_offset)
-        end = bisect_left(self.batches, merged.end_offset, key=lambda each: each.base_offset)
+        first = bisect_left(self.batches, merged.base_offset, key=_BASE_OFFSET)
+        end = bisect_left(self.batches, merged.end_offset, key=_BASE_OFFSET)
         return first, end
 
 
