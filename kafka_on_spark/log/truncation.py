@@ -14,6 +14,9 @@ inside an epoch, and epochs alone would keep them apart for ever.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Final
 
 from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
@@ -26,6 +29,8 @@ from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX, LogPart, MergedSegmen
 from kafka_on_spark.log.compaction import has_missed_tombstones, lacks_replaced_records
 from kafka_on_spark.log.producer_state import not_above, united
 from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
+
+_LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +74,18 @@ class EpochHistory:
 
     def entry_of(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
         """Return the entry of exactly this epoch, or None."""
-        place = bisect_left(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        place = bisect_left(self.entries, leader_epoch, key=_LEADER_EPOCH)
         found = self.entries[place : place + 1]
         return found[0] if found and found[0].leader_epoch == leader_epoch else None
 
     def entry_below(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
         """Return the entry of the largest epoch below this one, or None."""
-        place = bisect_left(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        place = bisect_left(self.entries, leader_epoch, key=_LEADER_EPOCH)
         return self.entries[place - 1] if place else None
 
     def entry_above(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
         """Return the entry of the smallest epoch above this one, or None."""
-        place = bisect_right(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        place = bisect_right(self.entries, leader_epoch, key=_LEADER_EPOCH)
         return self.entries[place] if place < len(self.entries) else None
 
     def end_offset_for(
@@ -110,15 +115,11 @@ def epoch_history(state: ReplicaState) -> EpochHistory:
         first = batches[place]
         start = max(first.base_offset, state.log_start_offset)
         entries.append(EpochEntry(first.leader_epoch, start))
-        place = bisect_right(batches, first.leader_epoch, place, key=_leader_epoch)
+        place = bisect_right(batches, first.leader_epoch, place, key=_LEADER_EPOCH)
     fence = state.leader_epoch
     if fence is not None and (not entries or entries[-1].leader_epoch < fence):
         entries.append(EpochEntry(fence, state.log_end_offset))
     return EpochHistory(tuple(entries))
-
-
-def _leader_epoch(batch: LogPart) -> LeaderEpoch:
-    return batch.leader_epoch
 
 
 def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
@@ -301,7 +302,7 @@ def unread_borders(
     end = follower.log_end_offset
     if follower.is_fenced_at(leader_epoch) or not follower.batches:
         return _unread(leader, end, is_leaders=True)
-    end = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    end = divergence_offset(follower, partial(end_offset_for, leader))
     unread = _unread(follower, end, is_leaders=False)
     for offset, digest in follower.borders_down_from(end):
         unread = unread or _unread(leader, offset, is_leaders=True)
@@ -328,7 +329,7 @@ def shared_end(
     """
     if follower.is_fenced_at(leader_epoch):  # it was compared when it began to follow
         return follower.log_end_offset
-    by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    by_epochs = divergence_offset(follower, partial(end_offset_for, leader))
     return shared_border(follower, leader, by_epochs)
 
 

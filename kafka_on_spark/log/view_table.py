@@ -92,11 +92,11 @@ def time_range(start: object, end: object) -> TimeRange:
     Raises:
         InvalidRequestError: A moment has no time zone.
     """
-    return TimeRange(_micros("start", start), _micros("end", end))
 
+    def micros(name: str, given: object) -> int | None:
+        return given_micros(name, given) if isinstance(given, datetime) else None
 
-def _micros(name: str, given: object) -> int | None:
-    return given_micros(name, given) if isinstance(given, datetime) else None
+    return TimeRange(micros("start", start), micros("end", end))
 
 
 def files_of(
@@ -217,23 +217,23 @@ def write_view_table(
         *({"add": _add(each)} for each in files),
     ]
     log = f"{folder}/_delta_log"
+
+    def create_folders() -> None:
+        # Never the metadata root: one that was removed must not be created again. A local session's
+        # temporary folder is there already; no other process uses this view's log.
+        make_folder(os.path.dirname(folder))
+        make_folder(folder)
+        if not make_folder(log):
+            raise FileExistsError(f"there is {log}")
+
     if is_local(folder):
         try:
-            within(folder, partial(_create_folders, folder, log), short_call_seconds(folder))
+            within(folder, create_folders, short_call_seconds(folder))
         except OSError as error:
             raise KafkaStorageError(f"can't create {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
     RootFiles(folder, options).write(f"{log}/{0:020}.json", content, is_flushed=False)
     return f"{log}/{0:020}.json"
-
-
-def _create_folders(folder: str, log: str) -> None:
-    # Never the metadata root: one that was removed must not be created again. A local session's
-    # temporary folder is there already; no other process uses this view's log.
-    make_folder(os.path.dirname(folder))
-    make_folder(folder)
-    if not make_folder(log):
-        raise FileExistsError(f"there is {log}")
 
 
 def _metadata(now_ms: int) -> dict[str, Any]:
@@ -297,13 +297,10 @@ def size_finder(options: StorageOptions) -> FindSize:
     """Return a function that finds the sizes of replicas' files; it lists each folder once."""
 
     @cache
-    def sizes(root: str, folder: str) -> Mapping[str, int]:
-        return file_sizes(root, folder, options)
+    def sizes(address: ReplicaAddress) -> Mapping[str, int]:
+        return file_sizes(address.root, address.folder, options)
 
-    def find_size(address: ReplicaAddress, name: str) -> int | None:
-        return sizes(address.root, address.folder).get(name)
-
-    return find_size
+    return lambda address, name: sizes(address).get(name)
 
 
 def _local_sizes(folder: str) -> dict[str, int]:
