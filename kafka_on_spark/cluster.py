@@ -569,13 +569,12 @@ class Cluster:
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
-        from kafka_on_spark.produce.append import append_staged, plan_append
+        from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
         from kafka_on_spark.spark.frames import staging_of
 
         stage = staging_of(records)
-        plan = plan_append(
-            self._node,
-            topic,
+        request = AppendRequest(
+            topic=topic,
             acks=acks,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -585,6 +584,7 @@ class Cluster:
             timeout_ms=timeout_ms,
             configs=configs,
         )
+        plan = plan_append(self._node, request)
         return append_staged(self._node, [(plan, stage(plan.order, self._node.options))])[0]
 
     @_operation(APPEND, what="make a producer")

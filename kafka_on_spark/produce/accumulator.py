@@ -188,10 +188,8 @@ class SentRecord(Future[RecordMetadata]):
         headers: Headers | None,
         timestamp_us: int,
         partition: int | None,
-        size_bytes: int,
         callback: Callback | None,
         condition: Condition,
-        deadline_ms: float = 0,
     ) -> None:
         # Instead of `Future.__init__`, which makes a condition.
         self._condition = condition
@@ -205,8 +203,11 @@ class SentRecord(Future[RecordMetadata]):
         self.headers = headers
         self.timestamp_us = timestamp_us
         self.partition = partition
-        self.size_bytes = size_bytes
-        self.deadline_ms = deadline_ms
+        self.size_bytes = (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if headers is not None:
+            for name, content in headers:
+                self.size_bytes += len(name.encode()) + len(content or b"")
+        self.deadline_ms = 0.0
         self.callback = callback
 
     def forget(self) -> None:
@@ -263,16 +264,9 @@ class TopicLimits:
     after_max_ms: int | None
     needs_key: bool
 
-    def refusal(
-        self,
-        size_bytes: int,
-        partition: int | None,
-        timestamp_us: int,
-        now_ms: int,
-        *,
-        has_key: bool,
-    ) -> KafkaOnSparkError | None:
+    def refusal(self, record: SentRecord, now_ms: int) -> KafkaOnSparkError | None:
         """Return why a record is refused, or None."""
+        size_bytes, partition = record.size_bytes, record.partition
         if size_bytes > self.record_bytes_max:
             return MessageTooLargeError(
                 f"a record has {size_bytes} bytes, more than"
@@ -284,14 +278,14 @@ class TopicLimits:
                 f"invalid partition given with record: {partition} is not in the range"
                 f" [0, {self.partition_count}); leave it out to have it chosen by key"
             )
-        if self.needs_key and not has_key:
+        if self.needs_key and record.key is None:
             return InvalidRecordError(
                 "a record has no key, and its topic is compacted (cleanup.policy): give each record"
                 " a key, or alter the setting"
             )
         if self.after_max_ms is None or self.before_max_ms is None:
             return None
-        age_us = now_ms * 1000 - timestamp_us
+        age_us = now_ms * 1000 - record.timestamp_us
         if -self.after_max_ms * 1000 <= age_us <= self.before_max_ms * 1000:
             return None
         setting, limit_ms = (
@@ -599,13 +593,7 @@ class Delivery:
             if of_topic is None or part.may_be_appended:
                 continue
             for record in part.records:
-                why = of_topic.refusal(
-                    record.size_bytes,
-                    record.partition,
-                    record.timestamp_us,
-                    now_ms,
-                    has_key=record.key is not None,
-                )
+                why = of_topic.refusal(record, now_ms)
                 if why is not None:
                     found.setdefault(part.key, []).append((record, why))
         return found

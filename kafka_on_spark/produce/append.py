@@ -155,19 +155,22 @@ class _Warned:
         self.topics: set[TopicId] = set()
 
 
-def plan_append(
-    node: Node,
-    topic: str,
-    *,
-    acks: str | int = "all",
-    producer_id: str | None = None,
-    producer_epoch: int | None = None,
-    sequence: int | None = None,
-    transactional_id: str | None = None,
-    expected_offsets: Mapping[int, int] | None = None,
-    timeout_ms: int | None = None,
-    configs: Mapping[str, object] | None = None,
-) -> AppendPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRequest:
+    """What a caller asks of an append, as in `Cluster.append`; not checked yet."""
+
+    topic: str
+    acks: str | int = "all"
+    producer_id: str | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    transactional_id: str | None = None
+    expected_offsets: Mapping[int, int] | None = None
+    timeout_ms: int | None = None
+    configs: Mapping[str, object] | None = None
+
+
+def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     """Return the plan of an append.
 
     Raises:
@@ -175,41 +178,38 @@ def plan_append(
         UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
         ProducerFencedError: Nothing was written.
     """
-    acks = check_acks(acks)
-    may_decide = leaves_auto_controller(configs or {})
+    acks = check_acks(request.acks)
+    may_decide = leaves_auto_controller(request.configs or {})
     image = node.metadata.catch_up()
-    topic_image = image.topic(topic)
+    topic = image.topic(request.topic)
+    producer_id, sequence, epoch = request.producer_id, request.sequence, request.producer_epoch
     if sequence is not None:
-        producer_id = producer_of(producer_id, sequence, transactional_id)
+        producer_id = producer_of(producer_id, sequence, request.transactional_id)
     has_producer = producer_id is not None
-    if has_producer or sequence is not None or producer_epoch is not None:
-        check_producer(producer_id, producer_epoch, sequence)
-    expected = {} if expected_offsets is None else expected_offsets
-    _check_expected(topic_image, expected)
-    if timeout_ms is not None:
-        check_whole_number(timeout_ms, "timeout_ms")
-    order = plan_stage(
-        image,
-        topic_image,
-        acks=acks,
-        has_producer=has_producer,
-        now_ms=node.clock.now_ms(),
-    )
+    if has_producer or sequence is not None or epoch is not None:
+        check_producer(producer_id, epoch, sequence)
+    expected = {} if request.expected_offsets is None else request.expected_offsets
+    _check_expected(topic, expected)
+    timeout_ms = request.timeout_ms
+    if timeout_ms is None:
+        timeout_ms = image.settings(topic.topic_id).integer("delivery.timeout.ms")
+    check_whole_number(timeout_ms, "timeout_ms")
+    now_ms = node.clock.now_ms()
+    order = plan_stage(image, topic, acks=acks, has_producer=has_producer, now_ms=now_ms)
     producer = writer = None
-    if transactional_id is not None:
-        writer = node.part(ProducerRuns).take_over(transactional_id)
+    if request.transactional_id is not None:
+        writer = node.part(ProducerRuns).take_over(request.transactional_id)
     if has_producer:
-        producer = node.part(ProducerRuns).begin(producer_id, producer_epoch, sequence)
-    default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+        producer = node.part(ProducerRuns).begin(producer_id, epoch, sequence)
     plan = AppendPlan(
-        topic_id=topic_image.topic_id,
-        topic=topic,
+        topic_id=topic.topic_id,
+        topic=request.topic,
         order=order,
         acks=acks,
         producer=producer,
         writer=writer,
         expected_offsets=dict(expected),
-        timeout_ms=default_ms if timeout_ms is None else timeout_ms,
+        timeout_ms=timeout_ms,
         may_decide=may_decide,
     )
     if producer is None:

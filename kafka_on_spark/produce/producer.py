@@ -78,34 +78,22 @@ class Producer:
         key_bytes = key if type(key) is bytes else _encoded("key", key)
         value_bytes = value if type(value) is bytes else _encoded("value", value)
         pairs = _pairs(headers) if headers else None
-        size_bytes = (
-            (0 if key_bytes is None else len(key_bytes))
-            + (0 if value_bytes is None else len(value_bytes))
-            + (0 if pairs is None else _headers_bytes(pairs))
-        )
         now_ms = self._appends.now_ms()
         timestamp_us = now_ms * 1000 if timestamp is None else record_micros(timestamp)
         if partition is not None:
             check_whole_number(partition, "partition")
             partition = index(partition)
         limits = self._limits.get(topic) or self._appends.learn(topic)
-        has_key = key_bytes is not None
-        if limits.refusal(size_bytes, partition, timestamp_us, now_ms, has_key=has_key) is not None:
+        condition = self._sender.condition
+        record = SentRecord(
+            key_bytes, value_bytes, pairs, timestamp_us, partition, callback, condition
+        )
+        if limits.refusal(record, now_ms) is not None:
             # By what was known of the topic; it may have been changed.
             limits = self._appends.learn(topic)
-            refusal = limits.refusal(size_bytes, partition, timestamp_us, now_ms, has_key=has_key)
+            refusal = limits.refusal(record, now_ms)
             if refusal is not None:
                 raise refusal
-        record = SentRecord(
-            key_bytes,
-            value_bytes,
-            pairs,
-            timestamp_us,
-            partition,
-            size_bytes,
-            callback,
-            self._sender.condition,
-        )
         self._sender.add(topic, record, self._batch_size * limits.partition_count)
         return record
 
@@ -166,7 +154,3 @@ def _pairs(given: object) -> Headers | None:
             raise wrong_type("headers", given)
         found.append((each[0], _encoded("headers", each[1])))
     return found or None
-
-
-def _headers_bytes(pairs: Headers) -> int:
-    return sum(len(name.encode()) + len(value or b"") for name, value in pairs)

@@ -74,9 +74,9 @@ def record(
     condition=None,
 ):
     condition = condition or Condition()
-    return SentRecord(
-        key, name, None, timestamp_us, partition, size_bytes, None, condition, deadline_ms
-    )
+    sent = SentRecord(key, name, None, timestamp_us, partition, None, condition)
+    sent.size_bytes, sent.deadline_ms = size_bytes, deadline_ms
+    return sent
 
 
 def key(partition=0):
@@ -446,7 +446,9 @@ RECORDS = [
 
 @pytest.mark.parametrize("size, partition, timestamp_ms, kind", RECORDS)
 def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, kind):
-    why = BOUNDS.refusal(size, partition, timestamp_ms * 1000, NOW_MS, has_key=False)
+    why = BOUNDS.refusal(
+        record(size_bytes=size, partition=partition, timestamp_us=timestamp_ms * 1000), NOW_MS
+    )
 
     assert why is None if kind is None else isinstance(why, kind)
 

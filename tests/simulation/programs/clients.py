@@ -21,7 +21,7 @@ from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_pieces
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.produce.append import append_staged, plan_append
+from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
@@ -252,14 +252,14 @@ class Appending(Program):
         # To know of earlier tries, and how they were split, all partitions are asked.
         self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
         began_ms, expired = self.checker.true_now_ms(), self._expired_epoch()
-        plan = plan_append(
-            self.driver.process,
-            TOPIC,
+        request = AppendRequest(
+            topic=TOPIC,
             acks=acks,
             producer_id=self._state.producer_id,
             producer_epoch=self._epoch,
             sequence=self._sequence if with_producer else None,
         )
+        plan = plan_append(self.driver.process, request)
         if plan.producer is not None:
             self.checker.ledger.alive_at_ms[plan.producer.producer_id] = began_ms
         parts = split(segments, len(plan.order.targets))
