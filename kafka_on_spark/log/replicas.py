@@ -649,7 +649,7 @@ def with_borders_over(
     return state
 
 
-def append(
+def commit_staged(
     replica: ReplicaLog,
     staged: StagedBatch,
     state: ReplicaState,

@@ -65,9 +65,9 @@ from kafka_on_spark.log.replicas import (
     Appended,
     ReadBorders,
     ReplicaLog,
-    append,
     begin_leadership,
     commit_decided,
+    commit_staged,
     fence_older_writers,
     no_borders,
     with_borders_over,
@@ -844,12 +844,12 @@ def commit_part(node: Node, part: AppendPart, batch: StagedBatch, state: Replica
     If an earlier try has appended it, it may stand there and be no duplicate, and the log need not
     end where a conditional append expected.
 
-    Raises: as `replicas.append`, `check_remembered` and `catch_up`.
+    Raises: as `replicas.commit_staged`, `check_remembered` and `catch_up`.
     """
     assert part.tried is not None
     assert part.log is not None, "it was placed"
     assert part.leader is not None
-    part.appended = appended = append(
+    part.appended = appended = commit_staged(
         part.log,
         batch,
         state,

@@ -8,7 +8,7 @@ from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogErro
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import compactor, operations
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.replicas import append
+from kafka_on_spark.log.replicas import commit_staged
 from kafka_on_spark.log.state import LogChange
 from tests.builders import NOW_MS, address, merged, staged
 from tests.controller.rounds import EPOCH
@@ -101,7 +101,7 @@ def test_after_a_conflict_it_is_committed_on_what_others_have_committed():
         cluster.compactor.before_write = lambda: None
         another = staged("another", epoch=EPOCH)
         cluster.segments.put(address(1, key=cluster.keys[0]), another.segments[0])
-        append(table, another, table.load(), leader_epoch=EPOCH, now_ms=NOW_MS)
+        commit_staged(table, another, table.load(), leader_epoch=EPOCH, now_ms=NOW_MS)
 
     cluster.compactor.before_write = append_another
 

@@ -10,7 +10,7 @@ from kafka_on_spark.log import merge_plan, operations
 from kafka_on_spark.log.batch import is_segment_name, segment_name
 from kafka_on_spark.log.merging import ATTEMPTS_MAX
 from kafka_on_spark.log.replica_upkeep import run_upkeep
-from kafka_on_spark.log.replicas import append
+from kafka_on_spark.log.replicas import commit_staged
 from tests.builders import NOW_MS, address, staged
 from tests.controller.rounds import EPOCH
 from tests.fakes import Fault
@@ -288,7 +288,7 @@ def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
     cluster.roots["memory://1"].faults.append(Fault.LOST_ANSWER)
 
     def again():
-        return append(
+        return commit_staged(
             log,
             batch,
             log.load(),

@@ -42,7 +42,7 @@ def lead(replica, epoch=0, **fields):
 
 
 def append(replica, batch_, state=None, **fields):
-    return tables.append(
+    return tables.commit_staged(
         replica, batch_, state or replica.load(), leader_epoch=0, now_ms=NOW_MS, **fields
     )
 
