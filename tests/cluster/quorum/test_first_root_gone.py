@@ -6,7 +6,6 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller import sweep
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.node import opening
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -110,8 +109,8 @@ def test_the_commit_lock_lies_on_the_leaders_folder(cluster, folder, monkeypatch
         locked.append(uri)
         return acquire(uri, reports)
 
-    acquire = opening.acquire_commit_lock
-    monkeypatch.setattr(opening, "acquire_commit_lock", note)
+    acquire = cluster._node.metadata._acquire_lock
+    monkeypatch.setattr(cluster._node.metadata, "_acquire_lock", note)
     cluster.append("orders", records(b"b"))
     (folder / "m1").rename(folder / "away")
     cluster.append("orders", records(b"c"))
