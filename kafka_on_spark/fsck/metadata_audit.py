@@ -168,7 +168,7 @@ class VoterReader:
             self.findings.add("I15", step.sentence, version=step.version)
             self._is_sure = self._is_sure and step.is_checkpoint
             if not step.is_checkpoint:
-                self.trace.skip()
+                self.trace.is_damaged = True
             return
         if isinstance(step, TableCheckpoint):
             self._take_checkpoint(step)
@@ -178,7 +178,7 @@ class VoterReader:
             commit = _voter_commit(step)
         except CorruptLogError as error:
             self.trace.findings.add("I15", error.message, version=step.version)
-            self.trace.skip()
+            self.trace.is_damaged = True
         else:
             self.trace.take(commit)
 

@@ -39,14 +39,9 @@ class VoterCommit:
     """A commit on a voter's table, or its whole state as a checkpoint says it.
 
     Attributes:
-        version: Which version it makes.
-        is_checkpoint: It is the whole state as of that version.
         is_merge: It changes no row.
         quorum_epoch: The epoch that it sets; None: none.
-        votes: The votes that it sets, with their epochs.
-        leaders: The leaders that it marks, with their epochs.
         added: The headers of the files that it adds, by their names.
-        removed: The files that it removes.
     """
 
     version: int
@@ -81,9 +76,9 @@ class VoterTrace:
     """One voter's history, and what is wrong with it alone.
 
     Attributes:
-        voter: Which one, and its root.
-        findings: What was found.
         version: The newest version that was replayed; -1: none was.
+        epoch: The highest that it was in.
+        is_damaged: A commit could not be read: what it said is not known.
         known_above: Votes and marks of the epochs above this are all known; those of others may
             have been cleaned.
         votes: Whom it voted for, by epoch.
@@ -99,32 +94,23 @@ class VoterTrace:
         self.votes: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
         self.leaders: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
         self.seen: dict[BatchEnd, SeenBatch] = {}
-        self._epoch = NO_EPOCH
+        self.epoch = NO_EPOCH
         self._files: dict[str, tuple[RaftBatch, ...]] = {}
-        self._is_damaged = False
-
-    def skip(self) -> None:
-        """Take note of a commit that can't be read: what it said is not known."""
-        self._is_damaged = True
+        self.is_damaged = False
 
     @property
     def key(self) -> VoterKey:
         return self.voter.key
 
     @property
-    def epoch(self) -> QuorumEpoch:
-        return self._epoch
-
-    @property
     def leader(self) -> VoterKey | None:
-        return next(iter(self.leaders.get(self._epoch, ())), None)
+        return next(iter(self.leaders.get(self.epoch, ())), None)
 
     @property
     def log(self) -> RaftLog:
         """Its log; empty where its batches contradict each other, which has a finding."""
-        batches = (each for file in self._files.values() for each in file)
         try:
-            return log_of(sorted(batches, key=lambda each: each.base_offset))
+            return log_of(sorted(self._batches(), key=lambda each: each.base_offset))
         except ImpossibleValueError:
             return EMPTY_LOG
 
@@ -133,12 +119,12 @@ class VoterTrace:
             return
         is_first = commit.is_checkpoint
         self.version = commit.version
-        epoch = self._epoch if commit.quorum_epoch is None else commit.quorum_epoch
-        if epoch < self._epoch:
-            self._add("Q4", f"its epoch falls from {self._epoch} to {epoch}")
-        self._epoch = max(epoch, self._epoch)
-        if is_first or self._is_damaged:
-            self.known_above = self._epoch
+        epoch = self.epoch if commit.quorum_epoch is None else commit.quorum_epoch
+        if epoch < self.epoch:
+            self._add("Q4", f"its epoch falls from {self.epoch} to {epoch}")
+        self.epoch = max(epoch, self.epoch)
+        if is_first or self.is_damaged:
+            self.known_above = self.epoch
         self._take_marks(commit, is_first=is_first)
         if commit.is_merge:
             self._merge(commit)
@@ -146,7 +132,7 @@ class VoterTrace:
         self._cut(commit.removed)
         appended = [batch for file in commit.added.values() for batch in file]
         appended.sort(key=lambda each: each.base_offset)
-        if not is_first and not self._is_damaged:
+        if not is_first and not self.is_damaged:
             self._check_appended(commit, appended)
         last = self._last
         for batch in appended:
@@ -164,8 +150,8 @@ class VoterTrace:
         )
         for marks, known, twice, one in kinds:
             for key, epoch in marks:
-                if not is_first and epoch != self._epoch:
-                    self._add("Q4", f"{one} is of epoch {epoch}, the voter is in {self._epoch}")
+                if not is_first and epoch != self.epoch:
+                    self._add("Q4", f"{one} is of epoch {epoch}, the voter is in {self.epoch}")
                 known[epoch].add(key)
                 if len(known[epoch]) > 1:
                     names = ", ".join(map(str, sorted(known[epoch])))
@@ -191,25 +177,25 @@ class VoterTrace:
 
     def _check_appended(self, commit: VoterCommit, appended: list[RaftBatch]) -> None:
         """Check under which leadership batches are taken."""
-        leads = self.key in self.leaders.get(self._epoch, ())
-        begins = any(mark == (self.key, self._epoch) for mark in commit.leaders)
+        leads = self.key in self.leaders.get(self.epoch, ())
+        begins = any(mark == (self.key, self.epoch) for mark in commit.leaders)
         if begins:
             epochs = [each.epoch for each in appended]
-            is_first = all(each.epoch < self._epoch for each in self._batches())
-            if epochs != [self._epoch] or not is_first:
-                self._add("Q8", f"it leads epoch {self._epoch} without that epoch's no-op")
+            is_first = all(each.epoch < self.epoch for each in self._batches())
+            if epochs != [self.epoch] or not is_first:
+                self._add("Q8", f"it leads epoch {self.epoch} without that epoch's no-op")
         highest = NO_EPOCH if self._last is None else self._last.epoch
         for batch in appended:
             where = f"the batch at {batch.base_offset} is of epoch {batch.epoch}"
             if batch.epoch < highest:
                 self._add("Q4", f"{where}, the one before it of {highest}")
             highest = max(highest, batch.epoch)
-            if batch.epoch > self._epoch:
-                self._add("Q4", f"{where}, and the voter in {self._epoch}")
-            elif leads and batch.epoch != self._epoch:
-                self._add("Q4", f"{where}, and its writer leads {self._epoch}")
-            elif batch.epoch > NO_EPOCH and not self.leaders.get(self._epoch):
-                self._add("Q8", f"{where}, and the voter has marked no leader in {self._epoch}")
+            if batch.epoch > self.epoch:
+                self._add("Q4", f"{where}, and the voter in {self.epoch}")
+            elif leads and batch.epoch != self.epoch:
+                self._add("Q4", f"{where}, and its writer leads {self.epoch}")
+            elif batch.epoch > NO_EPOCH and not self.leaders.get(self.epoch):
+                self._add("Q8", f"{where}, and the voter has marked no leader in {self.epoch}")
 
     def _batches(self) -> Iterable[RaftBatch]:
         return (each for file in self._files.values() for each in file)
@@ -249,13 +235,7 @@ def two_writes(epoch: int, end_offset: int) -> str:
 
 
 class VoterFlaw(NamedTuple):
-    """Something that must not be, between voters.
-
-    Attributes:
-        invariant: Its id; None: something could not be checked.
-        key: The voter that it is about; None: all.
-        sentence: What was found.
-    """
+    """Something that must not be, between voters; `key`: the one that it is about, or all."""
 
     invariant: str | None
     key: VoterKey | None
