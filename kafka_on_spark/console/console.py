@@ -1,19 +1,176 @@
-"""A console of one open cluster: its follower, its views, and the server that answers."""
+"""A console of one open cluster: its follower and its server, and what that answers: the files of
+the page, views as JSON, and the stream of events, for pages that know the token.
 
+Views run in threads: some of them read tables, and none may hold up the stream. Those are daemon
+threads, since one that waits for a root that hangs must not keep the process from ending.
+
+No cookie: a browser sends those to every port of a host. The token stands in the fragment of the
+address, which no server, proxy or log ever sees; the page sends it as a header.
+"""
+
+import asyncio
+import json
 import logging
 import secrets
 import threading
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from hmac import compare_digest
 from typing import Final
 
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kafka_on_spark.base.errors import (
+    GroupIdNotFoundError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.console.answers import Answers
-from kafka_on_spark.console.application import Guard, application, names_of
+from kafka_on_spark.console.answers import Answer, Answers, Asked
 from kafka_on_spark.console.following import Follower, Subscribers
 from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening, shown
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
+
+
+def application(
+    answers: Answers,
+    follower: Follower,
+    subscribers: Subscribers,
+    threads: Executor,
+) -> Starlette:
+    """Return the application, which works in `threads`."""
+
+    async def events(request: Request) -> Response:
+        stream = subscribers.listen(follower.hello)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    return Starlette(
+        routes=[
+            Route("/api/events", events),
+            *(
+                Route(f"/api/{name}", _endpoint(each, threads))
+                for name, each in answers.views.items()
+            ),
+            Mount("/", StaticFiles(packages=[("kafka_on_spark.console", "page")], html=True)),
+        ]
+    )
+
+
+def _endpoint(answer: Answer, threads: Executor) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        asked = dict(request.query_params)
+        return await asyncio.wrap_future(threads.submit(answered, answer, asked))
+
+    return endpoint
+
+
+def _status_of(error: KafkaOnSparkError) -> int:
+    if isinstance(error, UnknownTopicOrPartitionError | GroupIdNotFoundError):
+        return 404
+    return 400 if isinstance(error, InvalidRequestError) else 503
+
+
+def answered(answer: Answer, asked: Asked) -> Response:
+    """Return the response to a request: a view, or a sentence that says why there is none."""
+    try:
+        value, status = answer(asked), 200
+    except KafkaOnSparkError as error:
+        value, status = {"error": str(error)}, _status_of(error)
+    except Exception:
+        log.exception("a view can't be shown")
+        return PlainTextResponse("this view has failed: the console's log says why\n", 500)
+    # Not JSONResponse: a name may have half a character, which UTF-8 does not.
+    body = json.dumps(value, separators=(",", ":"))
+    return Response(body, status, media_type="application/json")
+
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""What a browser is told with every answer. Trusted types: text never becomes markup."""
+
+API: Final = "/api/"
+HTTP_PORT: Final = 80
+METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+def names_of(host: str, port: int) -> frozenset[str]:
+    """Return the names under which a browser may ask for a server at an address. It leaves out the
+    port that is HTTP's own."""
+    names = {"127.0.0.1", "localhost", "[::1]", shown(host)}
+    return frozenset({f"{each}:{port}" for each in names} | (names if port == HTTP_PORT else set()))
+
+
+def refusal(
+    method: str, path: str, headers: Headers, names: Iterable[str], token: str
+) -> tuple[int, str] | None:
+    """Return the status and the sentence with which a request is refused; None: it is answered.
+
+    The page's own files have no secrets: who asks for them needs no token.
+    """
+    if headers.get("host", "") not in names:
+        # Another name for this address is how a page from elsewhere would reach it.
+        return 421, "this server has another name: open the address that the console printed"
+    if method not in METHODS:
+        return 405, "there is no such method"
+    if not path.startswith(API):
+        return None
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return 403, "another page may not ask that"
+    given = headers.get("authorization", "").removeprefix("Bearer ")
+    if not compare_digest(given.encode(), token.encode()):
+        return 401, "the token is missing or another: open the address that the console printed"
+    return None
+
+
+class Guard:
+    """Refuses what may not be asked, and gives every answer the headers of HEADERS."""
+
+    def __init__(self, app: ASGIApp, *, names: frozenset[str], token: str) -> None:
+        self._app = app
+        self._names = names
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            raise ValueError(f"this server takes no {scope['type']}")
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refused = refusal(
+            scope["method"], scope["path"], Headers(scope=scope), self._names, self._token
+        )
+        app = self._app
+        if refused is not None:
+            status, sentence = refused
+            app = PlainTextResponse(f"{sentence}\n", status)
+        await app(scope, receive, send_guarded)
+
 
 TOKEN_BYTES: Final = 24
 THREADS: Final = 40
