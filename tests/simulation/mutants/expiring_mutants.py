@@ -193,7 +193,7 @@ EXPIRING_MUTANTS = [
         "a run does not go on where an older one may be ahead of it",
         (idempotence, "_may_stand_forgotten", _but_for_older_runs),
         plan=late,
-        seed=141,
+        seed=1100,
     ),
     _missing(
         checks.SILENT,
