@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError, RequestTimedOutError
-from kafka_on_spark.cli.configs import changed_settings
+from kafka_on_spark.cli.topics import changed_settings
 from tests.cli.conftest import CommandLine
 
 FILES = {

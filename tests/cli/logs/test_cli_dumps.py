@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import TopicPartition
-from kafka_on_spark.cli import replicas
+from kafka_on_spark.cli import logs
 from kafka_on_spark.observe.replicas import batch_flaw
 from tests.cluster.disks import records
 
@@ -86,7 +86,7 @@ def test_partition_whose_root_fails_while_files_are_checked_is_said_and_the_othe
             raise KafkaStorageError("the disk is away")
         return batch_flaw(address, batch, options)
 
-    monkeypatch.setattr(replicas, "batch_flaw", fails_for_one)
+    monkeypatch.setattr(logs, "batch_flaw", fails_for_one)
     verified = ("dump-log", "--topic", topic, "--verify", "--output", "json")
 
     code, rows, complaint = call._run(*verified)
@@ -115,7 +115,7 @@ def test_partition_that_is_deleted_while_replicas_are_compared_is_said_and_left_
 ):
     topic = new_topic(b"a", partitions=1)
     names = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    monkeypatch.setattr(replicas, "all_partitions", lambda image, topics: names)
+    monkeypatch.setattr(logs, "all_partitions", lambda image, topics: names)
 
     code, said, complaint = call._run("replica-verification", "--topic", topic)
 

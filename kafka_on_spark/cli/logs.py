@@ -1,5 +1,6 @@
-"""What lies on disks, and whether it is sound: `dump-log`, `log-dirs`, `replica-verification`,
-`replicas --lost`, `fsck`.
+"""The logs of partitions, what is committed of them, how they lie on disks, whether they are sound:
+`get-offsets`, `delete-records`, `dump-log`, `log-dirs`, `replica-verification`, `replicas --lost`,
+`fsck`.
 
 In a table as in JSON, null, empty, text and bytes of a record differ: text stands in quotes, null
 is null, and bytes that are not UTF-8 are `{"base64": "..."}`.
@@ -20,9 +21,21 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import (
+    INTERNAL_TOPICS,
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+)
 from kafka_on_spark.base.text import quoted, visible_json
-from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
+from kafka_on_spark.cli.kafka_files import (
+    all_partitions,
+    named,
+    named_partitions,
+    named_topics,
+    read_offsets,
+)
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
 from kafka_on_spark.cli.options import (
     FAILED,
@@ -33,6 +46,7 @@ from kafka_on_spark.cli.options import (
     RowsMax,
     Topic,
     Topics,
+    micros,
     numbers,
 )
 from kafka_on_spark.cli.output import Output, Shown, note, plural, time_text, write_rows
@@ -43,10 +57,12 @@ from kafka_on_spark.log.reading import header_pairs
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.observe.descriptions import offsets_of
 from kafka_on_spark.observe.replicas import (
     batch_flaw,
     batch_records,
     compare_partition,
+    find_offset,
     load_replica,
 )
 
@@ -68,6 +84,109 @@ VIEWS: Final = {
     "verify": "Read the files, and check their checksums.",
 }
 VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_bytes differences"
+
+SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
+"""Kafka's numbers, and their names."""
+
+
+@alone("as_of")
+def get_offsets(
+    session: Session,
+    topic: Topics | None = None,
+    include: Include | None = None,
+    partitions: Annotated[str, "0,1", "Only these partitions."] | None = None,
+    topic_partitions: Annotated[str, "A:0,B:1-3,C:2-", "Partitions; a range excludes its end."]
+    | None = None,
+    exclude_internal_topics: Annotated[bool, "Leave out internal topics."] = False,
+    time: Annotated[
+        str,
+        "WHEN",
+        "earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970"
+        " or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.",
+    ]
+    | None = None,
+) -> None:
+    """Show log start, high watermark and log end of partitions, or the offsets of a time."""
+    image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
+    if topic_partitions is None:
+        names = _of_topics(image, topic, include, partitions)
+    elif topic is None and include is None and partitions is None:
+        names = named_partitions(image, topic_partitions)
+    else:
+        raise InvalidRequestError("--topic-partitions names topics, too: give it alone")
+    columns = "log_start_offset high_watermark log_end_offset"
+    at_us = None
+    if when is not None:
+        columns = "offset" if when in ("earliest", "latest") else "offset timestamp"
+        if columns != "offset" and when != "max-timestamp":
+            at_us = micros(when, "--time")
+    rows = (
+        {**name._asdict(), **_offsets(session, image, name, when, at_us)}
+        for name in names
+        if not (exclude_internal_topics and name.topic in INTERNAL_TOPICS)
+    )
+    write_rows(session.output, f"topic partition {columns}", rows)
+
+
+def _of_topics(
+    image: MetadataImage, topic: str | None, include: str | None, partitions: str | None
+) -> list[TopicPartition]:
+    names = all_partitions(image, named_topics(image, topic, include))
+    if partitions is None:
+        return names
+    wanted = set(numbers(partitions, "--partitions"))
+    missing = wanted.difference(name.partition for name in names)
+    if missing:
+        raise UnknownTopicOrPartitionError(
+            f"none of the topics has a partition {min(missing)}: name other partitions"
+        )
+    return [name for name in names if name.partition in wanted]
+
+
+def _offsets(
+    session: Session,
+    image: MetadataImage,
+    name: TopicPartition,
+    when: str | None,
+    at_us: int | None,
+) -> dict[str, Any]:
+    """Return a partition's offsets, or that of a time; of none, with the largest timestamp."""
+    known = offsets_of(_registered(image, name))
+    if when is None:
+        return asdict(known)
+    if when in ("earliest", "latest"):
+        return {"offset": known.log_start_offset if when == "earliest" else known.high_watermark}
+    found = find_offset(image, partition_key(image, *name), at_us, session.options)
+    if found is None or found.timestamp_us is None:
+        return {"offset": None if found is None else found.offset, "timestamp": None}
+    return {"offset": found.offset, "timestamp": time_text(found.timestamp_us // 1000)}
+
+
+@alone(*CHANGING)
+def delete_records(
+    session: Session,
+    offset_json_file: Annotated[
+        str,
+        "FILE",
+        'The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0,'
+        ' "offset": 42}]}; -1 deletes all committed records. - is standard input.',
+    ],
+) -> None:
+    """Delete records below an offset of each partition."""
+    given = read_offsets(offset_json_file)
+    image, count = session.cluster.image, 0
+    for name, offset in given.items():
+        partition = _registered(image, name)
+        end = partition.high_watermark if offset == -1 else offset
+        count += max(0, end - partition.log_start_offset)
+    session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
+    starts = session.cluster.delete_records(named(given))
+    rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
+    session.conclude({"partitions": rows})
+
+
+def _registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistration:
+    return image.topics[partition_key(image, *name).topic_id].partitions[name.partition]
 
 
 @alone(more=VIEWS)
