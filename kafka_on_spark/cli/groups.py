@@ -6,7 +6,7 @@ are shown in their place.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from operator import methodcaller
 from typing import Annotated, Any, Final
@@ -18,6 +18,7 @@ from kafka_on_spark.cli.kafka_files import (
     read_group_offsets,
     write_group_offsets,
 )
+from kafka_on_spark.cli.options import time_in
 from kafka_on_spark.cli.output import Output, note, plural, say, write_rows
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
@@ -348,16 +349,8 @@ def new_offset(
 
 
 def parse_datetime(text: str) -> int:
-    """Return a moment in µs since 1970 UTC; without a time zone it is UTC, as in Kafka."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequestError(
-            f"--to-datetime can't be {text!r}: give a time such as 2026-01-31T12:00:00.000"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return micros_of(moment)
+    """Return a moment in µs since 1970 UTC."""
+    return micros_of(time_in(text, "--to-datetime", "a time such as 2026-01-31T12:00:00.000"))
 
 
 def parse_duration(text: str) -> int:

@@ -118,32 +118,25 @@ def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
         return isinstance(value, list) and all(map(_is_number, value))
 
     what = 'has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
-    return _values(path, "replicas", is_list, what)
+    return _by_partition(path, "replicas", is_list, what)
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """Return one offset a partition, from the file of kafka-delete-records; -1: all records."""
     what = 'has no offset: give a whole number, as in "offset": 42, or -1 for all committed records'
-    return _values(path, "offset", _is_number, what)
-
-
-def _values(
-    path: str, key: str, is_fine: Callable[[object], bool], what: str
-) -> dict[TopicPartition, Any]:
-    entries = _by_partition(path)
-    for name, entry in entries.items():
-        if not is_fine(entry.get(key)):
-            raise InvalidRequestError(f"{name} in {path} {what}")
-    return {name: entry[key] for name, entry in entries.items()}
+    return _by_partition(path, "offset", _is_number, what)
 
 
 def read_partitions(path: str) -> list[TopicPartition]:
     """Return partitions, from the file of kafka-leader-election."""
-    return list(_by_partition(path))
+    return list(_by_partition(path, "partition", _is_number, ""))
 
 
-def _by_partition(path: str) -> dict[TopicPartition, dict[str, Any]]:
-    found: dict[TopicPartition, dict[str, Any]] = {}
+def _by_partition(
+    path: str, key: str, is_fine: Callable[[object], bool], what: str
+) -> dict[TopicPartition, Any]:
+    """Return the values of `key` by partition; `what` is wrong with one that is not fine."""
+    entries: dict[TopicPartition, dict[str, Any]] = {}
     for number, entry in enumerate(_entries(path, "partitions")):
         where = f"partitions[{number}] of {path}"
         topic, partition = entry.get("topic"), entry.get("partition")
@@ -152,10 +145,13 @@ def _by_partition(path: str) -> dict[TopicPartition, dict[str, Any]]:
                 f'{where} names no partition: give {{"topic": "flights", "partition": 0}}'
             )
         name = TopicPartition(topic, partition)
-        if name in found:
+        if name in entries:
             raise InvalidRequestError(f"{where} names {name} again: name each partition once")
-        found[name] = entry
-    return found
+        entries[name] = entry
+    for name, entry in entries.items():
+        if not is_fine(entry.get(key)):
+            raise InvalidRequestError(f"{name} in {path} {what}")
+    return {name: entry[key] for name, entry in entries.items()}
 
 
 def read_topics(path: str) -> list[str]:

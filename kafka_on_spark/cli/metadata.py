@@ -141,18 +141,16 @@ def _encoded(records: Sequence[Record], stamp: Stamp) -> list[dict[str, Any]]:
 
 def _fields(row: dict[str, Any], image: MetadataImage) -> str:
     """Return a record's fields in one line for people, with names in place of ids."""
-    said = [] if row.get("topic_id") is None or "topic" in row else [_topic_of(row, image)]
+    said = []
+    if row.get("topic_id") is not None and "topic" not in row:
+        topic = image.topics.get(row["topic_id"])
+        said = [f"topic_id={row['topic_id']}" if topic is None else f"topic={topic.name}"]
     is_controllers = row["record_type"] == ControllerRecord.__name__
     for name, value in row.items():
         is_stamp = name.startswith("controller_") and not is_controllers
         if name not in _NOT_FOR_PEOPLE and not is_stamp and value != []:
             said.append(f"{name}={text_of(value)}")
     return " ".join(said)
-
-
-def _topic_of(row: dict[str, Any], image: MetadataImage) -> str:
-    topic = image.topics.get(row["topic_id"])
-    return f"topic_id={row['topic_id']}" if topic is None else f"topic={topic.name}"
 
 
 def reset_time(session: Session, dry_run: DryRun = False) -> None:

@@ -6,6 +6,7 @@ value, if there is a better word than the type's; what it says of itself; and it
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple
 
@@ -132,33 +133,25 @@ def numbers(text: str, option: str) -> list[int]:
 
 
 def moment(text: str | None) -> datetime | int | None:
-    """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC."""
+    """Return a past moment as `Cluster.open` takes it."""
     if text is None or text.isdecimal():
         return None if text is None else int(text)
-    found = _time(text)
-    if found is None:
-        raise InvalidRequestError(
-            f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
-            " 2026-11-21T13:00:00Z"
-        )
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time_in(text, "--as-of", "a metadata offset, or a time such as 2026-11-21T13:00:00Z")
 
 
 def micros(text: str, option: str) -> int:
     """Return µs since 1970 UTC: of milliseconds, or of a time with its zone."""
     if re.fullmatch(r"\d{1,15}", text, re.ASCII):
         return int(text) * 1000
-    found = _time(text)
-    if found is None or found.tzinfo is None:
-        raise InvalidRequestError(
-            f"{option} can't be {text!r}: give milliseconds since 1970, or a time with its zone,"
-            " such as 2026-01-31T12:00:00Z"
-        )
-    return micros_of(found)
+    wanted = "milliseconds since 1970, or a time with its zone, such as 2026-01-31T12:00:00Z"
+    return micros_of(time_in(text, option, wanted, needs_zone=True))
 
 
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+def time_in(text: str, option: str, wanted: str, *, needs_zone: bool = False) -> datetime:
+    """Return a time; without a zone it is UTC, as in Kafka, unless it needs one."""
+    found = None
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text)
+    if found is None or (needs_zone and found.tzinfo is None):
+        raise InvalidRequestError(f"{option} can't be {text!r}: give {wanted}")
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

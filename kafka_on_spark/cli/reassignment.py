@@ -1,14 +1,12 @@
 """`leader-election` and `reassign-partitions`: which brokers lead and have partitions."""
 
-from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import TopicPartition
+from kafka_on_spark.base.ids import PartitionKey, TopicPartition
 from kafka_on_spark.cli.kafka_files import (
-    Assignment,
     all_partitions,
     assignment_text,
     named,
@@ -33,7 +31,7 @@ from kafka_on_spark.controller.reassignment import (
     assignment_as_dict,
     list_reassignments,
 )
-from kafka_on_spark.metadata.image import MetadataImage, partition_key
+from kafka_on_spark.metadata.image import partition_key
 
 LIST_COLUMNS: Final = (
     "topic partition replicas adding_replicas removing_replicas waits_for bytes_to_copy"
@@ -150,7 +148,13 @@ def generate(
 def execute(session: Session, moves: Moves, throttle: Throttle | None = None) -> None:
     """Begin to move replicas."""
     targets = read_assignment(moves)
-    current = _current(session.cluster.image, targets)
+    image = session.cluster.image
+    current = {}
+    for name in targets:  # the command itself refuses unknown ones
+        topic_id = image.topic_ids.get(name.topic)
+        partition = topic_id and image.partition(PartitionKey(topic_id, name.partition))
+        if partition:
+            current[name] = partition.original_replicas
     started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
     session.conclude(
         {"current": assignment_as_dict(current), "started": [each._asdict() for each in started]},
@@ -205,17 +209,6 @@ def list_(session: Session) -> None:
         for move in moving
     )
     write_rows(session.output, LIST_COLUMNS, rows)
-
-
-def _current(image: MetadataImage, names: Iterable[TopicPartition]) -> Assignment:
-    """Return the replicas of partitions now; the command itself refuses unknown partitions."""
-    found = {}
-    for name in names:
-        topic_id = image.topic_ids.get(name.topic)
-        topic = None if topic_id is None else image.topics[topic_id]
-        if topic is not None and name.partition in topic.partitions:
-            found[name] = topic.partitions[name.partition].original_replicas
-    return found
 
 
 reassign_partitions = verb(
