@@ -30,6 +30,7 @@ class SimulatedMetadataLog:
         self._node = node
         node.made = world.disks.made
         self._read_end: Offset | None = None
+        self._is_root_told = True  # until it tells no time once
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         fault = self._world.scheduler.call("metadata read")
@@ -67,7 +68,10 @@ class SimulatedMetadataLog:
         fault = self._world.scheduler.call("metadata append")
         self._check_answers(None)
         disks = self._world.disks
-        time_is_bounded(disks.image, "a commit", stamp.time_ms, true_ms, own_ms)
+        is_told = self._is_root_told
+        time_is_bounded(
+            disks.image, "a commit", stamp.time_ms, true_ms, own_ms, is_root_told=is_told
+        )
         batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
         def put() -> bool:
@@ -117,7 +121,10 @@ class SimulatedMetadataLog:
     def root_ms(self) -> int | None:
         """Return the true time, which no step of the simulation passes for: stores tell it with
         what they answer anyhow."""
-        return None if self._world.disks.is_metadata_away else self._world.true_ms
+        if self._world.disks.is_metadata_away:
+            self._is_root_told = False
+            return None
+        return self._world.true_ms
 
     def check_writable(self) -> None:
         """A reader may write here."""
