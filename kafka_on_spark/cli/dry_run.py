@@ -60,11 +60,7 @@ class DryRun(Cluster):
         self.end_with(command.order(**arguments).decide(image, ID_SOURCE).records)
 
     def end_with(self, records: Iterable[Record]) -> NoReturn:
-        """Take down what was decided, and end.
-
-        Raises:
-            DryRunEnd: Always.
-        """
+        """Take down what was decided, and end by DryRunEnd."""
         self.decided.extend(records)
         raise DryRunEnd
 
@@ -143,11 +139,9 @@ class DryRunMetadata:
         self.decided: list[Record] = []
 
     def catch_up(self) -> MetadataImage:
-        """Return the image: no other process takes part in a dry run."""
-        return self.image
+        return self.image  # no other process takes part in a dry run
 
     def has_next(self) -> bool:
-        """Return that there is nothing to read."""
         return False
 
     def submit(
@@ -157,7 +151,6 @@ class DryRunMetadata:
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None = None,
     ) -> T:
-        """Have what `decide` says of the image take effect on it; return its response."""
         result = decide(self.image)
         if result.records:
             batch = MetadataBatch(

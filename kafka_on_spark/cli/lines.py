@@ -133,7 +133,6 @@ def parsed_json(lines: Sequence[bytes]) -> Records:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """Return what an append takes of a line."""
     try:
         row = json.loads(line, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:

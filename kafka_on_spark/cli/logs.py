@@ -6,12 +6,12 @@ In a table as in JSON, null, empty, text and bytes of a record differ: text stan
 is null, and bytes that are not UTF-8 are `{"base64": "..."}`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -65,9 +65,6 @@ from kafka_on_spark.observe.replicas import (
     find_offset,
     load_replica,
 )
-
-if TYPE_CHECKING:
-    from kafka_on_spark.fsck.findings import FsckReport
 
 BATCH_COLUMNS: Final = (
     "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
@@ -395,9 +392,16 @@ def replica_verification(
 
     The exit code is 1 if replicas differ, or one can't be read.
     """
-    image = session.cluster.image
-    names = all_partitions(image, named_topics(image, topic, include))
-    rows = _compared(session, names, is_deep=deep)
+    image, rows = session.cluster.image, []
+    for name in all_partitions(image, named_topics(image, topic, include)):
+        image = session.cluster.image  # a fresh one for each: the cluster goes on meanwhile
+        try:
+            key = partition_key(image, *name)
+        except UnknownTopicOrPartitionError as error:
+            note(f"{name} was deleted meanwhile: {error}.")
+        else:
+            found = compare_partition(image, key, session.options, is_deep=deep)
+            rows.append({"topic": name.topic, **asdict(found)})
     different = [row for row in rows if row["differences"]]
     count = plural(len(rows), "partition")
     session.show(
@@ -409,23 +413,6 @@ def replica_verification(
         rows=rows,
     )
     raise typer.Exit(FOUND if different else 0)
-
-
-def _compared(
-    session: Session, names: Sequence[TopicPartition], *, is_deep: bool
-) -> list[dict[str, Any]]:
-    """Compare partitions' replicas, each by a fresh image: the cluster goes on meanwhile."""
-    rows = []
-    for name in names:
-        image = session.cluster.image
-        try:
-            key = partition_key(image, name.topic, name.partition)
-        except UnknownTopicOrPartitionError as error:
-            note(f"{name} was deleted meanwhile: {error}.")
-        else:
-            found = compare_partition(image, key, session.options, is_deep=is_deep)
-            rows.append({"topic": name.topic, **asdict(found)})
-    return rows
 
 
 @alone(*CHANGING)
@@ -469,12 +456,6 @@ def fsck(
         }
         for each in report.findings
     ]
-    answer, summary = report.as_dict(), _found(report)
-    session.show(answer, *summary, columns="invariant where what", rows=findings)
-    raise typer.Exit(0 if report.is_clean else FOUND)
-
-
-def _found(report: "FsckReport") -> list[str]:
     versions = sum(each.last_version - each.first_version + 1 for each in report.coverage)
     files = sum(each.read_files for each in report.coverage if each.table.partition is not None)
     read = f"{files} segments" if report.is_deep else "no segments (--quick)"
@@ -486,5 +467,6 @@ def _found(report: "FsckReport") -> list[str]:
         for each in cleaned
     ]
     lines += [f"Not looked at: {each}." for each in report.not_checked]
-    lines.append("Nothing was found." if report.is_clean else f"{len(report.findings)} findings.")
-    return lines
+    lines.append("Nothing was found." if report.is_clean else f"{len(findings)} findings.")
+    session.show(report.as_dict(), *lines, columns="invariant where what", rows=findings)
+    raise typer.Exit(0 if report.is_clean else FOUND)

@@ -83,7 +83,6 @@ def write_table(columns: Columns, rows: Iterable[Row]) -> None:
 
 
 def _aligned(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, given its columns with their titles."""
     widths = [
         max(len(text) for text in column if len(text) <= PADDED_MAX or text is column[0])
         for column in columns

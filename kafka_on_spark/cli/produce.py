@@ -189,7 +189,6 @@ def _conclude(
 
 
 def _number(client: Mapping[str, str], name: str, default: int) -> int:
-    """Return a property that is a number."""
     given = client.get(name, str(default))
     with suppress(ValueError):
         if 0 <= (number := whole_number(given)) <= INT_MAX:
@@ -449,15 +448,8 @@ class Appends:
     def _count(self, result: AppendResult) -> None:
         for number, part in result.partitions.items():
             self.record_count += part.record_count
-            row = self.acknowledged.setdefault(
-                number,
-                {
-                    "partition": number,
-                    "record_count": 0,
-                    "first_offset": part.base_offset,
-                    "last_offset": None,
-                },
-            )
+            begun = {"partition": number, "record_count": 0, "first_offset": part.base_offset}
+            row = self.acknowledged.setdefault(number, begun | {"last_offset": None})
             row["record_count"] += part.record_count
             if part.base_offset is not None:
                 row["last_offset"] = part.base_offset + part.record_count - 1

@@ -91,7 +91,6 @@ def create(
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
-    """Return the replicas of each partition that --replica-assignment gives."""
     if text is None:
         return None
     return {
@@ -312,7 +311,6 @@ def _summary(topic: TopicImage) -> str:
 
 
 def _show_logs(session: Session, topics: Sequence[str]) -> None:
-    """Show the logs of topics' replicas."""
     if session.is_past:
         raise InvalidRequestError(
             "--logs does not go with --as-of, since it reads the logs as they are now: leave one"

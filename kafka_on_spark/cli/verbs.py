@@ -304,7 +304,6 @@ def alone(
 
 
 def _check(name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> None:
-    """Check that the options of a call go with its action, and that none is missing."""
     action = named[name]
     for option in given:
         fitting = {n: each.options[option] for n, each in named.items() if option in each.options}
