@@ -479,7 +479,7 @@ class Upkeep:
         for each in self.passes:
             with self._failing(each.kind):
                 scope = scope_of(self._metadata.image, topics)
-                self._note(each.run(scope, submit=submit), done)
+                self._note(each.run(scope, submit=submit), done, failed_at=logging.INFO)
             after_part()
         if self._lock.acquire(blocking=False):  # or another thread does it
             try:
@@ -500,9 +500,15 @@ class Upkeep:
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
     def _note(
-        self, results: Sequence[UpkeepResult], done: _Done, *, is_dry_run: bool = False
+        self,
+        results: Sequence[UpkeepResult],
+        done: _Done,
+        *,
+        is_dry_run: bool = False,
+        failed_at: int = logging.WARNING,
     ) -> None:
-        """Count and log what was done, is left or went wrong, and add it to `done`."""
+        """Count and log what was done, is left or went wrong, and add it to `done`. `failed_at`: the
+        level of what went wrong. Of decisions it is INFO: a new leader has adopted nothing yet."""
         if not is_dry_run:
             count_upkeep(self._node.counts, results)
         for result in results:
@@ -521,7 +527,7 @@ class Upkeep:
                     error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
                 )
                 if _tells(row):
-                    log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
+                    log.log(failed_at if row.error else logging.INFO, "%s", row)
                 done.add(row)
 
     def _visit_share(
@@ -694,7 +700,7 @@ class Upkeep:
         def decide(each: CleanupPass[Any]) -> None:
             scope = scope_of(self._metadata.catch_up(), topics)
             results = each.run(scope, is_all=True, is_dry_run=is_dry_run)
-            self._note(results, done, is_dry_run=is_dry_run)
+            self._note(results, done, is_dry_run=is_dry_run, failed_at=logging.INFO)
 
         decide(retention)
         decide(compaction)
