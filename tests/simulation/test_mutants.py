@@ -143,7 +143,7 @@ def plans() -> list[Plan]:
 
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": hasty(54),
-    "a round counts no inspection that is newer than its image": dozing(226),
+    "a round counts no inspection that is newer than its image": dozing(387),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(194),
     "a replica is taken back only with all of its files": damaged(7),
     "a follower whose newest commit is cleaned opens the table anew": sleepy(0),
