@@ -51,13 +51,14 @@ def test_an_append_to_three_replicas_puts_three_segments_and_three_commits(clust
 
 def test_each_operation_is_named_and_a_cluster_that_is_open_asks_nothing_without_one(cluster):
     def work():
-        cluster.create_topic("named", partitions=2, replication_factor=2)
+        policy = {"cleanup.policy": "compact,delete", "retention.ms": 1_000_000}
+        cluster.create_topic("named", partitions=2, replication_factor=2, configs=policy)
         cluster.append("named", records("a"))
         cluster.read("named")
         with cluster.consumer("named", auto_offset_reset="earliest") as consumer:
             assert consumer.poll(120_000).num_rows == 1
         with cluster.producer() as producer:
-            producer.send("named", None, b"b")
+            producer.send("named", b"k", b"b")
         for each in (cluster.describe_topic, cluster.history, cluster.describe_logs):
             each("named")
         cluster.list_groups()

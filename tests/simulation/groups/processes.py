@@ -34,7 +34,7 @@ ROWS_MAX: Final = 7
 _OF_LOG: Final = frozenset(
     (
         *("newest_snapshot", "write_snapshot", "maintain", "has_next"),
-        *("clean", "check_writable", "root_ms"),
+        *("clean", "check_writable", "root_ms", "leader_uri"),
     )
 )
 """What the log answers at once; the rest are heartbeats."""
