@@ -1,9 +1,9 @@
 """The controller's loop: claim, probe, decide, commit, answer, renew, resign.
 
-It calls the decisions of `controller/` in order, and holds the failed probes. Its term commits
-them, and ends when a higher controller epoch is seen. What is not urgent comes after the decisions
-about leaders: expiry, the removal of tables, and a share of upkeep. Each may take seconds, so
-between two of them the controller renews its lease, or it would count as dead.
+It calls the decisions of `controller/` in order. Its term commits them, and ends when a higher
+controller epoch is seen. The loop holds the failed probes. What is not urgent comes after the
+decisions about leaders: expiry, the removal of tables, and a share of upkeep. Each may take
+seconds, so between two of them the controller renews its lease, or it would count as dead.
 """
 
 import logging
@@ -46,7 +46,7 @@ from kafka_on_spark.controller.probes import (
     refused_writes,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.replica_tables import Cleaner
+from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.groups.liveness import SilentGroups
 from kafka_on_spark.groups.offsets import offsets_retention_ms
@@ -289,7 +289,7 @@ class ControllerLoop:
         node.part(silent_groups).run(self._metadata.image, term.submit)
         self._after_part()
         with operating(CLEAN):
-            removed = node.part(Cleaner).clean(term.check)
+            removed = node.part(TableRemoval).clean(term.check)
         self._after_part()
         report = node.part(Upkeep).run_share(submit=term.submit, after_part=self._after_part)
         deleted = sum(row.count for row in report.rows if row.kind == RETENTION)

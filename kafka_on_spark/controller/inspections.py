@@ -57,7 +57,7 @@ from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
-from kafka_on_spark.log.operations import lacks_replaced_records, proves_complete
+from kafka_on_spark.log.operations import has_lost_replacements, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
@@ -158,7 +158,7 @@ def inspect_lost(order: InspectLostOrder, worker: Worker) -> bool | None:
         state = worker.replicas.open_uncached(order.address).load()
         if (
             not _proves_itself(state, order.partition)
-            or lacks_replaced_records(state, order.partition)
+            or has_lost_replacements(state, order.partition)
             or _may_be_lost_again(state, order)
         ):
             return False

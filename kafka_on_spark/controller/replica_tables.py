@@ -315,7 +315,7 @@ class RemoveOrder:
 CheckControls = Callable[[MetadataImage], None]
 
 
-class Cleaner:
+class TableRemoval:
     """What one process knows of tables to remove. Threads may share it: a lock admits one."""
 
     def __init__(self, node: Node) -> None:

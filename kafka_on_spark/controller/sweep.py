@@ -228,7 +228,7 @@ class FileSweepHints:
 
 
 def encode(cluster_id: str, position: SweepPosition) -> bytes:
-    """Return a sweep's progress as a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
+    """Return a sweep's progress as a hint's bytes, at most `local_files.SMALL_FILE_BYTES_MAX`."""
     fields = {
         "version": _VERSION,
         "cluster_id": cluster_id,

@@ -414,7 +414,7 @@ PACE: Final = SweepPace(
 )
 
 PARTITIONS_AT_ONCE: Final = 64
-"""Partitions that `run_all` gives to tasks together, between two steps of its progress."""
+"""Partitions that `maintain` gives to tasks together, between two steps of its progress."""
 
 FINISH_MS: Final = 1000.0
 """For how long a round compacts a leader that can't be read before that is done, or a follower that
@@ -424,7 +424,7 @@ WAITING_PART: Final = 0.5
 """As which part of it the time counts in which work of this process waits."""
 
 VISITS_MAX: Final = 10_000
-"""How often `run_all` comes back to a partition in which more is due."""
+"""How often `maintain` comes back to a partition in which more is due."""
 
 
 class Upkeep:
@@ -507,8 +507,10 @@ class Upkeep:
         is_dry_run: bool = False,
         failed_at: int = logging.WARNING,
     ) -> None:
-        """Count and log what was done, is left or went wrong, and add it to `done`. `failed_at`: the
-        level of what went wrong. Of decisions it is INFO: a new leader has adopted nothing yet."""
+        """Count and log what was done, is left or went wrong, and add it to `done`.
+
+        `failed_at`: the level of what went wrong. Of decisions it is INFO: a new leader has adopted
+        nothing yet."""
         if not is_dry_run:
             count_upkeep(self._node.counts, results)
         for result in results:
@@ -556,8 +558,8 @@ class Upkeep:
         self._progress.keep(image, scope, sweep_round)
 
     def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound, done: _Done) -> None:
-        """Clean roots for at most half of a round's time: neither they nor replicas wait for the
-        other's backlog to end."""
+        """Clean a root that is due, for at most half of a round's time: neither roots nor replicas
+        wait for the other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
         if sweep_round.budget_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
             return
@@ -704,29 +706,22 @@ class Upkeep:
 
         decide(retention)
         decide(compaction)
-        self._run_all(topics, done, is_dry_run=is_dry_run)
+        self.run_all(topics, done, is_dry_run=is_dry_run)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
                 decide(compaction)
         return done.report()
 
     def run_all(
-        self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
+        self,
+        topics: str | Iterable[str] | None = None,
+        done: _Done | None = None,
+        *,
+        is_dry_run: bool = False,
     ) -> UpkeepReport:
         """Do all upkeep of replicas and roots that is due now, as fast as the throttle lets it; or
-        say what is due.
-
-        Raises:
-            InvalidRequestError: `topics` is no name and no list of them.
-            UnknownTopicOrPartitionError: A topic does not exist.
-        """
-        done = _Done()
-        self._run_all(topics, done, is_dry_run=is_dry_run)
-        return done.report()
-
-    def _run_all(
-        self, topics: str | Iterable[str] | None, done: _Done, *, is_dry_run: bool
-    ) -> None:
+        say what is due. `done`: what was done before it, which the report has, too."""
+        done = _Done() if done is None else done
         image = self._metadata.catch_up()
         self._forget_deleted(image)
         scope = scope_of(image, topics)
@@ -739,6 +734,7 @@ class Upkeep:
             with self._lock:
                 for row in self._roots.run():
                     done.add(row)
+        return done.report()
 
     def _run_until_done(
         self, keys: Sequence[PartitionKey], done: _Done, *, is_dry_run: bool

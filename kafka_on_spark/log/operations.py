@@ -231,10 +231,12 @@ def truncate_fully_and_start_at(
     producers: ProducerEntries,
     chain_before: ChainDigest,
 ) -> LogChange:
-    """Decide a new start at `offset` for a follower whose next records its leader has removed.
+    """Decide a new start at `offset`: for a follower whose next records its leader has removed, or
+    for a leader that was elected without records.
 
     `producers` are the entries after it: those that hold of the leader's log.
-    `chain_before` is the leader's chain digest where its batch at `offset` begins.
+    `chain_before` is the leader's chain digest where its batch at `offset` begins; NO_CHAIN for a
+    leader.
     """
     _check_not_above(state, leader_epoch)
     return replace(
@@ -463,7 +465,7 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
             finished_below=state.compaction.finished_below,
             cleaned_below=partition.compaction.cleaned_below,
         )
-    if lacks_replaced_records(state, partition):
+    if has_lost_replacements(state, partition):
         raise NotLeaderOrFollowerError(
             "the log lacks records that an unclean election has made the last of their keys again:"
             " read another",
@@ -479,7 +481,7 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     check_complete(state, partition)
 
 
-def lacks_replaced_records(state: ReplicaState, partition: PartitionRegistration) -> bool:
+def has_lost_replacements(state: ReplicaState, partition: PartitionRegistration) -> bool:
     """Return whether a log lacks records that are the last of their keys again, since an unclean
     election has cut those that had replaced them (I27). The chain does not show it.
 

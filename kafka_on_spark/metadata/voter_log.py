@@ -329,7 +329,7 @@ class VoterLog:
     @on_root
     def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
         def read() -> list[EncodedBatch]:
-            files = self._files_between(headers[0].base_offset, headers[-1].end_offset, headers)
+            files = self._files_up_to(headers[-1].end_offset, headers)
             return [self._encoded(files, each) for each in headers]
 
         return self._read_twice(read)
@@ -374,7 +374,7 @@ class VoterLog:
                 return read()
 
     def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
-        files = self._files_between(from_offset, to_offset, ())
+        files = self._files_up_to(to_offset, ())
         wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
         parts = []
         # The last files first: they are small and soon merged, and then deleted a minute later, and
@@ -401,11 +401,9 @@ class VoterLog:
             raise self.history_expired()
         return batches
 
-    def _files_between(
-        self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
-    ) -> Sequence[LogFile]:
-        """Return files that hold what lies between two offsets, of one version of the table, which
-        must have `headers`."""
+    def _files_up_to(self, to_offset: Offset, headers: Sequence[RaftBatch]) -> Sequence[LogFile]:
+        """Return the log's files, of one version of the table, which must reach an offset and have
+        `headers`."""
         with self._delta.lock:
             table = self._table or self._load()
             files = self._log_files

@@ -28,7 +28,7 @@ from kafka_on_spark.controller.controller_loop import Expiry, duration_ms, silen
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult
-from kafka_on_spark.controller.replica_tables import Cleaner
+from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
 from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
 from kafka_on_spark.metadata.records import (
@@ -73,7 +73,7 @@ def renewals_of(world):
 def with_chores(loop, parts):
     """Have a loop do what may wait in its passes: these parts of it; of others nothing is due."""
     nothing = SimpleNamespace(run=lambda *args: None, clean=lambda check: 0)
-    others = dict.fromkeys((Expiry, silent_groups, Cleaner), nothing)
+    others = dict.fromkeys((Expiry, silent_groups, TableRemoval), nothing)
     loop._node._parts |= others | parts
     loop._is_dry_run = False
     return loop
@@ -92,7 +92,7 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
         {
             Expiry: SimpleNamespace(run=slow),
             silent_groups: SimpleNamespace(run=slow),
-            Cleaner: SimpleNamespace(clean=slow),
+            TableRemoval: SimpleNamespace(clean=slow),
             Upkeep: SimpleNamespace(
                 run_share=lambda **each: slow(**each) and UpkeepReport(rows=(row,))
             ),

@@ -17,11 +17,11 @@ from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.isr import renew_lost
 from kafka_on_spark.controller.replica_tables import (
     REMOVALS_AT_ONCE,
-    Cleaner,
     CreateReplicaOrder,
     FoundTable,
     Incarnation,
     ListResult,
+    TableRemoval,
     create_replica_task,
     is_assigned,
     list_task,
@@ -221,7 +221,7 @@ class World:
     def new_cleaner(self, log=None):
         metadata = MetadataService(log or self.log, self.clock, random=lambda: 0.0)
         given = {list_task: self.run_lists, remove_task: self.run_removes}
-        return Cleaner(node_of(metadata, self.clock, given=given))
+        return TableRemoval(node_of(metadata, self.clock, given=given))
 
     def table(self, broker_id, number, uuid=None):
         uuid = uuid or uuid_on(broker_id)

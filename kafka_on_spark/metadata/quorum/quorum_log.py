@@ -93,7 +93,7 @@ class QuorumLog(Leadership):
         known = self.confirmed
         if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
             return self._batches(known, from_offset, to_offset)  # it stays as it is
-        view = self._confirmed()
+        view = self._confirm_generation()
         end = view.log.end_offset
         if from_offset > end:
             raise InconsistentClusterError(
@@ -105,7 +105,7 @@ class QuorumLog(Leadership):
             self._read_end = end  # only now: what could not be read is still to be waited for
         return batches
 
-    def _confirmed(self) -> LeaderView:
+    def _confirm_generation(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it."""
         view = self.confirm()
         check_generations(self.tables.seen(), view.epoch)
@@ -277,7 +277,7 @@ class QuorumLog(Leadership):
         Their names are asked for, and one is read: of those that end at one place, the leader's.
         Voters that are slower than the leader and a majority are not waited for.
         """
-        view = self._confirmed()
+        view = self._confirm_generation()
         bound = view.log.end_offset if to_offset is None else to_offset
         voters = self.tables.voters
         found: dict[VoterKey, list[OffsetAndEpoch]] = {}

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
-from kafka_on_spark.controller.replica_tables import Cleaner
+from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
@@ -200,7 +200,7 @@ def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, ser
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(process.served._node.part(Cleaner), "clean", hang)
+    monkeypatch.setattr(process.served._node.part(TableRemoval), "clean", hang)
     assert hung.wait(WAIT_S_MAX)
     assert process.is_healthy()
     monkeypatch.setattr(serving, "STALLED_MS", 100)

@@ -179,8 +179,8 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a lost replica that lacks what was replaced is not taken back",
         (
-            (inspections, "lacks_replaced_records", _nothing),
-            (operations, "lacks_replaced_records", _nothing),
+            (inspections, "has_lost_replacements", _nothing),
+            (operations, "has_lost_replacements", _nothing),
         ),
         seed=765,
         invariant=L3,

@@ -120,7 +120,7 @@ def older_epochs_are_counted(patch):
     def is_confirmed(self):
         return (self.counted_end or 0) >= self.log.epoch_start(self.epoch)
 
-    confirmed = QuorumLog._confirmed
+    confirmed = QuorumLog._confirm_generation
 
     def counted(self):
         view = confirmed(self)
@@ -128,7 +128,7 @@ def older_epochs_are_counted(patch):
 
     patch.setattr(LeaderView, "counted_end", property(counted_end))
     patch.setattr(LeaderView, "is_confirmed", property(is_confirmed))
-    patch.setattr(QuorumLog, "_confirmed", counted)
+    patch.setattr(QuorumLog, "_confirm_generation", counted)
     patch.setattr(voter_tables, "FETCH_RECORDS_MAX", 1)
 
 
