@@ -555,10 +555,9 @@ class Cluster:
         """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
 
         With `producer_id` and `sequence` a retry of the same records is appended once, and one with
-        other records is refused as a whole. Of the
-        writers under one `transactional_id`, the newest fences the others; this object is one
-        writer. With `expected_offsets` records are appended only if partitions end there.
-        `configs` may have auto.controller=false.
+        other records is refused as a whole. Of the writers under one `transactional_id`, the newest
+        fences the others; this object is one writer. With `expected_offsets` records are appended
+        only if partitions end there. `configs` may have auto.controller=false.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
@@ -975,11 +974,11 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker has replicas: reassign them first.
         """
-        from kafka_on_spark.controller.replica_tables import Cleaner
+        from kafka_on_spark.controller.replica_tables import TableRemoval
 
         check_whole_number(broker_id, "a broker id")
         check_empty(self._metadata.catch_up(), BrokerId(broker_id))
-        self._node.part(Cleaner).empty(BrokerId(broker_id))
+        self._node.part(TableRemoval).empty(BrokerId(broker_id))
         self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     @_operation(COMMAND)

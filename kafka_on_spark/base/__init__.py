@@ -1,4 +1,4 @@
-"""What everything stands on: errors, ids, settings, values."""
+"""What everything stands on: errors, ids, settings, text, figures, time."""
 
 from typing import Final
 

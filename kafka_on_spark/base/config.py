@@ -259,7 +259,7 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
 
     Raises:
         InvalidConfigError: It is no mapping, a name is unknown (the nearest known one is
-            named), means nothing here, is not a topic's, or a value is not allowed.
+            named) or is not a topic's, or a value is not allowed.
     """
     check_mapping(given, "configs", "settings and their values", InvalidConfigError)
     checked = {}

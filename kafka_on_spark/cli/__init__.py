@@ -2,7 +2,8 @@
 
 In: Kafka's options and files.
 Out: tables, JSON, exit codes. Nothing is decided here. Begin with `application` (where
-each verb is, errors, exit codes) and `session` (a cluster opened for one call).
+each verb is, errors, exit codes) and `verbs` (what a verb's actions are given: the session of one
+call).
 """
 
 import sys

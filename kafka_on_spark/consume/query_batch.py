@@ -51,7 +51,8 @@ def resolve(
 
     Raises:
         InvalidRequestError: Specific offsets do not name all partitions, or all records are older
-        than a start."""
+            than a start.
+    """
     if isinstance(bound, Timestamps):
         return StreamOffset.in_image(image, _by_time(image, wanted, bound, option, look_up))
     if isinstance(bound, Group):

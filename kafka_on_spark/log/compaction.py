@@ -1,4 +1,4 @@
-"""Decides what compaction does next in a log, and what of it a log has finished (I27).
+"""Decides what compaction does next in a log, which records stay, what of it is finished (I27).
 
 Below `compacted_below` a replica keeps the last record of each key there, without records of no key
 and without tombstones below `tombstones_below`; from `compacted_below` on all. Since both only

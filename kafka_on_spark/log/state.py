@@ -1,8 +1,8 @@
 """A replica: where it is, its log at one version of its table, the chain over it, and a change.
 
-Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
-change at the next version, or not at all. Only `apply` makes a new state, in the fake and in the
-real table alike, so the effect of a commit is written down once.
+Every operation is a function of a ReplicaState that returns a LogChange, or what makes it needless;
+the table commits the change at the next version, or not at all. Only `apply` makes a new state, in
+the fake and in the real table alike, so the effect of a commit is written down once.
 
 The chain has one digest at each border, which stands for everything below it: the digest of a
 segment is computed from the digest before it, the segment's header, and the digest in its file's

@@ -179,7 +179,7 @@ class DeltaMetadataLog(QuorumLog):
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time, as far as a
-        majority holds them. Streams for debugging; caches nothing.
+        majority holds them. For `metadata` of the command line; caches nothing.
 
         Raises: as `read`.
         """

@@ -38,7 +38,7 @@ class Compaction:
     """The offsets of one compaction decision. None falls, but by an unclean election.
 
     What a replica keeps is a function of its log, `compacted_below` and `tombstones_below`: see
-    `log.flaws`. They only rise, so it does not matter which decisions a replica applies
+    `log.compaction.stays`. They only rise, so it does not matter which decisions a replica applies
     on the way to the newest.
 
     Attributes:

@@ -1,1 +1,1 @@
-"""The context of a process: metadata, store, clock, tasks."""
+"""The context of a process: metadata, tables, clock, tasks."""

@@ -290,8 +290,8 @@ class Append:
         """Append the parts and wait for what `acks` asks; return each answered, in order.
 
         Each round commits what is ready; a partition that waits goes into a later round. Before the
-        first round the leaders' logs are read that may refuse the append as a whole, and waited
-        for.
+        first round those leaders' logs are read, and waited for, that may refuse the whole append.
+
         `other_ends`: where partitions that get no record must end, of a conditional append.
         `tried`: partitions where an earlier try of the append may stand, with other records; which
         number stands last in each is set.
@@ -871,8 +871,8 @@ def check_remembered(
 
     What a log knows of a producer goes once the id has expired. The image that the append was
     placed by may be older than the log, and still have the id: so this looks at the newest one, and
-    after the log was read. If the id expires later the commit conflicts with
-    that of whoever forgets it.
+    after the log was read. If the id expires later the commit conflicts with that of whoever
+    forgets it.
     """
     if producer is not None and may_have_forgotten(state):
         check_not_fenced(catch_up().producers, producer.producer_id, producer.producer_epoch)

@@ -1,10 +1,10 @@
 """What the tasks of an append get, do and answer: records become files on roots of leader and ISR.
 
-Their order is planned on an image, before anything is written: an append that can't have its acks
-is refused here. A task splits its own rows by partition without a shuffle, digests, encodes and
-writes them, whole columns at a time: no record goes through Python by itself. A task that runs
-twice leaves orphans and nothing else, because every file has a name of its own. The rows that come
-back are in task order, which becomes the order of offsets.
+Their order is planned on an image, before anything is written: an append none of whose partitions
+can have its acks is refused here. A task splits its own rows by partition without a shuffle,
+digests, encodes and writes them, whole columns at a time: no record goes through Python by itself.
+A task that runs twice leaves orphans and nothing else, because every file has a name of its own.
+The rows that come back are in task order, which becomes the order of offsets.
 
 Where rows name their topics, these are not known before the tasks run. Tasks and driver then plan
 each topic on the same image, that of one metadata offset: so the driver finds what a task has
@@ -143,7 +143,7 @@ class StagedSegment:
     Attributes:
         partition: -1 with a refusal of all records.
         segment: The file; None with a refusal.
-        payload_digest: Of its records.
+        payload_digest: Of its records; of the files of one table the first has that of all.
         has_keyless: One of them has no key.
         holders: Brokers whose roots have it.
         error_code: Why the task refused, or NO_ERROR.
@@ -222,8 +222,8 @@ def plan_stage(
 ) -> StageOrder:
     """Return the order for one append's tasks.
 
-    `needs_min_isr`: an append that can't have acks=all now is refused; else that is left to its
-    commit.
+    `needs_min_isr`: an append none of whose partitions can have acks=all now is refused; else that
+    is left to its commit.
     """
     settings = image.settings(topic.topic_id)
     if acks == "all" and needs_min_isr:

@@ -3,9 +3,9 @@
 An election has a voter stand, gathers votes, and begins the leadership.
 
 Any process may, for any voter, and end one that another process began. What an election needs of
-the quorum is decided in `elections`; here are its commits, in their order.
-Invariants that they keep: Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the
-no-op are one commit, after a majority of votes).
+the quorum is decided in `raft`; here are its commits, in their order. Invariants that these keep:
+Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the no-op are one commit,
+after a majority of votes).
 
 Where a cluster is created, every root is empty. Each table's version 0 holds the same bootstrap
 batch (epoch 0: cluster, voters), put if absent; then the first election is held. The same call goes

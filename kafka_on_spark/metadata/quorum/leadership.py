@@ -209,7 +209,7 @@ class Leadership:
         return record_count // COPIED_A_MS + self.settings().call_timeout_ms
 
     def confirm(self) -> LeaderView:
-        """Return the leader, of whose end a majority was seen to hold all, after this call began.
+        """Return the leader, all of whose log a majority was seen to hold, after this call began.
 
         Raises:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
@@ -446,7 +446,7 @@ class Leadership:
             CommitOutcomeUnknownError: Nobody can tell any more.
             RootAccessDeniedError: The leader's root takes commits of others, and none of this
                 process.
-            And what Leadership.confirm raises.
+            And what `confirm` raises.
         """
         led = self.confirm()
         outcome = write.outcome(led)

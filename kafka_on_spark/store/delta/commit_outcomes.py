@@ -1,5 +1,5 @@
 """Puts a commit, and tells its outcome: committed, conflict or unknown. It is the only code that
-puts a file into a Delta log.
+puts a commit into a Delta log.
 
 A commit is one put-if-absent of one small file. On a local disk the file is written under another
 name and flushed, linked to its own name, and the other name is unlinked; the caller flushes the
