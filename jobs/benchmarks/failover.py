@@ -63,5 +63,6 @@ def fence(bench: Bench, name: str, voters: int = 1) -> tuple[float, float, float
     end, busy = time.perf_counter(), time.process_time() - processor
     assert metadata.image.offset - before == 1 + PARTITIONS == 1 + len(moved)
     assert all(each.leader in (2, 3) for _, each in metadata.image.partitions())
-    shutil.rmtree(bench.folder / name)
+    # Once two voters have the decision the third is still written to; what stays goes at the end.
+    shutil.rmtree(bench.folder / name, ignore_errors=True)
     return decided_at - start, end - decided_at, busy
