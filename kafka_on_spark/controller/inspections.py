@@ -665,18 +665,14 @@ def suspects(node: Node) -> frozenset[ReplicaUuid]:
     return frozenset() if inspections is None else inspections.suspects()
 
 
-def note_findings(
-    node: Node, reports: Iterable[PartitionReport] = (), findings: Iterable[Finding] = ()
-) -> None:
-    """Record what first inspections found bad, and have what is known inspected a second time,
+def note_findings(node: Node, finding: Finding | None = None) -> None:
+    """Record what a first inspection found bad, and have what is known inspected a second time,
     after the answer."""
-    found, noted = tuple(reports), tuple(findings)
-    if not found and not noted and node.made(SecondInspections) is None:
+    if finding is None and node.made(SecondInspections) is None:
         return
     inspections = node.part(SecondInspections)
-    inspections.record(found)
-    for each in noted:
-        inspections.record_finding(each)
+    if finding is not None:
+        inspections.record_finding(finding)
     # A read that nobody has ended ends with the process, in which no thread starts.
     if sys.is_finalizing() or inspections.wait_ms() is None:
         return

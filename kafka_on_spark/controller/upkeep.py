@@ -672,7 +672,7 @@ class Upkeep:
                 for _, work in result.done:
                     if work.is_evidence:
                         found = Finding.of(order.address, work.suspect)
-                        note_findings(self._node, findings=[found])
+                        note_findings(self._node, found)
         self._note(results, done, is_dry_run=is_dry_run)
         done.visited += len(results)
         return results

@@ -7,6 +7,7 @@ and the counts of records say what is at risk, not what is certain to be lost.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
@@ -146,11 +147,13 @@ def _sentences(foreseen: Forecast) -> Iterable[str]:
     )
 
 
-def _listed(
-    what: str, partitions: Sequence[PartitionForecast], shown_max: int = 5
-) -> Iterable[str]:
-    shown = ", ".join(str(each.name) for each in partitions[:shown_max])
-    rest = len(partitions) - shown_max
+SHOWN_MAX: Final = 5
+"""Partitions that are named in a sentence; the rest are counted."""
+
+
+def _listed(what: str, partitions: Sequence[PartitionForecast]) -> Iterable[str]:
+    shown = ", ".join(str(each.name) for each in partitions[:SHOWN_MAX])
+    rest = len(partitions) - SHOWN_MAX
     more = f" and {rest} more" if rest > 0 else ""
     yield f"  {_count(len(partitions), 'partition')} {what}{': ' if shown else ''}{shown}{more}"
 
