@@ -15,3 +15,26 @@ def committed(image, records, *, time_ms=1):
 def replay(image, result):
     """Return the image after the commit of a decision."""
     return committed(image, result.records)
+
+
+class Metadata:
+    """Has an image, and commits to it."""
+
+    def __init__(self, image):
+        self.image = image
+        self.commits = 0
+        self.before_commit = lambda: None
+        self.error = None
+
+    def catch_up(self):
+        return self.image
+
+    def submit(self, decide, *, timeout_ms):
+        self.before_commit()
+        if self.error is not None:
+            raise self.error
+        result = decide(self.image)
+        if result.records:
+            self.commits += 1
+            self.image = replay(self.image, result)
+        return result.response

@@ -28,7 +28,7 @@ from tests.builders import (
     partition,
     partition_map,
 )
-from tests.committing import replay
+from tests.committing import Metadata
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import FakeClock
 from tests.nodes import node_of
@@ -163,29 +163,6 @@ def test_a_leader_that_lacks_committed_records_makes_no_report():
 CONFIGS = {"cleanup.policy": "compact"}
 
 BACKOFF_MS = 15_000
-
-
-class Metadata:
-    """Has an image, and commits to it."""
-
-    def __init__(self, image):
-        self.image = image
-        self.commits = 0
-        self.before_commit = lambda: None
-        self.error = None
-
-    def catch_up(self):
-        return self.image
-
-    def submit(self, decide, *, timeout_ms):
-        self.before_commit()
-        if self.error is not None:
-            raise self.error
-        result = decide(self.image)
-        if result.records:
-            self.commits += 1
-            self.image = replay(self.image, result)
-        return result.response
 
 
 class World:

@@ -31,7 +31,7 @@ from tests.builders import (
     partition_map,
     staged,
 )
-from tests.committing import replay
+from tests.committing import Metadata
 from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots
 from tests.nodes import node_of
 
@@ -153,21 +153,6 @@ HOUR_MS = 3_600_000
 INTERVAL_MS = 300_000  # log.retention.check.interval.ms
 
 CONFIGS = {"retention.ms": "1000"}
-
-
-class Metadata:
-    """Has an image, and commits to it."""
-
-    def __init__(self, image):
-        self.image = image
-        self.commits = 0
-
-    def submit(self, decide, *, timeout_ms):
-        result = decide(self.image)
-        if result.records:
-            self.commits += 1
-            self.image = replay(self.image, result)
-        return result.response
 
 
 class World:
