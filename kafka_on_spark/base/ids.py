@@ -278,8 +278,8 @@ def record_micros(timestamp: object) -> int:
     """Return µs since 1970 UTC of a record's timestamp: a datetime, or ms as in Kafka's clients.
 
     Raises:
-        InvalidRequestError: It is something else, has no time zone, or is a number below 0 (Kafka's
-            -1 means that there is no timestamp; give None for that).
+        InvalidRequestError: It is something else, has no time zone, or is a number below 0 (for
+            Kafka's -1, which stands for no timestamp, give None).
     """
     if isinstance(timestamp, datetime):
         return given_micros("timestamp", timestamp)

@@ -108,7 +108,7 @@ def _finite(digits: str) -> float:
 
 
 def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name}, which is not a number in JSON")
 
 
 # One for all texts: `json.loads` would make one for each.

@@ -1,5 +1,5 @@
-"""What Kafka's brokers do by themselves: `controller`, `replicate` and `maintain` do a share of it,
-`serve` all of it until it is told to end, as the page of `console` is.
+"""What Kafka's brokers do by themselves: `controller`, `replicate` and `maintain` do a share of it.
+`serve` does all of it until it is told to end, and `console` serves a page as long.
 
 The last two end by os._exit if a thread hangs at a root, which would keep Python from ending.
 """

@@ -1,4 +1,4 @@
-"""`topics` and `configs`: topics with their settings, of which the cluster has some, too.
+"""`topics` and `configs`: topics, their settings, and those of the cluster.
 
 As kafka-topics and kafka-configs show and change them.
 """

@@ -106,7 +106,7 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""What a browser is told with every answer. Trusted types: text never becomes markup."""
+"""Headers of every answer. Trusted types keep text from becoming markup."""
 
 API: Final = "/api/"
 HTTP_PORT: Final = 80
@@ -125,13 +125,13 @@ def refusal(
 ) -> tuple[int, str] | None:
     """Return the status and the sentence with which a request is refused; None: it is answered.
 
-    The page's own files have no secrets: who asks for them needs no token.
+    The page's own files hold no secret, so they need no token.
     """
     if headers.get("host", "") not in names:
         # Another name for this address is how a page from elsewhere would reach it.
         return 421, "this server has another name: open the address that the console printed"
     if method not in METHODS:
-        return 405, "there is no such method"
+        return 405, f"the method {method} is not allowed: use GET or HEAD"
     if not path.startswith(API):
         return None
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
