@@ -294,16 +294,23 @@ class ServedCluster:
         }
 
     def _failures(self) -> dict[str, str]:
-        """Return what fails now. Once the metadata were not read within a lease, another process
-        may be the controller, and what this one knows of the cluster is old. A standby makes
-        neither passes nor rounds: those that it made before say nothing any more."""
+        """Return what fails now. Once the metadata were not read within a lease, what this process
+        knows of the cluster is old; once its own lease was not renewed for as long, another process
+        may be the controller. A standby makes neither passes nor rounds: those that it made before
+        say nothing any more."""
         failing, node = dict(self._failing), self._node
         if node is None:  # it could not be opened
             return dict.fromkeys((METADATA,), failing[PASS]) if PASS in failing else {}
-        image = node.metadata.image
-        if is_held(image) and not is_held_by(image, node.controller_id):
+        image, now_ms = node.metadata.image, self._clock.monotonic_ms()
+        if is_held_by(image, node.controller_id):
+            loop = self._controlling
+            age_ms = 0 if loop is None else now_ms - loop.renewed_at_ms
+            if age_ms >= lease_ms(image):
+                text = f"its lease was last renewed {age_ms / 1000:.1f} s ago, and may be another's"
+                failing.setdefault(PASS, text)
+        elif is_held(image):
             failing = {}
-        age_ms = self._clock.monotonic_ms() - node.metadata.read_at_ms
+        age_ms = now_ms - node.metadata.read_at_ms
         if age_ms > lease_ms(image):
             failing[METADATA] = f"it was last read {age_ms / 1000:.1f} s ago, and a lease is over"
         return failing

@@ -163,6 +163,7 @@ class ControllerLoop:
     Attributes:
         moved_at_ms: When the loop last waited for the lease or served requests: one that is stuck
             does neither.
+        renewed_at_ms: When its lease was last renewed, or else when it last tried to claim one.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class ControllerLoop:
         self._is_single_pass = False
         self._report = ControllerReport()
         self._moved: set[PartitionKey] = set()
-        self.moved_at_ms = self._clock.monotonic_ms()
+        self.moved_at_ms = self.renewed_at_ms = self._clock.monotonic_ms()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
@@ -227,7 +228,7 @@ class ControllerLoop:
         watch = LeaseWatch(self._clock)
         started_ms = self._clock.monotonic_ms()
         while True:
-            self.moved_at_ms = self._clock.monotonic_ms()
+            self.moved_at_ms = self.renewed_at_ms = self._clock.monotonic_ms()
             image = self._metadata.catch_up()
             if watch.is_over(image):
                 term = Term.claim(
@@ -255,6 +256,7 @@ class ControllerLoop:
     def _serve_requests(self) -> None:
         self.moved_at_ms = self._clock.monotonic_ms()
         serve_requests(self._term, self._node.ids)
+        self.renewed_at_ms = self._term.renewed_at_ms
 
     def _submit_if_due(self, decide: Decide[T]) -> T:
         """Commit what `decide` says, unless that is nothing by the image that is known: so it is

@@ -135,6 +135,13 @@ leader of the quorum, nor a log that went back."""
 
 
 class Term:
+    """One controller's time in office, from its claim to the claim of another.
+
+    Attributes:
+        renewed_at_ms: When the newest commit that holds the lease was begun. Others may take the
+            lease over once it is that old.
+    """
+
     def __init__(
         self,
         metadata: MetadataDecider,
@@ -149,7 +156,7 @@ class Term:
         self._controller_id = controller_id
         self.epoch = epoch
         self._timeout_ms = timeout_ms
-        self._renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
+        self.renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
         self.answered_at_ms: int | None = None
 
     @classmethod
@@ -163,7 +170,7 @@ class Term:
         timeout_ms: int,
     ) -> "Term | None":
         """Take the next controller epoch after the lease `seen`; None if another was faster."""
-        cause = f"{controller_id} claims the controllership"
+        cause, began_ms = f"{controller_id} claims the controllership", clock.monotonic_ms()
         epoch = metadata.submit(
             partial(claim, controller_id=controller_id, cause=cause, seen=seen),
             timeout_ms=timeout_ms,
@@ -171,7 +178,9 @@ class Term:
         if epoch is None:
             return None
         log.info("controller %s, epoch %s", controller_id, epoch)
-        return cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
+        term = cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
+        term.renewed_at_ms = began_ms
+        return term
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         """Commit what `decide` says, under this term's epoch.
@@ -216,10 +225,10 @@ class Term:
         """
         image, now_ms = self.metadata.image, self.clock.monotonic_ms()
         self.check(image)
-        if now_ms - self._renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
+        if now_ms - self.renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
             return
         self.submit(partial(renew, controller_id=self._controller_id, epoch=self.epoch))
-        self._renewed_at_ms = now_ms
+        self.renewed_at_ms = now_ms
 
     def resign(self) -> None:
         self.metadata.submit(

@@ -9,6 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
@@ -251,6 +252,17 @@ def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve,
 
     wait_for(lambda: first.served.readiness()["ok"])
     assert first.served.readiness()["role"] == "standby"
+
+
+def test_a_controller_is_not_ready_once_its_lease_may_be_anothers(disks, serve, monkeypatch):
+    process = serve()
+    process.becomes_ready()
+
+    monkeypatch.setattr(Term, "renew", lambda _: None)
+    process.says("its lease was last renewed")
+    monkeypatch.undo()
+
+    process.becomes_ready()
 
 
 def test_it_begins_once_a_metadata_root_answers(serve, monkeypatch):
