@@ -1,6 +1,7 @@
 """A broker is emptied and leaves: on real tables, with appends all the way."""
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -8,6 +9,7 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.control.test_cluster_reassignment import QUICK, assert_sound, finish
 from tests.cluster.disks import new_disks, values_of
+from tests.cluster.serving.processes import wait_for
 
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [1, 3, 2]}
 
@@ -28,6 +30,14 @@ def cluster(disks):
 def fill(cluster, value):
     """Append to every partition."""
     cluster.append("orders", [(bytes([each]), value) for each in range(32)])
+
+
+def is_in_sync(cluster, broker_id):
+    """Replicate; return whether a broker is in the ISR of each partition. Until it is, to drain the
+    next one would leave too few in sync for appends."""
+    cluster.replicate()
+    isrs = [entry.isr for each in ASSIGNMENT for entry in cluster.history("orders", each)[-1:]]
+    return all(broker_id in isr for isr in isrs)
 
 
 def lives(cluster, number):
@@ -99,7 +109,7 @@ def test_appends_go_on_while_a_broker_is_drained(disks, cluster):
         cluster.drain_broker(broker_id)
         cluster.replicate()
         cluster.resume_broker(broker_id)
-        cluster.replicate()
+        wait_for(partial(is_in_sync, cluster, broker_id))
     over.set()
     thread.join()
 
