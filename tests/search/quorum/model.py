@@ -3,7 +3,7 @@ and go and remember only what they have read or committed.
 
 A step is one look at, or one commit on, one table; a commit that can't win any more changes nothing
 and is left out. Every state within a scope is visited, breadth first, so what is found is shortest.
-Invariants: FAULTS' Q1 (one leader an epoch), Q2 (what is committed stays), log matching (Q7), and
+Invariants: Q1 (one leader an epoch), Q2 (what is committed stays), log matching (Q7), and
 Q10 (a confirmed read has what was committed before it began).
 """
 

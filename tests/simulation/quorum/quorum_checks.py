@@ -1,4 +1,4 @@
-"""What must hold of a quorum after every commit, read and answer: FAULTS' Q1 to Q10, by name.
+"""What must hold of a quorum after every commit, read and answer: Q1 to Q10, by name.
 
 What is committed is worked out here from the tables alone, as far as they are durable, and never
 from what a process says: a batch is, once each voter of a majority had it at some time in its
