@@ -16,6 +16,10 @@ def test_a_generated_page_says_what_the_code_says(name):
     assert page(name) == generated, "run ./spark-submit.sh python .ci/generate_pages.py"
 
 
+def test_the_file_of_settings_says_what_the_code_says():
+    assert page("conf/cluster.toml") == GENERATOR["cluster_toml"]()
+
+
 def test_every_setting_stands_in_the_page_of_settings():
     settings = GENERATOR["SETTINGS"]
 
