@@ -98,7 +98,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.fsck.findings import FsckReport
     from kafka_on_spark.groups.membership import GroupMembers
     from kafka_on_spark.groups.offsets import GroupLag
-    from kafka_on_spark.log.read_order import ReadOrder
     from kafka_on_spark.metadata.quorum.description import QuorumDescription
     from kafka_on_spark.observe.descriptions import PartitionOffsets, TopicDescription
     from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry
@@ -373,26 +372,10 @@ class Cluster:
             if found is not None:
                 check_is_obeyed(found, broker.root, image.registered_voters)
 
-    def _view_of(
-        self,
-        topic: str,
-        asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]],
-        **bounds: Mapping[int, int],
-    ) -> DataFrame:
+    def _view_of(self, topic: str, **how: Any) -> DataFrame:
         from kafka_on_spark.spark.views import open_view
 
-        start, end = bounds.get("start"), bounds.get("end")
-        return open_view(
-            self._reads,
-            self._spark,
-            self._root,
-            topic,
-            name=None,
-            start=start,
-            end=end,
-            has_headers=False,
-            asks=asks,
-        )
+        return open_view(self._reads, self._spark, self._root, topic, **how)
 
     # Topics
 
@@ -443,10 +426,7 @@ class Cluster:
             InvalidReplicaAssignmentError: A replica is assigned where none can be.
         """
         return self._run(
-            commands.ADD_PARTITIONS,
-            name=name,
-            to=to,
-            replica_assignment=replica_assignment,
+            commands.ADD_PARTITIONS, name=name, to=to, replica_assignment=replica_assignment
         )
 
     @_operation(COMMAND)
@@ -461,12 +441,7 @@ class Cluster:
             InvalidPartitionsError, PolicyViolationError: The removal is not allowed.
             InvalidRequestError: `records` is neither word.
         """
-        return self._run(
-            commands.REMOVE_PARTITIONS,
-            name=name,
-            to=to,
-            records=records,
-        )
+        return self._run(commands.REMOVE_PARTITIONS, name=name, to=to, records=records)
 
     @_operation(COMMAND)
     def delete_topic(self, name: str) -> None:
@@ -477,10 +452,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        self._run(
-            commands.DELETE_TOPIC,
-            name=name,
-        )
+        self._run(commands.DELETE_TOPIC, name=name)
 
     @_operation(COMMAND)
     def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
@@ -490,11 +462,7 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._run(
-            commands.ALTER_TOPIC_CONFIGS,
-            name=name,
-            configs=configs,
-        )
+        self._run(commands.ALTER_TOPIC_CONFIGS, name=name, configs=configs)
 
     @_operation(COMMAND)
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
@@ -504,10 +472,7 @@ class Cluster:
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._run(
-            commands.ALTER_CLUSTER_CONFIGS,
-            configs=configs,
-        )
+        self._run(commands.ALTER_CLUSTER_CONFIGS, configs=configs)
 
     @_operation(DESCRIBE, of_past=True)
     def describe_topic(self, name: str) -> TopicDescription:
@@ -560,13 +525,25 @@ class Cluster:
         only if partitions end there. `configs` may have auto.controller=false.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
-            InvalidRecordError, MessageTooLargeError: Nothing was appended.
-            NotEnoughReplicasError, NotLeaderOrFollowerError: Nothing was appended.
-            RequestTimedOutError, NotEnoughReplicasAfterAppendError: The outcome is unknown; retry
-                with the same producer and sequence.
-            DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
-            ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
+            UnknownTopicOrPartitionError, InvalidRequestError, InvalidConfigError,
+                InvalidRequiredAcksError: There is no such topic, or an argument is wrong.
+            InvalidRecordError, InvalidTimestampError, MessageTooLargeError: A record is wrong.
+            NotEnoughReplicasError, NotLeaderOrFollowerError: Too few replicas are in sync, or
+                nobody leads.
+            KafkaStorageError, QuorumUnavailableError: A root that is needed is away, denies, is
+                full or read-only; or no majority of the metadata roots answers.
+            DuplicateSequenceError, OutOfOrderSequenceError, UnknownProducerIdError: The sequence
+                stands with other records, is too low, or its producer id has expired.
+            ProducerFencedError, UnexpectedOffsetError: A newer run or writer has begun, or a
+                partition ends elsewhere than expected.
+            CorruptLogError, InconsistentClusterError: Tables are damaged, or the metadata went
+                back.
+            RequestTimedOutError, NotEnoughReplicasAfterAppendError, CommitOutcomeUnknownError: The
+                outcome is unknown; retry with the same producer and sequence.
+            ClusterClosedError: This process has closed the cluster.
+            The error is the first failed partition's. Its context lists the `failed` partitions and
+                the `acknowledged` ones, and `errors` if they differ. Of a failed one nothing is
+                appended, unless the outcome is unknown or the error says `may_be_committed`.
         """
         from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
         from kafka_on_spark.spark.frames import staging_of
@@ -785,18 +762,7 @@ class Cluster:
                 moment has no time zone.
             KafkaStorageError: No replica has a range, or the view's table can't be written.
         """
-        from kafka_on_spark.spark.views import open_view
-
-        return open_view(
-            self._reads,
-            self._spark,
-            self._root,
-            topic,
-            name=name,
-            start=start,
-            end=end,
-            has_headers=has_headers,
-        )
+        return self._view_of(topic, name=name, start=start, end=end, has_headers=has_headers)
 
     @_operation(READ, of_past=True)
     def table(self, topic: str, name: str | None = None) -> DataFrame:
@@ -817,7 +783,7 @@ class Cluster:
         check_view_session(self._spark, name)
         for tries_left in reversed(range(CUTS_MAX)):
             try:
-                return _named(last_values(self._view_of(topic, of_values)), name)
+                return _named(last_values(self._view_of(topic, asks=of_values)), name)
             except OffsetOutOfRangeError:  # it was compacted meanwhile: a newer cut has all values
                 if not tries_left:
                     raise
@@ -862,7 +828,7 @@ class Cluster:
         )
         view = self._view_of(
             topic,
-            lambda orders: of_changes(orders, ranges),
+            asks=lambda orders: of_changes(orders, ranges),
             start={number: first for number, (first, _) in ranges.items()},
             end={number: last for number, (_, last) in ranges.items()},
         )

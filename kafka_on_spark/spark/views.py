@@ -84,10 +84,10 @@ def open_view(
     metadata_root: str,
     topic: str,
     *,
-    name: object,
-    start: Mapping[int, int] | datetime | None,
-    end: Mapping[int, int] | datetime | None,
-    has_headers: bool,
+    name: object = None,
+    start: Mapping[int, int] | datetime | None = None,
+    end: Mapping[int, int] | datetime | None = None,
+    has_headers: bool = False,
     asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]] = list,
 ) -> DataFrame:
     """Return a topic's view, planned and made, as `Cluster.view` describes it.
