@@ -51,7 +51,7 @@ from kafka_on_spark.controller.reassignment import (
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.quorum.voter_table import Voter
-from kafka_on_spark.node.node import Node, check_created, open_node
+from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.produce.accumulator import (
     BATCH_SIZE,
     BUFFER_MEMORY,
@@ -209,7 +209,7 @@ class Cluster:
         url = cluster_url(metadata_root)
         given_racks = {} if racks is None else racks
         identities = prepare_roots(url, brokers, given_racks, options, root_mode)
-        node = open_node(url, options, executors)
+        node = open_node(url, options, executors, is_new=True)
         commit_creation(node, url, *identities, settings)
         return cls(url, node, spark)
 
@@ -241,7 +241,6 @@ class Cluster:
         url = cluster_url(metadata_root)
         node = open_node(url, options, _executors_of(spark, options))
         if as_of is None:
-            check_created(node, url)
             return cls(url, node, spark)
         from kafka_on_spark.observe.metadata_as_of import metadata_as_of
 

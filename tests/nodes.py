@@ -23,10 +23,10 @@ class GivenTasks:
             return self.given[task](orders)
         return [task(order, self.worker) for order in orders]
 
-    run_here = run_or_lose = run
+    run_here = run
 
-    def run_elsewhere(self, task, orders):
-        return []
+    def run_or_lose(self, task, orders, *, on_each=False):
+        return [] if on_each else self.run(task, orders)
 
 
 class _Worker:

@@ -23,7 +23,7 @@ from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
 from kafka_on_spark.metadata.commit_wait import is_failing
-from kafka_on_spark.node.node import Node, check_created, open_node
+from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
@@ -213,7 +213,6 @@ class ServedCluster:
                     None if self._spark is None else SparkExecutors(self._spark, self._options)
                 )
                 node = open_node(self._root, self._options, executors)
-                check_created(node, self._root)
             except KafkaOnSparkError as error:
                 if is_failing(error):
                     raise

@@ -222,7 +222,7 @@ def probe_where_it_appends(node: Node, orders: Sequence[ProbeOrder]) -> list[Pro
     """
     results = node.tasks.run_here(probe_task, orders)
     failed = [order for order, each in zip(orders, results, strict=True) if not each.is_answer]
-    found = node.tasks.run_elsewhere(probe_task, failed)
+    found = node.tasks.run_or_lose(probe_task, failed, on_each=True)
     elsewhere = {each.broker_id for each in found if each.is_answer}
     return [
         ProbeResult(each.broker_id, NO_ERROR) if each.broker_id in elsewhere else each

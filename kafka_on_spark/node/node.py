@@ -9,9 +9,8 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -93,35 +92,26 @@ class Tasks:
         """Return the results of tasks in threads of this process."""
         return list(self.threads.map(lambda order: task(order, self.worker), orders))
 
-    def run_or_lose(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
+    def run_or_lose(
+        self, task: Task[Order, Result], orders: Sequence[Order], *, on_each: bool = False
+    ) -> list[Result]:
         """Do as `run`; if Spark gives the job up, it is lost as if a root were away.
+
+        `on_each`: do every order on each of several executors; on none that are in this process.
 
         Raises:
             KafkaStorageError: It did: what was to be done is found again.
         """
-        with _lost_with_spark():
-            return self.run(task, orders)
-
-    def run_elsewhere(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
-        """Return the results of every order on each of several executors; none, if the executors
-        are in this process.
-
-        Raises: as `run_or_lose`.
-        """
-        if self.executors is None or self.executors.are_local or not orders:
-            return []
-        with _lost_with_spark():
+        try:
+            if not on_each:
+                return self.run(task, orders)
+            if self.executors is None or self.executors.are_local or not orders:
+                return []
             return self.executors.run_on_each(task, orders)
-
-
-@contextmanager
-def _lost_with_spark() -> Iterator[None]:
-    try:
-        yield
-    except KafkaOnSparkError:
-        raise
-    except Exception as error:  # whatever Spark calls the loss of an executor
-        raise KafkaStorageError(f"the executors did not do it: {error}") from error
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do it: {error}") from error
 
 
 Work = Callable[[], None]
@@ -340,15 +330,20 @@ def open_node(
     options: StorageOptions,
     executors: Executors | None = None,
     awaits: Awaits = Awaits.NOTHING,
+    *,
+    is_new: bool = False,
 ) -> Node:
     """Open the cluster at `metadata_root`. Tasks run on `executors`, or in threads without.
 
+    `is_new`: it is about to be created.
+
     Raises:
-        ClusterNotFoundError: There is no cluster.
+        ClusterNotFoundError: There is no cluster, or its creation was cut off before its commit.
     """
     check_obeys_once.cache_clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()
+    node: Node
     with operating(OPEN):
         metadata = open_metadata(
             metadata_root,
@@ -368,19 +363,10 @@ def open_node(
         host=host,
         caller=f"process {os.getpid()} on {host}",
     )
-    return node
-
-
-def check_created(node: Node, metadata_root: str) -> None:
-    """Check that the creation of a cluster was not cut off before its commit; close the node if it
-    was.
-
-    Raises:
-        ClusterNotFoundError: It was.
-    """
-    if node.metadata.image.cluster_id is None:
+    if metadata.image.cluster_id is None and not is_new:
         node.close()
         raise ClusterNotFoundError(
             f"the creation of a cluster at {metadata_root} was cut off: create it again, which goes"
             " on with what is there"
         )
+    return node

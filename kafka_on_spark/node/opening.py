@@ -7,7 +7,7 @@ module while the query waits for it.
 import random
 from collections.abc import Callable
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
@@ -37,25 +37,18 @@ def open_metadata(
     metadata_root: str,
     options: StorageOptions,
     *,
-    application_id: str | None = None,
-    after_commit: Callable[[], None] = lambda: None,
     awaits: Awaits = Awaits.NOTHING,
-    counts: Counts | None = None,
+    **given: Any,
 ) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root`, caught up.
+    """Return the metadata of the cluster at `metadata_root`, caught up. `given`: as for
+    `metadata_service`.
 
     Raises:
         ClusterNotFoundError: There is no cluster.
     """
 
     def opened() -> MetadataService:
-        metadata = metadata_service(
-            metadata_root,
-            options,
-            application_id=application_id,
-            after_commit=after_commit,
-            counts=counts,
-        )
+        metadata = metadata_service(metadata_root, options, **given)
         metadata.catch_up()
         return metadata
 
