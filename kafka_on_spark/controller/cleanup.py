@@ -25,7 +25,6 @@ from kafka_on_spark.controller.compaction import (
     CompactionReport,
     ReplicaProgress,
     compact,
-    is_compacted,
 )
 from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.sweep import Scope
@@ -36,7 +35,7 @@ from kafka_on_spark.log.producer_state import (
     registered_producers,
 )
 from kafka_on_spark.log.replicas import advance_to, try_to_advance
-from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
+from kafka_on_spark.log.retention import RetentionLimits, is_compacted, limits_of, retained
 from kafka_on_spark.log.state import (
     ReplicaAddress,
     ReplicaState,

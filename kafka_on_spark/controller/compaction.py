@@ -16,6 +16,7 @@ from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
+from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
@@ -47,11 +48,6 @@ class CompactionReport:
     cleaned_below: Offset
     now_ms: int
     latest_ms: int
-
-
-def is_compacted(settings: Settings) -> bool:
-    words = settings.text("cleanup.policy").split(",")
-    return "compact" in (word.strip() for word in words)
 
 
 def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRecord | None:

@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.sweep import Scope
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE
-from kafka_on_spark.log.retention import limits_of
+from kafka_on_spark.log.retention import is_compacted, limits_of
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.upkeep_work import UpkeepOrder
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage

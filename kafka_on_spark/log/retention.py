@@ -55,6 +55,11 @@ def has_delete(settings: Settings) -> bool:
     return "delete" in (word.strip() for word in words)
 
 
+def is_compacted(settings: Settings) -> bool:
+    words = settings.text("cleanup.policy").split(",")
+    return "compact" in (word.strip() for word in words)
+
+
 def limits_of(settings: Settings) -> RetentionLimits | None:
     """Return the limits of a topic with these settings; None: everything is kept.
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller.compaction import is_compacted
+from kafka_on_spark.log.retention import is_compacted
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, Moment, require
 from tests.simulation.world.keyed import has_keyless
 

@@ -9,11 +9,11 @@ from kafka_on_spark.controller.commands import (
     ELECT_PREFERRED,
     REGISTER_BROKER,
 )
-from kafka_on_spark.controller.compaction import is_compacted
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import commit_decided
+from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
