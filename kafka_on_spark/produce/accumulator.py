@@ -1,5 +1,5 @@
-"""A producer's records from `send` to their answer: its settings, what topics allow, what gathers,
-what is tried, and what waits behind that.
+"""A producer's records from `send` to their answer: its settings, what gathers, what is tried, and
+what waits behind that.
 
 Apart from the threads that send (sender.py), and without a lock or a clock: they have both.
 
@@ -14,8 +14,10 @@ partitions go on.
 Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
@@ -27,10 +29,7 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     DuplicateSequenceError,
     InvalidConfigError,
-    InvalidRecordError,
-    InvalidTimestampError,
     KafkaOnSparkError,
-    MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
     OutOfOrderSequenceError,
     ProducerFencedError,
@@ -39,11 +38,12 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import EPOCH, PartitionKey, TopicId, check_whole_number
-from kafka_on_spark.controller.compaction import is_compacted
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.produce.limits import TopicLimits, partition_refusal, size_refusal
 
 if TYPE_CHECKING:
-    from kafka_on_spark.produce.appender import AppendPart
+    from kafka_on_spark.produce.leader_log import PartitionBatch
+
+log = logging.getLogger(__name__)
 
 LINGER_MS: Final = 5
 BATCH_SIZE: Final = 2**20
@@ -64,9 +64,6 @@ TRY_MS_MAX: Final = 30_000
 
 SILENT_MS: Final = 2_000
 """So long something is tried before people are told why it takes longer."""
-
-_BEFORE: Final = "message.timestamp.before.max.ms"
-_AFTER: Final = "message.timestamp.after.max.ms"
 
 _UNKNOWN: Final = (
     CommitOutcomeUnknownError,
@@ -171,6 +168,7 @@ class SentRecord(Future[RecordMetadata]):
     cancelled.
 
     Attributes:
+        topic: The topic's name.
         key: None for a keyless record.
         value: None for a tombstone.
         headers: Names and values; None without any.
@@ -183,6 +181,7 @@ class SentRecord(Future[RecordMetadata]):
 
     def __init__(
         self,
+        topic: str,
         key: bytes | None,
         value: bytes | None,
         headers: Headers | None,
@@ -198,6 +197,7 @@ class SentRecord(Future[RecordMetadata]):
         self._exception = None
         self._waiters = []
         self._done_callbacks: Any = ()
+        self.topic = topic
         self.key = key
         self.value = value
         self.headers = headers
@@ -210,9 +210,40 @@ class SentRecord(Future[RecordMetadata]):
         self.deadline_ms = 0.0
         self.callback = callback
 
-    def forget(self) -> None:
-        """Let what was sent go, when no try will bring it again: a future may be kept for long."""
-        self.key = self.value = self.headers = self.callback = None
+    def refusal(self, limits: TopicLimits, now_ms: int) -> KafkaOnSparkError | None:
+        """Return why its topic does not allow it, or None."""
+        why: KafkaOnSparkError | None = size_refusal(self.size_bytes, limits.record_bytes_max)
+        if why is None and self.partition is not None:
+            why = partition_refusal(self.partition, limits.partition_count)
+        if why is None and self.key is None:
+            why = limits.key_refusal()
+        return why or limits.time_refusal(self.timestamp_us, now_ms)
+
+    def answer(self, metadata: RecordMetadata | None, error: Exception | None) -> bool:
+        """Take the answer, and give it to the callback; return False if there is one, because
+        `close` has cut the record off.
+
+        Callbacks may raise what they want, SystemExit too: it is their fault, and other records go
+        on.
+        """
+        try:
+            if metadata is None:
+                self.set_exception(error)
+            else:
+                self.set_result(metadata)
+        except InvalidStateError:
+            return False
+        except BaseException:
+            log.exception("a callback of a future of a record for %s failed", self.topic)
+        if self.callback is not None:
+            try:
+                self.callback(metadata, error)
+            except BaseException:
+                log.exception("a callback of a record for %s failed", self.topic)
+        if error is None:
+            # No try brings it again, and a future may be kept for long.
+            self.key = self.value = self.headers = self.callback = None
+        return True
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
         """Have `fn` called with this future at its end; at once, if it has ended."""
@@ -246,70 +277,40 @@ class SentRecord(Future[RecordMetadata]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLimits:
-    """What a topic allows of a record, by one image.
+class Outcome:
+    """What became of some of a partition's records, or of a topic's, in the order of their sends.
 
     Attributes:
-        topic_id: Which topic of that name.
-        record_bytes_max: Source: max.message.bytes.
-        before_max_ms: Source: message.timestamp.before.max.ms; None: the broker's clock counts.
-        after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
-        needs_key: The topic is compacted (KIP-135). Source: cleanup.policy.
+        partition: None if none was chosen.
+        base_offset: Offset of the first; None with an error, or if retention has removed them.
+        append_time_ms: Their timestamp, where the time of the append counts.
+        error: Why they are not acknowledged, or None.
     """
 
-    topic_id: TopicId
-    partition_count: int
-    record_bytes_max: int
-    before_max_ms: int | None
-    after_max_ms: int | None
-    needs_key: bool
+    records: Sequence[SentRecord]
+    partition: int | None = None
+    base_offset: int | None = None
+    append_time_ms: int | None = None
+    error: Exception | None = None
 
-    def refusal(self, record: SentRecord, now_ms: int) -> KafkaOnSparkError | None:
-        """Return why a record is refused, or None."""
-        size_bytes, partition = record.size_bytes, record.partition
-        if size_bytes > self.record_bytes_max:
-            return MessageTooLargeError(
-                f"a record has {size_bytes} bytes, more than"
-                f" max.message.bytes={self.record_bytes_max}: make it smaller, or raise the topic's"
-                " setting"
-            )
-        if partition is not None and not 0 <= partition < self.partition_count:
-            return InvalidRecordError(
-                f"invalid partition given with record: {partition} is not in the range"
-                f" [0, {self.partition_count}); leave it out to have it chosen by key"
-            )
-        if self.needs_key and record.key is None:
-            return InvalidRecordError(
-                "a record has no key, and its topic is compacted (cleanup.policy): give each record"
-                " a key, or alter the setting"
-            )
-        if self.after_max_ms is None or self.before_max_ms is None:
-            return None
-        age_us = now_ms * 1000 - record.timestamp_us
-        if -self.after_max_ms * 1000 <= age_us <= self.before_max_ms * 1000:
-            return None
-        setting, limit_ms = (
-            (_BEFORE, self.before_max_ms) if age_us > 0 else (_AFTER, self.after_max_ms)
-        )
-        return InvalidTimestampError(
-            f"a record's timestamp is {abs(age_us) // 1000} ms from now, and {setting} is"
-            f" {limit_ms}: give it another, or set {setting}"
-        )
-
-
-def limits_of(image: MetadataImage, name: str) -> TopicLimits:
-    """Return what a topic allows."""
-    topic = image.topic(name)
-    settings = image.settings(topic.topic_id)
-    is_own = settings.text("message.timestamp.type") != "LogAppendTime"
-    return TopicLimits(
-        topic_id=topic.topic_id,
-        partition_count=len(topic.partitions),
-        record_bytes_max=settings.integer("max.message.bytes"),
-        before_max_ms=settings.integer(_BEFORE) if is_own else None,
-        after_max_ms=settings.integer(_AFTER) if is_own else None,
-        needs_key=is_compacted(settings),
-    )
+    def tell(self) -> int:
+        """Give futures and callbacks their answers; return how many bytes of buffer.memory the
+        records held. A record that has an answer already keeps it, and counts 0."""
+        held, base, append_ms = 0, self.base_offset, self.append_time_ms
+        for place, record in enumerate(self.records):
+            metadata = None
+            if self.error is None:
+                assert self.partition is not None, "what stands has a partition"
+                metadata = RecordMetadata(
+                    record.topic,
+                    self.partition,
+                    None if base is None else base + place,
+                    record.timestamp_us if append_ms is None else append_ms * 1000,
+                )
+            # A copy, since an error that is raised twice collects both tracebacks.
+            if record.answer(metadata, self.error and copy(self.error)):
+                held += held_bytes(record)
+        return held
 
 
 class Accumulator:
@@ -347,12 +348,12 @@ class Accumulator:
         """Return whether a record of that size has room now."""
         return self.used_bytes + size_bytes + RECORD_OVERHEAD_BYTES <= self._buffer_memory
 
-    def add(self, topic: str, record: SentRecord, now_ms: float, full_bytes: int) -> bool:
+    def add(self, record: SentRecord, now_ms: float, full_bytes: int) -> bool:
         """Take a record; return whether `due_at_ms` has changed.
 
         `full_bytes`: with so many of the topic, the append begins before linger.ms is over.
         """
-        held = held_bytes(record)
+        topic, held = record.topic, held_bytes(record)
         self.used_bytes += held
         if topic in self._topics:
             self._topics[topic].append(record)
@@ -391,24 +392,25 @@ class Accumulator:
         self.used_bytes -= held_bytes
         assert self.used_bytes >= 0, self.used_bytes
 
-    def expire(self, now_ms: float) -> dict[str, list[SentRecord]]:
-        """Return the records that wait beyond their deadlines, and let them wait no longer.
+    def expire(self, now_ms: float) -> list[Outcome]:
+        """Return the outcomes of records that wait beyond their deadlines; they wait no longer.
 
         Deadlines rise in the order of sends: those that have passed are the first of each topic.
         """
-        expired: dict[str, list[SentRecord]] = {}
+        outcomes = []
         for topic, records in list(self._topics.items()):
             count = expired_count(records, now_ms)
             if not count:
                 continue
-            expired[topic] = records[:count]
+            error = _expired_error(topic, " (an earlier append was still under way)")
+            outcomes.append(Outcome(records=records[:count], error=error))
             self._topics[topic] = records[count:]
-            self._bytes[topic] -= sum(map(held_bytes, expired[topic]))
+            self._bytes[topic] -= sum(map(held_bytes, records[:count]))
             if count == len(records):
                 del self._topics[topic], self._bytes[topic]
         if not self._topics:
             self._clear()
-        return expired
+        return outcomes
 
 
 def held_bytes(record: SentRecord) -> int:
@@ -424,34 +426,11 @@ def expired_count(records: list[SentRecord], now_ms: float, start: int = 0) -> i
     return end - start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of some of a partition's records, in the order of their sends.
-
-    Attributes:
-        partition: None if none was chosen.
-        base_offset: Offset of the first; None with an error, or if retention has removed them.
-        append_time_ms: Their timestamp, where the time of the append counts.
-        error: Why they are not acknowledged, or None.
-    """
-
-    topic: str
-    partition: int | None
-    records: Sequence[SentRecord]
-    base_offset: int | None = None
-    append_time_ms: int | None = None
-    error: Exception | None = None
-
-
 class AppendNumber(NamedTuple):
     """Which append of a producer it is: all tries of it have the same number."""
 
     producer_id: str
     sequence: int
-
-
-Refusals = Mapping[PartitionKey, Sequence[tuple[SentRecord, KafkaOnSparkError]]]
-"""Records that their topics do not allow, and why."""
 
 
 @dataclass(slots=True)
@@ -474,8 +453,10 @@ class SlowWord:
 
 
 @dataclass(slots=True)
-class PendingPart:
+class ProducerBatch:
     """One partition's records in an append.
+
+    Source: org.apache.kafka.clients.producer.internals.ProducerBatch.
 
     Attributes:
         records: What each try brings.
@@ -495,58 +476,39 @@ class PendingPart:
     behind: list[SentRecord] = field(default_factory=list)
 
     @property
-    def unanswered(self) -> list[SentRecord]:
-        """The records without an answer."""
-        return self.records[self.answered_count :]
-
-    @property
     def name(self) -> str:
         """Topic and number, for people."""
         return f"{self.topic}-{self.key.partition}"
 
-    def failed(self, error: Exception, records: Sequence[SentRecord] | None = None) -> Outcome:
-        """Return the outcome of some records, all by default, that fail with `error`."""
-        return Outcome(
-            topic=self.topic,
-            partition=self.key.partition,
-            records=self.unanswered if records is None else records,
-            error=error,
-        )
-
 
 class Delivery:
-    """Partitions that are tried together and have no answer yet.
+    """Batches that are tried together, until all have an answer.
 
     Attributes:
+        batches: Those without an answer, by partition, in the order in which they came.
+        is_retried: The first try was made by another delivery.
         lost_runs: The producer ids under which nothing more can be appended.
         slow: What is said of it, from the first retry on.
     """
 
-    def __init__(self, parts: Iterable[PendingPart] = ()) -> None:
+    def __init__(self, batches: Iterable[ProducerBatch] = (), *, is_retried: bool = False) -> None:
+        self.batches = {each.key: each for each in batches}
+        self.is_retried = is_retried
         self.lost_runs: set[str] = set()
-        self._parts = {each.key: each for each in parts}
-        self._taken = set(self._parts)
         self.slow: SlowWord | None = None
+        self._outcomes: list[Outcome] = []
+        self._answered: list[ProducerBatch] = []
 
-    def take_answered(self) -> set[PartitionKey]:
-        """Return the partitions that have had their answers since this was last asked."""
-        answered = self._taken - self._parts.keys()
-        self._taken -= answered
-        return answered
-
-    @property
-    def parts(self) -> list[PendingPart]:
-        """The partitions without an answer, in the order in which they came."""
-        return list(self._parts.values())
-
-    @property
-    def keys(self) -> frozenset[PartitionKey]:
-        """Which partitions these are."""
-        return frozenset(self._parts)
+    def take_outcomes(self) -> tuple[list[Outcome], list[ProducerBatch]]:
+        """Return what became of records, and the batches all of whose records have an answer, since
+        this was last asked."""
+        taken = self._outcomes, self._answered
+        self._outcomes, self._answered = [], []
+        return taken
 
     def left_ms(self, now_ms: float) -> float:
         """Return how long it is until the next record expires; there is one."""
-        first = min(each.records[each.answered_count].deadline_ms for each in self.parts)
+        first = min(each.records[each.answered_count].deadline_ms for each in self.batches.values())
         return max(first - now_ms, 0)
 
     def try_ms(self, now_ms: float) -> int:
@@ -560,97 +522,99 @@ class Delivery:
 
     def slow_word(self, now_ms: float) -> str | None:
         """Return why these partitions have no answer yet, if that is to be said now."""
-        for part in self.parts:
-            if part.last_error is not None and self.slow is not None:
-                end_ms = max(each.records[-1].deadline_ms for each in self.parts)
-                word = self.slow.say(now_ms, end_ms, part.last_error)
-                more = f" (and {len(self._parts) - 1} more)" if len(self._parts) > 1 else ""
-                return word and f"{part.name}{more}: {word}"
+        for batch in self.batches.values():
+            if batch.last_error is not None and self.slow is not None:
+                end_ms = max(each.records[-1].deadline_ms for each in self.batches.values())
+                word = self.slow.say(now_ms, end_ms, batch.last_error)
+                more = f" (and {len(self.batches) - 1} more)" if len(self.batches) > 1 else ""
+                return word and f"{batch.name}{more}: {word}"
         return None
 
-    def expire(self, now_ms: float) -> list[Outcome]:
-        """Return the outcomes of records beyond their deadlines."""
-        outcomes = []
-        for part in self.parts:
-            start = part.answered_count
-            end = start + expired_count(part.records, now_ms, start)
-            if end == start:
+    def expire(self, now_ms: float) -> None:
+        """Answer records beyond their deadlines, and those that wait behind them: these are later,
+        and have their answers afterwards."""
+        for batch in list(self.batches.values()):
+            start = batch.answered_count
+            end = start + expired_count(batch.records, now_ms, start)
+            if end > start:
+                self._fail(batch, batch.records[start:end], _expired(batch))
+                if end == len(batch.records):
+                    self._leave(batch)
+                elif batch.may_be_appended:
+                    batch.answered_count = end
+                else:
+                    batch.records = batch.records[end:]
+            count = expired_count(batch.behind, now_ms)
+            if count:
+                expired, batch.behind = batch.behind[:count], batch.behind[count:]
+                last = "" if batch.last_error is None else f": {batch.last_error}"
+                why = f" (an earlier append to the partition has no answer yet{last})"
+                self._fail(batch, expired, _expired_error(batch.name, why))
+
+    def leave_out(self, limits: Mapping[TopicId, TopicLimits], now_ms: int) -> None:
+        """Refuse the records that `limits` do not allow, and that no try may have appended."""
+        for batch in list(self.batches.values()):
+            of_topic = limits.get(batch.key.topic_id)
+            if of_topic is None or batch.may_be_appended:
                 continue
-            outcomes.append(part.failed(_expired(part), part.records[start:end]))
-            if end == len(part.records):
-                del self._parts[part.key]
-            elif part.may_be_appended:
-                part.answered_count = end
-            else:
-                part.records = part.records[end:]
-        return outcomes
+            allowed = []
+            for record in batch.records:
+                why = record.refusal(of_topic, now_ms)
+                if why is None:
+                    allowed.append(record)
+                else:
+                    self._fail(batch, [record], why)
+            batch.records = allowed
+            if not allowed:
+                self._leave(batch)
 
-    def refusals(self, limits: Mapping[TopicId, TopicLimits], now_ms: int) -> Refusals:
-        """Return the records that `limits` do not allow, and that no try may have appended."""
-        found: dict[PartitionKey, list[tuple[SentRecord, KafkaOnSparkError]]] = {}
-        for part in self.parts:
-            of_topic = limits.get(part.key.topic_id)
-            if of_topic is None or part.may_be_appended:
-                continue
-            for record in part.records:
-                why = of_topic.refusal(record, now_ms)
-                if why is not None:
-                    found.setdefault(part.key, []).append((record, why))
-        return found
-
-    def leave_out(self, refusals: Refusals) -> list[Outcome]:
-        """Leave records out of the next try; return their outcomes."""
-        outcomes = []
-        for key, found in refusals.items():
-            part, wrong = self._parts[key], {record for record, _ in found}
-            outcomes += [part.failed(error, [record]) for record, error in found]
-            part.records = [each for each in part.records if each not in wrong]
-            if not part.records:
-                del self._parts[key]
-        return outcomes
-
-    def answer(self, appended: "AppendPart") -> list[Outcome]:
-        """Take a partition's answer of a try; return what is settled by it."""
-        part, error = self._parts[appended.key], appended.error
-        if error is not None:
-            return self.fail([part], error, may_be_appended=may_stand(error))
-        del self._parts[part.key]
+    def answer(self, appended: "PartitionBatch") -> None:
+        """Take a partition's answer of a try."""
+        batch = self.batches[appended.key]
+        if appended.error is not None:
+            self.fail([batch], appended.error, may_be_appended=may_stand(appended.error))
+            return
         base = appended.base_offset
-        return [
-            Outcome(
-                topic=part.topic,
-                partition=part.key.partition,
-                records=part.unanswered,
-                base_offset=None if base is None else base + part.answered_count,
-                append_time_ms=appended.append_time_ms,
-            )
-        ]
+        outcome = Outcome(
+            partition=batch.key.partition,
+            records=batch.records[batch.answered_count :],
+            base_offset=None if base is None else base + batch.answered_count,
+            append_time_ms=appended.append_time_ms,
+        )
+        self._outcomes.append(outcome)
+        self._leave(batch)
 
     def fail(
-        self, parts: Iterable[PendingPart], error: KafkaOnSparkError, *, may_be_appended: bool
-    ) -> list[Outcome]:
-        """Take a try's error for `parts`; return what is settled by it.
-
-        `may_be_appended`: this try may have appended their records.
-        """
-        outcomes = []
-        for part in parts:
-            if part.key not in self._parts:
-                continue  # settled by another error of the same try
-            part.last_error = error
-            part.may_be_appended = part.may_be_appended or may_be_appended
+        self,
+        batches: Iterable[ProducerBatch],
+        error: KafkaOnSparkError,
+        *,
+        may_be_appended: bool = False,
+    ) -> None:
+        """Take a try's error for some batches. `may_be_appended`: it may have appended them."""
+        for batch in batches:
+            if batch.key not in self.batches:
+                continue  # another error of the same try has answered it
+            batch.last_error = error
+            batch.may_be_appended = batch.may_be_appended or may_be_appended
             if not is_passing(error):
-                del self._parts[part.key]
-                outcomes.append(part.failed(_refusal(part, error)))
+                self.give_up([batch], _refusal(batch, error))
             if isinstance(error, _RUN_IS_LOST):
-                self.lost_runs.add(part.number.producer_id)
-        return outcomes
+                self.lost_runs.add(batch.number.producer_id)
 
-    def give_up(self, error: Exception) -> list[Outcome]:
-        """Return the outcomes of all records if no more tries are made, because of `error`."""
-        outcomes = [each.failed(error) for each in self.parts]
-        self._parts.clear()
-        return outcomes
+    def give_up(self, batches: Iterable[ProducerBatch], error: Exception) -> None:
+        """Answer all records of some batches with an error: no more tries are made."""
+        for batch in batches:
+            self._fail(batch, batch.records[batch.answered_count :], error)
+            self._leave(batch)
+
+    def _fail(self, batch: ProducerBatch, records: list[SentRecord], error: Exception) -> None:
+        outcome = Outcome(partition=batch.key.partition, records=records, error=error)
+        self._outcomes.append(outcome)
+
+    def _leave(self, batch: ProducerBatch) -> None:
+        del self.batches[batch.key]
+        self._answered.append(batch)
 
 
 def is_passing(error: KafkaOnSparkError) -> bool:
@@ -664,117 +628,28 @@ def may_stand(error: KafkaOnSparkError) -> bool:
     return isinstance(error, _UNKNOWN) or bool(error.context.get("may_be_committed"))
 
 
-def _refusal(part: PendingPart, error: KafkaOnSparkError) -> KafkaOnSparkError:
-    """Return `error`, which says so if an earlier try may have appended the part."""
-    if not part.may_be_appended or error.context.get("may_be_committed"):
+def _refusal(batch: ProducerBatch, error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return `error`, which says so if an earlier try may have appended the batch."""
+    if not batch.may_be_appended or error.context.get("may_be_committed"):
         return error
     words = f"{error.message}; a try of this append may be committed"
     return type(error)(words, **{**error.context, "may_be_committed": True})
 
 
-def _expired(part: PendingPart) -> KafkaOnSparkError:
-    why = "" if part.last_error is None else f" ({part.last_error})"
-    if not part.may_be_appended:
-        return expired_error(part.name, why)
+def _expired(batch: ProducerBatch) -> KafkaOnSparkError:
+    why = "" if batch.last_error is None else f" ({batch.last_error})"
+    if not batch.may_be_appended:
+        return _expired_error(batch.name, why)
     return RequestTimedOutError(
-        f"a record for {part.name} was not acknowledged within"
+        f"a record for {batch.name} was not acknowledged within"
         f" delivery.timeout.ms{why}; whether it will be committed is unknown: read the topic"
         " before you send it again"
     )
 
 
-def expired_error(where: str, why: str = "") -> RecordExpiredError:
+def _expired_error(where: str, why: str) -> RecordExpiredError:
     """Return the error of a record that no try has appended in time."""
     return RecordExpiredError(
         f"a record for {where} was not appended within delivery.timeout.ms{why}: send it again, or"
         " give more time"
     )
-
-
-class MutedPartitions:
-    """The partitions that a producer tries again, and the records that wait behind them.
-
-    Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.mutePartition.
-    """
-
-    def __init__(self) -> None:
-        self._muted: dict[PartitionKey, PendingPart] = {}
-        self._released: dict[PartitionKey, tuple[str, list[SentRecord]]] = {}
-
-    @property
-    def keys(self) -> frozenset[PartitionKey]:
-        """The muted partitions."""
-        return frozenset(self._muted)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no partition is muted, and nothing has waited behind one."""
-        return not self._muted and not self._released
-
-    @property
-    def has_released(self) -> bool:
-        """Whether records that have waited may be sent now."""
-        return bool(self._released)
-
-    @property
-    def tried(self) -> list[PendingPart]:
-        """What is tried again."""
-        return list(self._muted.values())
-
-    @property
-    def waiting(self) -> Iterator[tuple[str, list[SentRecord]]]:
-        """The records that no append has, by topic name."""
-        behind = ((each.topic, each.behind) for each in self._muted.values())
-        return chain(behind, self._released.values())
-
-    def mute(self, parts: Iterable[PendingPart]) -> None:
-        """Have later records of these partitions wait."""
-        for each in parts:
-            assert each.key not in self._muted, each.key
-            self._muted[each.key] = each
-
-    def unmute(self, keys: Iterable[PartitionKey]) -> None:
-        """Have what waits behind these partitions sent with the next append."""
-        for key in keys:
-            part = self._muted.pop(key)
-            if part.behind:
-                self._released[key] = (part.topic, part.behind)
-
-    def join(self, parts: Iterable[PendingPart], number: AppendNumber) -> list[PendingPart]:
-        """Return what the append `number`, which is about to begin, tries.
-
-        Records of `parts` whose partitions are muted wait from now on. Those that have waited, and
-        need not any more, go with it, before later ones.
-        """
-        released, self._released = self._released, {}
-        tried = []
-        for part in parts:
-            muted = self._muted.get(part.key)
-            if muted is not None:
-                muted.behind += part.records
-                continue
-            _, before = released.pop(part.key, (part.topic, []))
-            part.records = before + part.records
-            tried.append(part)
-        later = [
-            PendingPart(topic=topic, key=key, number=number, records=records)
-            for key, (topic, records) in released.items()
-        ]
-        return tried + later
-
-    def expire(self, keys: Iterable[PartitionKey], now_ms: float) -> list[Outcome]:
-        """Return the outcomes of records that wait behind these partitions beyond their deadlines.
-
-        Only what tries a partition asks: its records are earlier, and have their answers first.
-        """
-        outcomes = []
-        for key in keys:
-            part = self._muted[key]
-            count = expired_count(part.behind, now_ms)
-            if not count:
-                continue
-            expired, part.behind = part.behind[:count], part.behind[count:]
-            last = "" if part.last_error is None else f": {part.last_error}"
-            why = f" (an earlier append to the partition has no answer yet{last})"
-            outcomes.append(part.failed(expired_error(part.name, why), expired))
-        return outcomes

@@ -1,23 +1,21 @@
-"""An append of one caller, from its plan to its answer.
+"""What a caller asks of an append, its plan, its checks and its answer.
 
 Between a plan and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
-writer, or of this process. An `Append` leads what they have staged to its answer, partition by
-partition.
+writer, or of this process. `AppendRounds` leads what they have staged to its answer.
 """
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from hashlib import blake2b
 from typing import Final, TypeVar
 
-from kafka_on_spark.base.config import Settings, check_acks, leaves_auto_controller
+from kafka_on_spark.base.config import check_acks, leaves_auto_controller
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
     InvalidRecordError,
-    InvalidTimestampError,
     KafkaOnSparkError,
     MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
@@ -25,7 +23,6 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import (
-    EPOCH,
     BrokerId,
     Offset,
     PartitionKey,
@@ -44,14 +41,13 @@ from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
     ProducerStamp,
-    Segment,
     StagedBatch,
     WriterFence,
 )
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.appender import Append, AppendPart
+from kafka_on_spark.produce.append_rounds import AppendRounds
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
     ProducerRuns,
@@ -61,6 +57,8 @@ from kafka_on_spark.produce.idempotence import (
     producer_of,
     split_before,
 )
+from kafka_on_spark.produce.leader_log import PartitionBatch
+from kafka_on_spark.produce.limits import topic_limits
 from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
@@ -80,9 +78,6 @@ PRODUCE: Final = "Produce"
 
 IN_SYNC_PAUSE_MS_MIN: Final = 100.0
 IN_SYNC_PAUSE_MS_MAX: Final = 1000.0
-
-AFTER: Final = "message.timestamp.after.max.ms"
-BEFORE: Final = "message.timestamp.before.max.ms"
 
 _RANGES_MAX: Final = 16
 """Partitions whose offsets a line of text has."""
@@ -194,8 +189,9 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     if timeout_ms is None:
         timeout_ms = image.settings(topic.topic_id).integer("delivery.timeout.ms")
     check_whole_number(timeout_ms, "timeout_ms")
-    now_ms = node.clock.now_ms()
-    order = plan_stage(image, topic, acks=acks, has_producer=has_producer, now_ms=now_ms)
+    order = plan_stage(
+        image, topic, acks=acks, has_producer=has_producer, now_ms=node.clock.now_ms()
+    )
     producer = writer = None
     if request.transactional_id is not None:
         writer = node.part(ProducerRuns).take_over(request.transactional_id)
@@ -203,7 +199,7 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
         producer = node.part(ProducerRuns).begin(producer_id, epoch, sequence)
     plan = AppendPlan(
         topic_id=topic.topic_id,
-        topic=request.topic,
+        topic=topic.name,
         order=order,
         acks=acks,
         producer=producer,
@@ -302,7 +298,9 @@ def _split(node: Node, plan: AppendPlan) -> int:
     is_fenced = run.is_next and node.part(EarlierTries).has_checked(plan)
     if not is_fenced:
         create_replicas(node, keys)
-    reading = Append(node, [], acks="all", timeout_ms=plan.timeout_ms, may_decide=plan.may_decide)
+    reading = AppendRounds(
+        node, [], acks="all", timeout_ms=plan.timeout_ms, may_decide=plan.may_decide
+    )
     logs = reading.read_leaders(keys, fence=None if is_fenced else run)
     found = split_before([each for each in logs.values() if each is not None], run)
     return min(count, len(keys)) if found is None else found
@@ -311,27 +309,24 @@ def _split(node: Node, plan: AppendPlan) -> int:
 def append_staged(
     node: Node, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
 ) -> list[AppendResult]:
-    """Append what was staged for topics; return what each topic got, or raise its first error.
+    """Append what was staged for topics; return what each topic got, in their order.
 
     The plans have acks, producer and writer in common.
 
-    Raises:
-        The refusal of a task, or the first partition's error (see `append_results`).
-        And as `answer_staged`.
+    Raises: as `append_results` and `answer_staged`.
     """
-    parts, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
+    batches, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
     topics = {plan.topic_id: plan.topic for plan, _ in appends}
-    is_waited_for = appends[0][0].acks != "0"
-    return append_results(topics, parts, notices, is_waited_for=is_waited_for)
+    return append_results(topics, batches, notices, is_waited_for=appends[0][0].acks != "0")
 
 
 def answer_staged(
     node: Node,
     appends: Appends,
-    take: Callable[[AppendPart], object] | None = None,
+    take: Callable[[PartitionBatch], object] | None = None,
     *,
     reached_elsewhere: frozenset[BrokerId] = frozenset(),
-) -> tuple[list[AppendPart], dict[TopicId, str]]:
+) -> tuple[list[PartitionBatch], dict[TopicId, str]]:
     """Append what was staged for topics; return each partition with its answer or its error,
     and by topic what retention will delete of it. One metadata commit moves high watermarks.
 
@@ -340,7 +335,7 @@ def answer_staged(
     count as reached.
 
     Raises:
-        What refuses all of it before anything is appended.
+        What refuses all of it before anything is appended: the refusal of a task, for one.
         RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
         ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
     """
@@ -352,105 +347,82 @@ def answer_staged(
         # Append nothing, not even what was staged: a part under the producer's sequence would
         # have another payload than a retry of the whole.
         return [], {}
-    parts = _checked_parts(image, appends, now_ms)
-    keys = [part.key for part in parts]
+    batches = _checked_batches(image, appends, now_ms)
+    keys = [batch.key for batch in batches]
     began_ms = node.counts.now_ms()
     create_replicas(node, keys)
-    append = Append(
+    rounds = AppendRounds(
         node,
-        parts,
+        batches,
         acks=acks,
         timeout_ms=min(plan.timeout_ms for plan in plans),
         may_decide=all(plan.may_decide for plan in plans),
         reached_elsewhere=reached_elsewhere,
         take=take,
     )
+    other_ends = {
+        PartitionKey(plan.topic_id, number): Offset(offset)
+        for plan in plans
+        for number, offset in plan.expected_offsets.items()
+    }
+    for key in keys:
+        other_ends.pop(key, None)
+    has_sequence = all(plan.producer is not None for plan in plans)
+    earlier_tries = node.part(EarlierTries) if has_sequence else None
+    tried = earlier_tries.partitions(node.metadata.image, plans) if earlier_tries else {}
     try:
-        parts = _run(node, append, plans, _other_ends(plans, keys))
+        batches = rounds.run(other_ends, tried)
     except ClusterClosedError as error:
-        has_sequence = all(plan.producer is not None for plan in plans)
         raise ClusterClosedError(
             "the cluster was closed by this process in the middle of an append, which may be"
             " committed: open it again with Cluster.open"
             + ("; a retry with the same sequence is safe" if has_sequence else "")
         ) from error
-    _count(node, parts, began_ms)
+    if earlier_tries:
+        earlier_tries.note_checked(plans, tried)
+    _count(node, batches, began_ms)
     note_findings(node)
     node.maintain(keys)
-    return parts, _retention_notices(node, image, parts)
+    return batches, _retention_notices(node, image, batches)
 
 
-def _run(
-    node: Node,
-    append: Append,
-    plans: Sequence[AppendPlan],
-    other_ends: Mapping[PartitionKey, Offset],
-) -> list[AppendPart]:
-    """Run an append; a producer's, once its earlier tries have been looked for."""
-    if plans[0].producer is None:
-        return append.run(other_ends)
-    earlier_tries = node.part(EarlierTries)
-    tried = earlier_tries.partitions(node.metadata.image, plans)
-    parts = append.run(other_ends, tried)
-    earlier_tries.note_checked(plans, tried)
-    return parts
-
-
-def _other_ends(
-    plans: Iterable[AppendPlan], with_records: Iterable[PartitionKey]
-) -> dict[PartitionKey, Offset]:
-    """Return where the partitions must end that get no record of a conditional append."""
-    ends = {}
-    for plan in plans:
-        for number, offset in plan.expected_offsets.items():
-            ends[PartitionKey(plan.topic_id, number)] = Offset(offset)
-    return {key: ends[key] for key in ends.keys() - set(with_records)} if ends else ends
-
-
-def _checked_parts(image: MetadataImage, appends: Appends, now_ms: int) -> list[AppendPart]:
-    """Return the partitions of an append whose producers and writers are not fenced."""
-    parts = [part for each in appends for part in collect_parts(image, *each, now_ms)]
-    has_one_stamp = False
-    for plan, _ in appends:
-        if plan.writer is not None:
-            check_writer_not_fenced(image.producers, plan.writer)
-        if (run := plan.producer) is not None:
-            check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
-            has_one_stamp = not plan.is_by_partition
-    if has_one_stamp:
-        stamp_as_one({plan.topic_id: plan.topic for plan, _ in appends}, parts)
-    return parts
-
-
-def _count(node: Node, parts: Sequence[AppendPart], began_ms: float) -> None:
+def _count(node: Node, batches: Sequence[PartitionBatch], began_ms: float) -> None:
     counts, topics = node.counts, node.metadata.image.topics
     counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=PRODUCE)
-    for part in parts:
-        topic = topics.get(part.key.topic_id)
+    for batch in batches:
+        topic = topics.get(batch.key.topic_id)
         name = "" if topic is None else topic.name
         # 0 of an append that stands, so that the first failure is a rise
-        counts.count(FAILED_APPENDS, int(part.error is not None), topic=name)
-        if part.error is None and not part.is_duplicate:
-            counts.count(BYTES_IN, part.size_bytes, topic=name)
+        counts.count(FAILED_APPENDS, int(batch.error is not None), topic=name)
+        if batch.error is None and not batch.is_duplicate:
+            counts.count(BYTES_IN, batch.size_bytes, topic=name)
 
 
 def _retention_notices(
-    node: Node, image: MetadataImage, parts: Iterable[AppendPart]
+    node: Node, image: MetadataImage, batches: Iterable[PartitionBatch]
 ) -> dict[TopicId, str]:
-    """Return by topic what retention will delete of what was appended; warn once a topic."""
-    batches: dict[TopicId, list[StagedBatch]] = {}
-    for part in parts:
-        if not part.batch.is_log_append_time:
-            batches.setdefault(part.key.topic_id, []).append(part.batch)
+    """Return by topic what retention will delete at once, by age, of what was appended; warn once
+    a topic. Retention takes whole batches, by the newest record in each."""
+    counts: Counter[TopicId] = Counter()
+    now_ms = node.clock.now_ms()
+    for batch in batches:
+        limits = limits_of(image.settings(batch.key.topic_id))
+        if batch.staged.is_log_append_time or limits is None or limits.retention_ms is None:
+            continue
+        newest_us = max(each.timestamp_max_us for each in batch.staged.segments)
+        if newest_us < (now_ms - limits.retention_ms) * 1000:
+            counts[batch.key.topic_id] += batch.staged.record_count
     notices, warned = {}, node.part(_Warned).topics
-    for topic_id, of_topic in batches.items():
-        name, settings = image.topics[topic_id].name, image.settings(topic_id)
-        notice = retention_notice(name, settings, of_topic, node.clock.now_ms())
-        if notice is not None:
-            notices[topic_id] = notice
-            if topic_id not in warned:
-                warned.add(topic_id)
-                log.warning(notice)
+    for topic_id, count in counts.items():
+        retention_ms = image.settings(topic_id).integer("retention.ms")
+        notices[topic_id] = (
+            f"{count} of the records of an append to {image.topics[topic_id].name} are older than"
+            f" retention.ms ({retention_ms} ms), and retention deletes them with its next pass: to"
+            " keep them, set the topic's retention.ms to -1"
+        )
+        if topic_id not in warned:
+            warned.add(topic_id)
+            log.warning(notices[topic_id])
     return notices
 
 
@@ -461,17 +433,38 @@ def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
     return topic
 
 
-def collect_parts(
+def _checked_batches(image: MetadataImage, appends: Appends, now_ms: int) -> list[PartitionBatch]:
+    """Return the batches of an append whose producers and writers are not fenced."""
+    batches = [batch for each in appends for batch in collect_batches(image, *each, now_ms)]
+    is_one_append = False
+    for plan, _ in appends:
+        if plan.writer is not None:
+            check_writer_not_fenced(image.producers, plan.writer)
+        if (run := plan.producer) is not None:
+            check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+            is_one_append = not plan.is_by_partition
+    if is_one_append:
+        stamp_as_one({plan.topic_id: plan.topic for plan, _ in appends}, batches)
+    return batches
+
+
+def collect_batches(
     image: MetadataImage, plan: AppendPlan, rows: Iterable[StagedSegment], now_ms: int
-) -> list[AppendPart]:
-    """Return the parts that `rows`, in task order, make."""
+) -> list[PartitionBatch]:
+    """Return the batches that `rows`, in task order, make.
+
+    Raises:
+        The refusal of a task, or what the topic does not allow.
+    """
     topic = _topic(image, plan.topic_id)
     by_partition: dict[int, list[StagedSegment]] = {}
     for row in rows:
         if row.refusal is not None:
             raise row.refusal
         by_partition.setdefault(row.partition, []).append(row)
-    for number, of_partition in by_partition.items():
+    limits = topic_limits(image, topic)
+    batches = []
+    for number, of_partition in sorted(by_partition.items()):
         if len(of_partition) > SEGMENTS_A_BATCH_MAX:
             raise MessageTooLargeError(
                 f"an append of {len(of_partition)} segments to partition {number} of topic"
@@ -479,27 +472,24 @@ def collect_parts(
                 f" {SEGMENTS_A_BATCH_MAX}: append the records in several parts or, since each task"
                 " makes a segment at least, by fewer tasks"
             )
-    settings = image.settings(topic.topic_id)
-    is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
-    parts = [
-        _part(plan, number, of_partition, is_append_time=is_append_time)
-        for number, of_partition in sorted(by_partition.items())
-    ]
-    if not is_append_time:
-        for part in parts:
-            where = f"{topic.name}-{part.key.partition}"
-            check_timestamps(where, settings, part.batch.segments, now_ms)
-    return parts
+        is_append_time = limits.before_max_ms is None
+        batch = _batch(plan, number, of_partition, is_append_time=is_append_time)
+        for each in batch.staged.segments:
+            for timestamp_us in (each.timestamp_max_us, each.timestamp_min_us):
+                if (refusal := limits.time_refusal(timestamp_us, now_ms)) is not None:
+                    raise refusal
+        batches.append(batch)
+    return batches
 
 
-def _part(
+def _batch(
     plan: AppendPlan, number: int, rows: Sequence[StagedSegment], *, is_append_time: bool
-) -> AppendPart:
+) -> PartitionBatch:
     target, expected = plan.order.targets[number], plan.expected_offsets.get(number)
     holders = set(rows[0].holders).intersection(*(row.holders for row in rows[1:]))
-    return AppendPart(
+    return PartitionBatch(
         key=PartitionKey(plan.topic_id, number),
-        batch=StagedBatch(
+        staged=StagedBatch(
             segments=tuple(row.segment for row in rows if row.segment is not None),
             partition_count=len(plan.order.targets),
             producer=None if plan.producer is None else _stamp(plan.producer, rows),
@@ -524,78 +514,23 @@ def _stamp(producer: ProducerRun, rows: Iterable[StagedSegment]) -> ProducerStam
     )
 
 
-def stamp_as_one(names: Mapping[TopicId, str], parts: Sequence[AppendPart]) -> None:
-    """Give each of an append's parts the digest of the whole append in its header.
+def stamp_as_one(names: Mapping[TopicId, str], batches: Sequence[PartitionBatch]) -> None:
+    """Give each of an append's batches the digest of the whole append in its header.
 
     So one partition alone tells a retry from another append with the same number. By the topics'
     `names`: one of them may have been created anew between two tries.
     """
     found = sorted(
-        (names[part.key.topic_id], part.key.partition, part.batch.producer.payload_digest)
-        for part in parts
-        if part.batch.producer is not None
+        (names[batch.key.topic_id], batch.key.partition, batch.staged.producer.payload_digest)
+        for batch in batches
+        if batch.staged.producer is not None
     )
     text = json.dumps(found, separators=(",", ":"))
     whole = int.from_bytes(blake2b(text.encode("ascii"), digest_size=8).digest(), signed=True)
-    for part in parts:
-        if part.batch.producer is not None:
-            producer = replace(part.batch.producer, payload_digest=whole)
-            part.batch = replace(part.batch, producer=producer)
-
-
-def check_timestamps(
-    where: str, settings: Settings, segments: Iterable[Segment], now_ms: int
-) -> None:
-    """Check how far records' own timestamps are from the time of their append, `now_ms` (KIP-937).
-
-    `where`: topic and partition. Not for topics whose timestamps are the append's time.
-    Source: LogValidator.validateTimestamp.
-    """
-    for segment in segments:
-        for timestamp_us, side, setting in (
-            (segment.timestamp_max_us, "after", AFTER),
-            (segment.timestamp_min_us, "before", BEFORE),
-        ):
-            limit_ms = settings.integer(setting)
-            beyond_us = timestamp_us - now_ms * 1000
-            if (beyond_us if side == "after" else -beyond_us) > limit_ms * 1000:
-                raise InvalidTimestampError(
-                    f"a record for {where} has the timestamp {_time(timestamp_us)}, more than"
-                    f" {limit_ms} ms {side} the append, and nothing was appended: give it another,"
-                    f" or set {setting}"
-                )
-
-
-def retention_notice(
-    topic: str, settings: Settings, batches: Iterable[StagedBatch], now_ms: int
-) -> str | None:
-    """Return what retention will delete of an append's batches at once, by age; None: nothing.
-
-    Retention takes whole batches, by the newest record in each.
-    """
-    limits = limits_of(settings)
-    if limits is None or limits.retention_ms is None:
-        return None
-    oldest_us = (now_ms - limits.retention_ms) * 1000
-    count = sum(
-        batch.record_count
-        for batch in batches
-        if max(each.timestamp_max_us for each in batch.segments) < oldest_us
-    )
-    if not count:
-        return None
-    return (
-        f"{count} of the records of an append to {topic} are older than retention.ms"
-        f" ({limits.retention_ms} ms), and retention deletes them with its next pass: to keep them,"
-        " set the topic's retention.ms to -1"
-    )
-
-
-def _time(timestamp_us: int) -> str:
-    try:
-        return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
-    except OverflowError:
-        return f"{timestamp_us} µs since 1970"
+    for batch in batches:
+        if batch.staged.producer is not None:
+            producer = replace(batch.staged.producer, payload_digest=whole)
+            batch.staged = replace(batch.staged, producer=producer)
 
 
 def _check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
@@ -614,7 +549,7 @@ def _check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
 
 def append_results(
     topics: Mapping[TopicId, str],
-    parts: Sequence[AppendPart],
+    batches: Sequence[PartitionBatch],
     notices: Mapping[TopicId, str],
     *,
     is_waited_for: bool,
@@ -626,42 +561,37 @@ def append_results(
     Raises:
         The first partition's error; its context lists failed and acknowledged partitions.
     """
-    error = next((each.error for each in parts if each.error is not None), None)
+    error = next((each.error for each in batches if each.error is not None), None)
     if error is not None and is_waited_for:
-        raise _with_partitions(error, topics, parts)
-    return [
-        AppendResult(
-            topic=name,
-            partitions={
-                each.key.partition: PartitionAppend(
-                    base_offset=each.base_offset,
-                    record_count=each.batch.record_count if each.error is None else 0,
-                    is_duplicate=each.is_duplicate and each.error is None,
-                )
-                for each in parts
-                if each.key.topic_id == topic_id
-            },
-            notice=notices.get(topic_id),
+        raise _with_partitions(error, topics, batches)
+    answers: dict[TopicId, dict[int, PartitionAppend]] = {topic_id: {} for topic_id in topics}
+    for each in batches:
+        answers[each.key.topic_id][each.key.partition] = PartitionAppend(
+            base_offset=each.base_offset,
+            record_count=each.staged.record_count if each.error is None else 0,
+            is_duplicate=each.is_duplicate and each.error is None,
         )
+    return [
+        AppendResult(topic=name, partitions=answers[topic_id], notice=notices.get(topic_id))
         for topic_id, name in topics.items()
     ]
 
 
 def _with_partitions(
-    error: KafkaOnSparkError, topics: Mapping[TopicId, str], parts: Sequence[AppendPart]
+    error: KafkaOnSparkError, topics: Mapping[TopicId, str], batches: Sequence[PartitionBatch]
 ) -> KafkaOnSparkError:
     """Return `error` with the partitions that failed, their errors, and those acknowledged."""
 
-    def label(each: AppendPart) -> int | str:
+    def label(each: PartitionBatch) -> int | str:
         number = each.key.partition
         return number if len(topics) == 1 else f"{topics[each.key.topic_id]}-{number}"
 
-    failed = {label(each): each.error for each in parts if each.error is not None}
+    failed = {label(each): each.error for each in batches if each.error is not None}
     context = {
         **error.context,
         "topic": ",".join(topics.values()),
         "failed": list(failed),
-        "acknowledged": [label(each) for each in parts if each.error is None],
+        "acknowledged": [label(each) for each in batches if each.error is None],
     }
     if len({type(each) for each in failed.values()}) > 1:
         context["errors"] = {each: type(why).__name__ for each, why in failed.items()}

@@ -1,7 +1,7 @@
 """What an append does while it waits for a broker that fails: it probes, warns and may control.
 
 From the first try on that meets a failing broker, the append probes the brokers in the ISRs of the
-partitions that wait; `appender` sleeps in between. It also watches the controller's lease, since
+partitions that wait; its rounds sleep in between. It also watches the controller's lease, since
 that controller may be dead. When the broker's session is over, and nobody holds a lease, it runs a
 controller's pass for these partitions alone, which gives up nothing: claim, decision and
 resignation are one commit. The fault may be the append's own, so it doubts its facts with care.
@@ -147,18 +147,18 @@ class AppendWatch:
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
         self._may_retry_now = False
-        self._refused: dict[PartitionKey, dict[BrokerId, RefusedWrite]] = {}
+        self._refused: dict[BrokerId, RefusedWrite] = {}
         self._refuse_most = False
         self._doubts: dict[PartitionKey, str] = {}
         self._readmitted_at_ms: dict[tuple[PartitionKey, PartitionEpoch, BrokerId], float] = {}
 
-    def update(self, waits: Sequence[Wait]) -> None:
+    def update(self, waits: Iterable[Wait | None]) -> None:
         """Probe, decide and warn, as far as due, for the partitions that still wait."""
         now_ms, self._may_retry_now = self._clock.monotonic_ms(), False
         self._refused = {}
-        self._waits = {each.key: each for each in waits}
+        self._waits = {each.key: each for each in waits if each is not None}
         self._failed.keep(self._members())
-        if not waits:
+        if not self._waits:
             return
         if self._began_ms is None:
             self._began_ms, self._warn_at_ms = now_ms, now_ms + WARN_AFTER_MS
@@ -166,7 +166,7 @@ class AppendWatch:
         if now_ms >= self._probe_at_ms:
             leaderless = [
                 each.key
-                for each in waits
+                for each in self._waits.values()
                 if each.partition.leader is None and LOST in each.partition.directories
             ]
             try:
@@ -203,14 +203,7 @@ class AppendWatch:
         for key in gone_on.moved:
             log.warning("%s", self._in_words(key, f"goes on without {_refusing(refused)}"))
         self._refuse_most = refusing_most(refused, self._metadata.image)
-        for key, wait in self._waits.items():
-            now, leader = self._metadata.image.partition(key), wait.partition.leader
-            if now is None or now.partition_epoch != wait.partition.partition_epoch:
-                continue
-            asked = wait.refused if leader is None else wait.refused | {leader}
-            met = {each: refused[each] for each in sorted(asked) if each in refused}
-            if met:
-                self._refused[key] = met
+        self._refused = refused
 
     def _ask_refusing(self, refusing: Iterable[BrokerId]) -> dict[BrokerId, RefusedWrite]:
         """Return which brokers refuse writes, if one does that an append needs: each is asked
@@ -238,11 +231,13 @@ class AppendWatch:
 
         `is_appended`: it is in its leader's log. `may_be_appended`: it may be.
         """
-        wait, met = self._waits.get(key), dict(self._refused.get(key, {}))
-        if wait is None:
+        wait, now = self._waits.get(key), self._metadata.image.partition(key)
+        if wait is None or now is None or now.partition_epoch != wait.partition.partition_epoch:
             return None
-        if is_appended and wait.partition.leader is not None:
-            met.pop(wait.partition.leader, None)  # nothing more is written there
+        asked = {*wait.refused, wait.partition.leader}
+        if is_appended:
+            asked.discard(wait.partition.leader)  # nothing more is written there
+        met = {each: self._refused[each] for each in sorted(self._refused.keys() & asked)}
         if not met:
             return None
         name, isr = self._metadata.image.name_of(key), sorted(wait.partition.isr)

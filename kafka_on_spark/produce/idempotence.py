@@ -225,9 +225,7 @@ class ProducerRuns:
 
     def _renew(self, producer_id: str) -> None:
         def decide(image: MetadataImage) -> ControllerResult[None]:
-            now_ms = (
-                self._node.clock.now_ms()
-            )  # after a conflict, an older one would take the time back
+            now_ms = self._node.clock.now_ms()  # an older one would take the time back
             epoch = image.producers.get(producer_id)
             if epoch is None or not needs_renewal(image, producer_id, now_ms):
                 return ControllerResult([], None)
@@ -276,10 +274,10 @@ def begin_append(
     if is_refused or (known is None and given is not None and given <= newest):
         is_new = known is None and mine is None and producer_id not in image.expired_producers
         raise _unknown(append, newest, is_new=is_new)
+    last = append.sequence if mine is None else max(mine.last, append.sequence)
     if known is not None and own == known and not (may_stand and is_vouched_for):
-        return ControllerResult(
-            [], _run(known, append, mine, is_only=mine is not None and mine.is_only)
-        )
+        is_only = mine is not None and mine.is_only
+        return ControllerResult([], OwnRun(producer_epoch=known, last=last, is_only=is_only))
     taken = ProducerEpoch(newest + 1) if given is None else given
     comes_back = known is None and (mine is not None or producer_id in image.expired_producers)
     record = ProducerRecord(
@@ -288,14 +286,8 @@ def begin_append(
         first_sequence=append.sequence if comes_back or may_stand else None,
         cause="a run begins",
     )
-    return ControllerResult([record], _run(taken, append, mine, is_only=known is None))
-
-
-def _run(
-    producer_epoch: ProducerEpoch, append: NextAppend, mine: OwnRun | None, *, is_only: bool
-) -> OwnRun:
-    last = append.sequence if mine is None else max(mine.last, append.sequence)
-    return OwnRun(producer_epoch=producer_epoch, last=last, is_only=is_only)
+    run = OwnRun(producer_epoch=taken, last=last, is_only=known is None)
+    return ControllerResult([record], run)
 
 
 def _may_stand_forgotten(image: MetadataImage, append: NextAppend, mine: OwnRun | None) -> bool:

@@ -18,7 +18,7 @@ from kafka_on_spark.produce.accumulator import (
     RecordMetadata,
     SentRecord,
 )
-from kafka_on_spark.produce.records import encoded_text, wrong_type
+from kafka_on_spark.produce.records import encoded_text, header_pairs, wrong_type
 from kafka_on_spark.produce.sender import ProducerAppends, Sender
 from kafka_on_spark.store.deadlines import FORKED, is_forked
 
@@ -86,15 +86,15 @@ class Producer:
         limits = self._limits.get(topic) or self._appends.learn(topic)
         condition = self._sender.condition
         record = SentRecord(
-            key_bytes, value_bytes, pairs, timestamp_us, partition, callback, condition
+            topic, key_bytes, value_bytes, pairs, timestamp_us, partition, callback, condition
         )
-        if limits.refusal(record, now_ms) is not None:
+        if record.refusal(limits, now_ms) is not None:
             # By what was known of the topic; it may have been changed.
             limits = self._appends.learn(topic)
-            refusal = limits.refusal(record, now_ms)
+            refusal = record.refusal(limits, now_ms)
             if refusal is not None:
                 raise refusal
-        self._sender.add(topic, record, self._batch_size * limits.partition_count)
+        self._sender.add(record, self._batch_size * limits.partition_count)
         return record
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -143,14 +143,10 @@ def _encoded(name: str, given: object) -> bytes | None:
 
 
 def _pairs(given: object) -> Headers | None:
-    pairs = given.items() if isinstance(given, Mapping) else given
-    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
-        raise wrong_type("headers", given)
     found: Headers = []
-    for each in pairs:
-        if not (isinstance(each, tuple | list) and len(each) == 2 and isinstance(each[0], str)):
+    for name, value in header_pairs(given) or ():
+        if not isinstance(name, str) or isinstance(value, str):
             raise wrong_type("headers", given)
-        if _encoded("a header's name", each[0]) is None or isinstance(each[1], str):
-            raise wrong_type("headers", given)
-        found.append((each[0], _encoded("headers", each[1])))
+        encoded_text("a header's name", name)
+        found.append((name, _encoded("headers", value)))
     return found or None

@@ -7,6 +7,7 @@ Columns are checked in the words of Spark's Kafka sink. Source: Spark's KafkaWri
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -79,33 +80,36 @@ class Record(NamedTuple):
 
 
 def table_of(records: object) -> pa.Table:
-    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table."""
-    if isinstance(records, pa.RecordBatch):
-        records = pa.Table.from_batches([records])
-    if isinstance(records, pa.Table):
-        return records
+    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table.
+
+    Raises:
+        InvalidRequestError: They are none of these, or a column is not an append's.
+    """
     # A caller that has a frame has imported pandas; other callers should not pay for the import.
     pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(records, pandas.DataFrame):
-        return _table_of_pandas(records)
-    if isinstance(records, Iterable) and not isinstance(records, str | bytes):
-        return _table_of_list(list(records))
-    raise InvalidRequestError(
-        f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
-        " of (key, value, headers, timestamp, partition)"
-    )
-
-
-def _table_of_pandas(frame: Any) -> pa.Table:
-    """Return a frame's columns, without its index. A NaN becomes null."""
-    names = [str(name) for name in frame]
-    columns = [_array_of_series(name, frame.iloc[:, place]) for place, name in enumerate(names)]
-    return pa.table(columns, names=names)
+    if isinstance(records, pa.RecordBatch):
+        table = pa.Table.from_batches([records])
+    elif isinstance(records, pa.Table):
+        table = records
+    elif pandas is not None and isinstance(records, pandas.DataFrame):
+        # Without its index; a NaN becomes null.
+        names = [str(name) for name in records]
+        series = [records.iloc[:, place] for place in range(len(names))]
+        table = pa.table(list(map(_array_of_series, names, series)), names=names)
+    elif isinstance(records, Iterable) and not isinstance(records, str | bytes):
+        table = _table_of_list(list(records))
+    else:
+        raise InvalidRequestError(
+            f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
+            " of (key, value, headers, timestamp, partition)"
+        )
+    check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
+    return table
 
 
 def _array_of_series(name: str, series: Any) -> pa.Array:
     if name == "headers":
-        return _array(name, [None if _is_missing(each) else _headers(each) for each in series])
+        return _array(name, [None if _is_missing(each) else each for each in series])
     try:
         found = pa.array(series, from_pandas=True)
         # In pandas, a column of whole numbers is one of floats if some are missing.
@@ -113,10 +117,7 @@ def _array_of_series(name: str, series: Any) -> pa.Array:
         return found.cast(pa.int64()) if is_floats else found
     except _NOT_CONVERTIBLE:
         # Texts and bytes in one column, or what can't be a record's.
-        cells = (None if _is_missing(each) else each for each in series.tolist())
-        return _array(
-            name, [encoded_text(name, each) if isinstance(each, str) else each for each in cells]
-        )
+        return _array(name, [None if _is_missing(each) else each for each in series.tolist()])
 
 
 def _is_missing(value: object) -> bool:
@@ -125,13 +126,7 @@ def _is_missing(value: object) -> bool:
 
 def _table_of_list(records: list[Any]) -> pa.Table:
     rows = [_row(record) for record in records]
-    names = list(dict.fromkeys(name for row in rows for name in row)) or ["key", "value"]
-    for row in rows:
-        if "headers" in row:
-            row["headers"] = _headers(row["headers"])
-        for name in ("key", "value"):
-            if isinstance(row.get(name), str):
-                row[name] = encoded_text(name, row[name])
+    names = list(dict.fromkeys(chain.from_iterable(rows))) or ["key", "value"]
     return pa.table({name: _array(name, [row.get(name) for row in rows]) for name in names})
 
 
@@ -150,7 +145,11 @@ def _array(name: str, values: list[Any]) -> pa.Array:
     if name == "timestamp":
         times = [None if value is None else record_micros(value) for value in values]
         return pa.array(times, pa.int64()).cast(data_type)
-    for value in values:
+    if name == "headers":
+        values = [None if value is None else header_pairs(value) for value in values]
+    for place, value in enumerate(values):
+        if isinstance(value, str):
+            values[place] = encoded_text(name, value)
         # Arrow would cut a fraction off, and append the record to another partition.
         if name == "partition" and isinstance(value, float):
             raise wrong_type(name, value)
@@ -189,20 +188,20 @@ def _row(record: object) -> dict[str, Any]:
     )
 
 
-def _headers(given: Any) -> list[dict[str, Any]] | None:
-    if given is None:
-        return None
-    if not isinstance(given, Iterable):
+def header_pairs(given: Any) -> list[tuple[Any, Any]] | None:
+    """Return a record's headers, a mapping or pairs, as pairs; None without any."""
+    pairs = given.items() if isinstance(given, Mapping) else given
+    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
         raise wrong_type("headers", given)
-    pairs = list(given.items() if isinstance(given, dict) else given)
+    found = []
     for each in pairs:
-        is_pair = isinstance(each, tuple | list) and len(each) == 2
-        if not is_pair and not (isinstance(each, dict) and each.keys() == {"key", "value"}):
+        pair = each
+        if isinstance(each, dict) and each.keys() == {"key", "value"}:
+            pair = each["key"], each["value"]
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise wrong_type("headers", given)
-    return [
-        dict(each) if isinstance(each, dict) else {"key": each[0], "value": each[1]}
-        for each in pairs
-    ] or None
+        found.append((pair[0], pair[1]))
+    return found or None
 
 
 def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> None:
@@ -238,11 +237,6 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
     unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
     if unknown:
         raise InvalidRequestError(unknown_name("column", unknown[0], list(_ALLOWED)))
-
-
-def check_table(table: pa.Table | pa.RecordBatch) -> None:
-    """Check that a table's columns are an append's."""
-    check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
 
 
 def _kind(data_type: pa.DataType) -> str:

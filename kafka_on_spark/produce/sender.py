@@ -12,12 +12,10 @@ It can go once daemon threads can be asked to end before the interpreter does.
 
 import atexit
 import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; at exit it's too late
-import copy
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import InvalidStateError
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -42,7 +40,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.base.process import pauses_ms
-from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
@@ -52,25 +49,23 @@ from kafka_on_spark.produce.accumulator import (
     Accumulator,
     AppendNumber,
     Delivery,
-    Headers,
-    MutedPartitions,
     Outcome,
-    PendingPart,
+    ProducerBatch,
     ProducerSettings,
-    RecordMetadata,
-    Refusals,
     SentRecord,
-    TopicLimits,
-    expired_error,
-    held_bytes,
     is_passing,
-    limits_of,
 )
 from kafka_on_spark.produce.append import answer_staged, plan_chosen
 from kafka_on_spark.produce.idempotence import ProducerRuns
+from kafka_on_spark.produce.leader_log import PartitionBatch
+from kafka_on_spark.produce.limits import TopicLimits, topic_limits
 from kafka_on_spark.produce.records import INPUT_SCHEMA
-from kafka_on_spark.produce.staging import AppendPlan, StagedSegment, stage_records
-from kafka_on_spark.store import arrow_compute as pc
+from kafka_on_spark.produce.staging import (
+    AppendPlan,
+    StagedSegment,
+    choose_partitions,
+    stage_records,
+)
 from kafka_on_spark.store.clock import SystemClock, new_uuid
 from kafka_on_spark.store.counts import APPEND, operating
 from kafka_on_spark.store.deadlines import EXIT_SECONDS, is_forked, no_thread_error
@@ -91,10 +86,7 @@ THREADS_MAX: Final = 16
 """That try again, of one producer. Beyond, and where the process has no other thread, the first
 thread tries again itself, and what is sent meanwhile waits."""
 
-_Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
-
-Settle = Callable[[Callable[[], list[Outcome]]], object]
-"""Is called with what finds outcomes, as soon as there are some; gives records their answers."""
+_Staged = tuple[AppendPlan, list[StagedSegment], list[ProducerBatch]]
 
 _BEFORE_COMMITS: Final = (
     InvalidRecordError,
@@ -107,9 +99,6 @@ _BEFORE_COMMITS: Final = (
 )
 """What refuses a whole append refuses it before its first commit."""
 
-_OF_RECORDS: Final = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
-"""What refuses a topic's records may be due to one partition's."""
-
 _clock: Final = SystemClock()
 _senders: Final[set["Sender"]] = set()
 
@@ -117,20 +106,16 @@ _senders: Final[set["Sender"]] = set()
 def split_by_partition(
     records: Sequence[SentRecord], partition_count: int, sticky: int
 ) -> dict[int, list[SentRecord]]:
-    """Return the records of each partition, in their order.
-
-    A record's partition: as given, else by its key as Kafka's default partitioner chooses it, else
-    `sticky`.
-    """
+    """Return the records of each partition, in their order; those that name neither a key nor a
+    partition go to `sticky`."""
     split: dict[int, list[SentRecord]] = {}
-    keys = pa.array([each.key for each in records], pa.binary())
-    numbers = np.full(len(records), sticky, np.int32)
-    if keys.null_count < len(records):
-        by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
-        is_keyed = pc.is_valid(keys).to_numpy(zero_copy_only=False)
-        numbers = np.where(is_keyed, by_key, numbers)
-    for record, chosen in zip(records, numbers.tolist(), strict=True):
-        number = chosen if record.partition is None else record.partition
+    numbers = choose_partitions(
+        pa.array([each.partition for each in records], pa.int32()),
+        pa.array([each.key for each in records], pa.binary()),
+        partition_count,
+        np.full(len(records), sticky, np.int32),
+    )
+    for record, number in zip(records, numbers.tolist(), strict=True):
         if number in split:
             split[number].append(record)
         else:
@@ -147,22 +132,10 @@ def batch_of(parts: Iterable[tuple[int, Sequence[SentRecord]]]) -> pa.RecordBatc
         pa.array([each.timestamp_us for each in records], pa.int64()).cast(TIMESTAMP),
         pa.array([each.key for each in records], pa.binary()),
         pa.array([each.value for each in records], pa.binary()),
-        _header_lists([each.headers for each in records]),
+        pa.array([each.headers for each in records], HEADERS),
         pa.array(numbers, pa.int32()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
-
-
-def _header_lists(given: Sequence[Headers | None]) -> pa.Array:
-    if not any(given):
-        return pa.nulls(len(given), HEADERS)
-    return pa.array(
-        [
-            None if each is None else [{"key": name, "value": value} for name, value in each]
-            for each in given
-        ],
-        HEADERS,
-    )
 
 
 class ProducerAppends:
@@ -191,7 +164,7 @@ class ProducerAppends:
         self._numbers = (AppendNumber(producer_id, each) for each in count())
         self.producer_id = producer_id
 
-    def leave(self, producer_id: str) -> None:
+    def _leave(self, producer_id: str) -> None:
         """Append under a new producer id from now on, if this one is in use."""
         with self._leaving:
             if producer_id != self.producer_id:
@@ -217,90 +190,82 @@ class ProducerAppends:
         """Return what a topic allows by now."""
         with operating(APPEND):
             image = self._node.metadata.catch_up()
-        limits = limits_of(image, topic)
+        limits = topic_limits(image, image.topic(topic))
         self.limits[topic] = limits
         return limits
 
     def begin(
         self, topics: Mapping[str, list[SentRecord]], muted: Container[PartitionKey]
-    ) -> tuple[AppendNumber, list[PendingPart], list[Outcome]]:
-        """Return the number and the partitions of the next append of records, by topic; and the
-        outcomes of those whose topics are gone. No keyless one goes to a `muted` partition."""
+    ) -> tuple[list[ProducerBatch], list[Outcome]]:
+        """Return the batches of the next append of records, by topic; and the outcomes of those
+        whose topics are gone. No keyless one goes to a `muted` partition."""
         image, number = self._node.metadata.image, next(self._numbers)
-        parts: list[PendingPart] = []
+        batches: list[ProducerBatch] = []
         outcomes: list[Outcome] = []
         for name, records in topics.items():
             try:
                 topic = image.topic(name)
             except UnknownTopicOrPartitionError as error:
                 self.limits.pop(name, None)
-                outcomes.append(Outcome(topic=name, partition=None, records=records, error=error))
+                outcomes.append(Outcome(records=records, error=error))
                 continue
             split = _split(topic, records, number, muted)
-            parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
-        return number, parts, outcomes
+            batches += [ProducerBatch(name, key, number, split[key]) for key in sorted(split)]
+        return batches, outcomes
 
-    def apart(self, parts: Iterable[PendingPart]) -> list[list[PendingPart]]:
-        """Return partitions that need the same brokers together: one of these may hang."""
+    def apart(self, batches: Iterable[ProducerBatch]) -> list[list[ProducerBatch]]:
+        """Return batches whose partitions need the same brokers together: one of these may hang."""
         image = self._node.metadata.image
 
-        def brokers(part: PendingPart) -> Set[BrokerId]:
-            partition = image.partition(part.key)
+        def brokers(batch: ProducerBatch) -> Set[BrokerId]:
+            partition = image.partition(batch.key)
             return partition.isr if partition else frozenset()
 
-        return list(_grouped(parts, brokers).values())
+        return list(_grouped(batches, brokers).values())
 
     @operating(APPEND)
-    def try_once(self, delivery: Delivery, try_ms: int, settle: Settle) -> None:
-        """Try to append what has no answer yet; `settle` what this answers, partition by partition.
+    def try_once(self, delivery: Delivery, try_ms: int, settle: Callable[[], object]) -> None:
+        """Try to append what has no answer yet; `settle` is called as soon as some has one.
 
         Records that their topics do not allow any more are left out, by the image that the try is
         planned on: an older one does not know what another process has altered, and the try would
-        fail whole.
+        fail whole. `send` checks by these limits from now on. What is wrong with a topic that is
+        gone, `_ready` says.
         """
-        outcomes: list[Outcome] = []
         try:
             image = self._node.metadata.catch_up()
         except KafkaOnSparkError as error:
-            outcomes = delivery.fail(delivery.parts, error, may_be_appended=False)
-            settle(lambda: outcomes)
+            delivery.fail(list(delivery.batches.values()), error)
             return
-        refusals = self._refusals(image, delivery)
-        settle(lambda: delivery.leave_out(refusals))
-        try:
-            staged = self._staged(image, delivery, try_ms, outcomes)
-        finally:  # by a bug, too: nobody else knows of them any more
-            settle(lambda: outcomes)
+        topics = {key.topic_id for key in delivery.batches} & image.topics.keys()
+        limits = {each: topic_limits(image, image.topics[each]) for each in topics}
+        self.limits.update((each.name, each) for each in limits.values())
+        delivery.leave_out(limits, self.now_ms())
+        staged = self._staged(image, delivery, try_ms)
+        settle()
         end_ms = self._node.clock.monotonic_ms() + try_ms
         self._append(delivery, staged, settle, end_ms)
+        for producer_id in delivery.lost_runs:
+            self._leave(producer_id)
+        delivery.lost_runs.clear()
 
-    def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
-        """Return the records that their topics do not allow: settings may have changed since they
-        were sent, and `send` checks by them from now on. What is wrong with a topic that is gone,
-        `_ready` says."""
-        topics = {part.key.topic_id for part in delivery.parts} & image.topics.keys()
-        limits = {each: limits_of(image, image.topics[each].name) for each in topics}
-        self.limits.update((image.topics[each].name, limits[each]) for each in topics)
-        return delivery.refusals(limits, self.now_ms())
-
-    def _staged(
-        self, image: MetadataImage, delivery: Delivery, try_ms: int, outcomes: list[Outcome]
-    ) -> list[_Staged]:
-        """Return what can be appended now, staged; add what is settled already to `outcomes`."""
+    def _staged(self, image: MetadataImage, delivery: Delivery, try_ms: int) -> list[_Staged]:
+        """Return what can be appended now, staged."""
         staged: list[_Staged] = []
-        for number, parts in _grouped(delivery.parts, lambda part: part.number).items():
+        by_number = _grouped(delivery.batches.values(), lambda batch: batch.number)
+        for number, batches in by_number.items():
             # If the id has expired, another run may go on with an append that none has tried yet.
-            is_untried = not any(part.may_be_appended for part in parts)
+            is_untried = not any(batch.may_be_appended for batch in batches)
             try:
                 run = self._node.part(ProducerRuns).begin(
                     number.producer_id, None, number.sequence, is_untried=is_untried
                 )
             except KafkaOnSparkError as error:
-                outcomes += delivery.fail(parts, error, may_be_appended=False)
+                delivery.fail(batches, error)
                 continue
             assert run is not None, "a producer and a sequence are given"
-            for topic_id, of_topic in _grouped(parts, lambda part: part.key.topic_id).items():
-                ready = self._ready(image, delivery, of_topic, outcomes)
+            for topic_id, of_topic in _grouped(batches, lambda each: each.key.topic_id).items():
+                ready = self._ready(image, delivery, of_topic)
                 if not ready:
                     continue
                 try:
@@ -312,74 +277,63 @@ class ProducerAppends:
                         producer=run,
                         timeout_ms=try_ms,
                     )
-                    staged += self._stage(plan, delivery, ready, outcomes)
+                    staged += self._stage(plan, delivery, ready)
                 except KafkaOnSparkError as error:
-                    outcomes += delivery.fail(ready, error, may_be_appended=False)
+                    delivery.fail(ready, error)
         return staged
 
     def _ready(
-        self,
-        image: MetadataImage,
-        delivery: Delivery,
-        parts: Iterable[PendingPart],
-        outcomes: list[Outcome],
-    ) -> list[PendingPart]:
-        """Return the partitions that can be appended to now: one that can't must not have the
-        whole append refused."""
+        self, image: MetadataImage, delivery: Delivery, batches: Iterable[ProducerBatch]
+    ) -> list[ProducerBatch]:
+        """Return the batches that can be appended now: one that can't must not have the whole
+        append refused."""
         ready = []
-        for part in parts:
-            partition = image.partition(part.key)
-            error: KafkaOnSparkError
+        for batch in batches:
+            partition = image.partition(batch.key)
             if partition is None:
-                error = UnknownTopicOrPartitionError(
-                    f"partition {part.name} was deleted before this append"
-                )
+                words = f"partition {batch.name} was deleted before this append"
+                delivery.fail([batch], UnknownTopicOrPartitionError(words))
             elif self._settings.acks == "all" and is_under_min_isr(
-                image, part.key.topic_id, partition
+                image, batch.key.topic_id, partition
             ):
-                error = NotEnoughReplicasError(too_few_in_sync(image, part.key, partition))
+                words = too_few_in_sync(image, batch.key, partition)
+                delivery.fail([batch], NotEnoughReplicasError(words))
             else:
-                ready.append(part)
-                continue
-            outcomes += delivery.fail([part], error, may_be_appended=False)
+                ready.append(batch)
         return ready
 
     def _stage(
-        self,
-        plan: AppendPlan,
-        delivery: Delivery,
-        parts: list[PendingPart],
-        outcomes: list[Outcome],
+        self, plan: AppendPlan, delivery: Delivery, batches: list[ProducerBatch]
     ) -> list[_Staged]:
-        """Stage a topic's partitions together, or one by one if that fails."""
-        batch = batch_of([(each.key.partition, each.records) for each in parts])
+        """Stage a topic's batches together, or one by one if that fails."""
         rows = stage_records(
             plan.order,
-            [batch],
+            [batch_of([(each.key.partition, each.records) for each in batches])],
             self._node.options,
-            by_partition=True,
-            is_patient=any(each.last_error is not None for each in parts),  # not at a first try
+            is_patient=any(each.last_error is not None for each in batches),  # not at a first try
         )
         refused = {row.partition: row.refusal for row in rows if row.refusal is not None}
-        error = refused.get(-1)
-        if error is None:
-            for each in parts:
-                if (alone := refused.get(each.key.partition)) is not None:
-                    outcomes += delivery.fail([each], alone, may_be_appended=False)
-            staged = [each for each in parts if each.key.partition not in refused]
-            of_staged = [row for row in rows if row.partition not in refused]
-            return [(plan, of_staged, staged)] if staged else []
-        if len(parts) == 1:
-            outcomes += delivery.fail(parts, error, may_be_appended=False)
-            return []
-        apart = [each for part in parts for each in self._stage(plan, delivery, [part], outcomes)]
-        rows = [row for _, of_part, _ in apart for row in of_part]
-        return [(plan, rows, [part for _, _, [part] in apart])] if apart else []
+        if -1 in refused and len(batches) > 1:
+            return [each for batch in batches for each in self._stage(plan, delivery, [batch])]
+        staged = []
+        for batch in batches:
+            why = refused.get(-1) or refused.get(batch.key.partition)
+            if why is None:
+                staged.append(batch)
+            else:
+                delivery.fail([batch], why)
+        kept = [row for row in rows if row.refusal is None]
+        return [(plan, kept, staged)] if staged else []
 
     def _append(
-        self, delivery: Delivery, staged: Sequence[_Staged], settle: Settle, end_ms: int
+        self,
+        delivery: Delivery,
+        staged: Sequence[_Staged],
+        settle: Callable[[], object],
+        end_ms: int,
     ) -> None:
-        """Append what was staged; in two halves, if the whole is refused for a part of it.
+        """Append what was staged; one by one, if the whole is refused, perhaps for a part of it:
+        for records that a retry has to bring though their topic does not allow them any more.
 
         They share the time of the try, until `end_ms`: no record expires before all are done, and
         what is sent meanwhile waits for them.
@@ -389,27 +343,31 @@ class ProducerAppends:
         left_ms = max(end_ms - self._node.clock.monotonic_ms(), 1)
         appends = [(replace(plan, timeout_ms=left_ms), rows) for plan, rows, _ in staged]
 
+        def take(appended: PartitionBatch) -> None:
+            delivery.answer(appended)
+            settle()
+
         try:
-            answer_staged(self._node, appends, lambda part: settle(lambda: delivery.answer(part)))
+            answer_staged(self._node, appends, take)
         except KafkaOnSparkError as error:
             is_certain = isinstance(error, _BEFORE_COMMITS)
-            halves = _split_refused(staged, error) if is_certain and not is_passing(error) else []
-            if halves:
-                log.info("a producer's append is split: %s", error)
-                for each in halves:
-                    self._append(delivery, each, settle, end_ms)
+            batches = [batch for _, _, of_topic in staged for batch in of_topic]
+            if not is_certain or is_passing(error) or len(batches) == 1:
+                delivery.fail(batches, error, may_be_appended=not is_certain)
                 return
-            parts = [part for _, _, parts in staged for part in parts]
-            failures = delivery.fail(parts, error, may_be_appended=not is_certain)
-            settle(lambda: failures)
+            log.info("a producer's append is split: %s", error)
+            for plan, rows, of_topic in staged:
+                for batch in of_topic:
+                    alone = [row for row in rows if row.partition == batch.key.partition]
+                    self._append(delivery, [(plan, alone, [batch])], settle, end_ms)
 
 
 def _grouped(
-    parts: Iterable[PendingPart], key: Callable[[PendingPart], _T]
-) -> dict[_T, list[PendingPart]]:
-    found: dict[_T, list[PendingPart]] = {}
-    for part in parts:
-        found.setdefault(key(part), []).append(part)
+    batches: Iterable[ProducerBatch], key: Callable[[ProducerBatch], _T]
+) -> dict[_T, list[ProducerBatch]]:
+    found: dict[_T, list[ProducerBatch]] = {}
+    for batch in batches:
+        found.setdefault(key(batch), []).append(batch)
     return found
 
 
@@ -428,29 +386,6 @@ def _split(
     return {PartitionKey(topic.topic_id, each): split[each] for each in split}
 
 
-def _split_refused(
-    staged: Sequence[_Staged], error: KafkaOnSparkError
-) -> Sequence[Sequence[_Staged]]:
-    """Return the halves of an append's topics, or else of a topic's partitions: `error` may be of
-    one of them. It is so of records that a retry has to bring though their topic does not allow
-    them any more. By halves, for that one is found by far fewer appends than one for each takes."""
-    if len(staged) > 1:
-        return _halves(staged)
-    [(plan, rows, parts)] = staged
-    if len(parts) == 1 or not isinstance(error, _OF_RECORDS):
-        return []
-    found = []
-    for half in _halves(parts):
-        numbers = {part.key.partition for part in half}
-        found.append([(plan, [row for row in rows if row.partition in numbers], [*half])])
-    return found
-
-
-def _halves(items: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
-    middle = len(items) // 2
-    return items[:middle], items[middle:]
-
-
 class Sender:
     """Gathers records of any thread, and sends them in its own ones."""
 
@@ -458,11 +393,12 @@ class Sender:
         self._appends = appends
         self._settings = settings
         self._gathering = Accumulator(settings)
-        self._muted = MutedPartitions()
-        # What the first thread has taken and not handed on, by topic.
-        self._under_way: list[tuple[str, list[SentRecord]]] = []
-        self._settling: list[list[Outcome]] = []
-        self._flushes: list[set[SentRecord]] = []
+        # What is tried again. Source: RecordAccumulator.mutePartition.
+        self._muted: dict[PartitionKey, ProducerBatch] = {}
+        # Of these the ones that have their answers, and records behind them.
+        self._released: list[ProducerBatch] = []
+        # In the order of sends: records whose answers are not known, or are being told.
+        self._unanswered: dict[SentRecord, None] = {}
         # Taken twice by one thread if a collection of garbage ends the producer there.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
@@ -486,7 +422,7 @@ class Sender:
         """What the futures of the records share that are sent at about the same time."""
         return self._answered
 
-    def add(self, topic: str, record: SentRecord, full_bytes: int) -> None:
+    def add(self, record: SentRecord, full_bytes: int) -> None:
         """Take a record; wait for room in buffer.memory, for at most max.block.ms.
 
         As little as can be is done under the lock: a thread that is interrupted there holds up all
@@ -502,7 +438,8 @@ class Sender:
                 self._wait_for_room(record.size_bytes)
                 now_ms = _clock.monotonic_ms()
                 record.deadline_ms = now_ms + timeout_ms
-            if gathering.add(topic, record, now_ms, full_bytes):
+            self._unanswered[record] = None
+            if gathering.add(record, now_ms, full_bytes):
                 self._work.notify()
 
     @property
@@ -547,34 +484,23 @@ class Sender:
                 " call flush elsewhere"
             )
         with self._lock:
-            unanswered = set(self._unanswered())
+            before = set(self._unanswered)
             self._gathering.flush()
             self._work.notify()
-            self._flushes.append(unanswered)
-            try:
-                is_done = self._done.wait_for(
-                    lambda: not unanswered or self._is_cut_off, _seconds(timeout_ms)
-                )
-            finally:
-                self._flushes = [each for each in self._flushes if each is not unanswered]
+            is_done = self._done.wait_for(
+                lambda: self._is_cut_off or before.isdisjoint(self._unanswered),
+                _seconds(timeout_ms),
+            )
         if not is_done:
             raise RequestTimedOutError(
                 f"not all records had an answer within {timeout_ms} ms: they are still being sent;"
                 " ask their futures"
             )
 
-    def _unanswered(self) -> Iterator[SentRecord]:
-        """Return the records whose answers are not known, or are being told."""
-        yield from self._gathering.records
-        for part in self._muted.tried:
-            # A part is muted for a moment longer than it has no answer.
-            yield from (each for each in part.unanswered if not each.done())
-        for _, records in self._muted.waiting:
-            yield from records
-        for _, records in self._under_way:
-            yield from (each for each in records if not each.done())
-        for outcome in chain.from_iterable(self._settling):
-            yield from outcome.records
+    def _not_sent(self) -> set[SentRecord]:
+        """Return the records that no append has: they gather, or wait behind one."""
+        behind = (each.behind for each in self._muted.values())
+        return {*self._gathering.records, *chain.from_iterable(behind)}
 
     def begin_close(self) -> None:
         """Take no more records, and send what has gathered at once."""
@@ -603,20 +529,21 @@ class Sender:
             "the producer was closed in the middle of an append with this record: whether it"
             " will be committed is unknown"
         )
-        not_sent = ProducerClosedError("the producer was closed before it had sent this record")
+        closed = ProducerClosedError("the producer was closed before it had sent this record")
         with self._lock:
             self._is_cut_off = True
-            tried = [(part.topic, part.unanswered) for part in self._muted.tried]
-            waiting = [*self._muted.waiting, *self._gathering.take().items()]
-            cut_off = [_failed(*each, unknown) for each in (*self._under_way, *tried)]
-            cut_off += [_failed(*each, not_sent) for each in waiting]
+            not_sent = self._not_sent()
+            left = [each for each in self._unanswered if not each.done()]
+            self._gathering.take()
             for condition in (self._work, self._room, self._done):
                 condition.notify_all()
         # Beside the callbacks of the other threads, one of which may never end.
-        held = _answer(cut_off)
+        tried = Outcome(records=[each for each in left if each not in not_sent], error=unknown)
+        waiting = Outcome(records=[each for each in left if each in not_sent], error=closed)
+        held = tried.tell() + waiting.tell()
         with self._lock:
             self._gathering.release(held)
-        return sum(len(each.records) for each in cut_off)
+        return len(left)
 
     def _join(self, threads: Iterable[threading.Thread], last_ms: float | None) -> None:
         for each in threads:
@@ -635,33 +562,52 @@ class Sender:
         with self._lock:
             while not self._is_cut_off:
                 due_ms, now_ms = self._gathering.due_at_ms(), _clock.monotonic_ms()
-                if due_ms is None and self._is_closing and self._muted.is_empty:
+                if due_ms is None and self._is_closing and not self._muted:
                     return None
                 is_due = due_ms is not None and (due_ms <= now_ms or self._is_closing)
-                if is_due or self._muted.has_released:
-                    topics = self._gathering.take()
-                    self._under_way = list(topics.items())
+                if is_due or self._released:
                     self._answered = threading.Condition()  # of the futures of the next append
-                    return topics
+                    return self._take()
                 wait_s = IDLE_SECONDS if due_ms is None else (due_ms - now_ms) / 1000
                 self._work.wait(min(wait_s, IDLE_SECONDS))
             return None
 
+    def _take(self) -> dict[str, list[SentRecord]]:
+        """Take what has waited behind batches that have their answers, and what gathers after it.
+
+        Only here are their partitions unmuted: elsewhere, later records would go before these.
+        """
+        topics: dict[str, list[SentRecord]] = {}
+        for batch in self._released:
+            topics.setdefault(batch.topic, []).extend(batch.behind)
+            del self._muted[batch.key]
+        self._released = []
+        for topic, records in self._gathering.take().items():
+            topics.setdefault(topic, []).extend(records)
+        return topics
+
     def _send(self, topics: dict[str, list[SentRecord]]) -> None:
-        left: list[PendingPart] = []
+        delivery = Delivery()
         try:
-            left = self._try_first(topics)
+            delivery = self._begin(topics)
+            if delivery.batches:
+                # As short as may be: all that is sent meanwhile waits for it.
+                self._try(delivery, TRY_MS_MIN)
         except Exception as error:  # a bug: the thread must live, and no future wait for ever
             log.exception("a producer's append failed")
-            outcomes = [_failed(*each, error) for each in self._under_way]
-            self._settle(lambda: outcomes)
+            with self._lock:
+                others = self._not_sent().union(*(each.records for each in self._muted.values()))
+                lost = [each for each in self._unanswered if each not in others]
+            delivery.batches.clear()
+            self._settle([Outcome(records=lost, error=error)])
+        left = list(delivery.batches.values())
         with self._lock:
-            self._under_way = []
-            self._muted.mute(left)
+            self._muted.update(delivery.batches)
         # Without the lock: a collection of garbage in a thread that starts may take it.
-        for delivery in map(Delivery, self._appends.apart(left)):
-            if not self._begin_retries(delivery):
-                self._retry_all(delivery)
+        for batches in self._appends.apart(left):
+            retried = Delivery(batches, is_retried=True)
+            if not self._begin_retries(retried):
+                self._retry_all(retried)
 
     def _begin_retries(self, delivery: Delivery) -> bool:
         """Have a delivery tried again in another thread; return False if there can be none."""
@@ -682,7 +628,7 @@ class Sender:
     def _retry_all(self, delivery: Delivery) -> None:
         """Try again, with pauses, until all of it has an answer."""
         for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
-            if not delivery.parts:
+            if not delivery.batches:
                 return
             wait_ms = min(pause_ms, delivery.left_ms(_clock.monotonic_ms()))
             with self._lock:
@@ -690,141 +636,75 @@ class Sender:
                     return
             self._retry(delivery)
 
-    def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
-        """Begin an append, and try it once; return what has no answer then."""
+    def _begin(self, topics: dict[str, list[SentRecord]]) -> Delivery:
+        """Begin an append. Records of muted partitions wait behind what is tried there."""
         with self._lock:
-            muted = self._muted.keys
-        number, parts, outcomes = self._appends.begin(topics, muted)
-        self._settle(lambda: outcomes)
+            muted = set(self._muted)
+        batches, outcomes = self._appends.begin(topics, muted)
         with self._lock:
-            if self._is_cut_off:
-                return []
-            delivery = Delivery(self._muted.join(parts, number))
-            self._under_way = [(part.topic, part.records) for part in delivery.parts]
-        self._settle(lambda: delivery.expire(_clock.monotonic_ms()))
-        self._settle(self._expire_gathered)
-        if delivery.parts:
-            # As short as may be: all that is sent meanwhile waits for it.
-            self._try(delivery, TRY_MS_MIN, self._settle)
-        return delivery.parts
+            delivery = Delivery()
+            for batch in [] if self._is_cut_off else batches:
+                if batch.key in self._muted:
+                    self._muted[batch.key].behind += batch.records
+                else:
+                    delivery.batches[batch.key] = batch
+            now_ms = _clock.monotonic_ms()
+            delivery.expire(now_ms)
+            outcomes += self._gathering.expire(now_ms)
+        self._settle(outcomes)
+        self._settle_of(delivery)
+        return delivery
 
-    def _expire_gathered(self) -> list[Outcome]:
-        expired = self._gathering.expire(_clock.monotonic_ms())
-        why = " (an earlier append was still under way)"
-        return [_failed(*each, expired_error(each[0], why)) for each in expired.items()]
-
-    def _try(self, delivery: Delivery, try_ms: int, settle: Settle) -> None:
-        self._appends.try_once(delivery, try_ms, settle)
-        for each in delivery.lost_runs:
-            self._appends.leave(each)
-        delivery.lost_runs.clear()
+    def _try(self, delivery: Delivery, try_ms: int) -> None:
+        settle = partial(self._settle_of, delivery)
+        try:
+            self._appends.try_once(delivery, try_ms, settle)
+        finally:  # by a bug, too: nobody else knows of these outcomes
+            settle()
 
     def _retry(self, delivery: Delivery) -> None:
         """Answer what has expired, and try the rest once."""
-        settle = partial(self._settle_retried, delivery)
-        now_ms, keys = _clock.monotonic_ms(), delivery.keys
         try:
-            settle(lambda: delivery.expire(now_ms) + self._muted.expire(keys, now_ms))
-            if delivery.parts and not self._is_cut_off:
-                self._try(delivery, delivery.try_ms(_clock.monotonic_ms()), settle)
+            with self._lock:
+                delivery.expire(_clock.monotonic_ms())
+            self._settle_of(delivery)
+            if delivery.batches and not self._is_cut_off:
+                self._try(delivery, delivery.try_ms(_clock.monotonic_ms()))
                 if (word := delivery.slow_word(_clock.monotonic_ms())) is not None:
                     log.warning("%s", word)
         except Exception as error:  # a bug, as above
             log.exception("a retry of a producer failed")
-            outcomes = delivery.give_up(error)
-            settle(lambda: outcomes)
+            delivery.give_up(list(delivery.batches.values()), error)
+            self._settle_of(delivery)
 
-    def _settle_retried(self, delivery: Delivery, find: Callable[[], list[Outcome]]) -> None:
-        """Settle outcomes of retries; let what waited behind partitions with an answer be sent."""
-        for each in self._settle(find):
+    def _settle_of(self, delivery: Delivery) -> None:
+        """Settle what a delivery has found; let what waited behind its answered batches be sent."""
+        outcomes, answered = delivery.take_outcomes()
+        self._settle(outcomes)
+        for each in outcomes if delivery.is_retried else ():
             if each.error is not None:
-                where = f"{each.topic}-{each.partition}"
+                where = f"{each.records[0].topic}-{each.partition}"
                 log.warning("%d records for %s: %s", len(each.records), where, each.error)
         with self._lock:
-            self._muted.unmute(delivery.take_answered())
+            for batch in answered:
+                if batch.behind:
+                    self._released.append(batch)
+                else:
+                    self._muted.pop(batch.key, None)
             self._work.notify()
 
-    def _settle(self, find: Callable[[], list[Outcome]]) -> list[Outcome]:
-        """Give records their answers, and word to those that wait for that; return the outcomes.
-
-        `find` returns them. It is called under the lock, so that a flush finds each record where it
-        was, or here.
-        """
-        with self._lock:
-            outcomes = find()
-            if not outcomes:
-                return []
-            self._settling.append(outcomes)
+    def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        """Give records their answers, and word to those that wait for that."""
+        if not outcomes:
+            return
         with self._calling:
-            held = _answer(outcomes)
+            held = sum(each.tell() for each in outcomes)
         with self._lock:
-            self._settling = [each for each in self._settling if each is not outcomes]
+            for record in chain.from_iterable(each.records for each in outcomes):
+                self._unanswered.pop(record, None)
             self._gathering.release(held)
-            for flush in self._flushes:
-                for outcome in outcomes:
-                    flush.difference_update(outcome.records)
             self._room.notify_all()
             self._done.notify_all()
-        return outcomes
-
-
-def _answer(outcomes: Iterable[Outcome]) -> int:
-    """Give futures and callbacks their answers, in the order of sends; return how many bytes of
-    buffer.memory the records held. A record that has an answer already keeps it, and counts 0."""
-    held = 0
-    for outcome in outcomes:
-        stands = outcome.error is None
-        for place, record in enumerate(outcome.records):
-            if stands:
-                is_told = _tell(outcome.topic, record, _metadata(outcome, place, record), None)
-            else:  # a copy, since an error that is raised twice collects both tracebacks
-                is_told = _tell(outcome.topic, record, None, copy.copy(outcome.error))
-            if is_told:
-                held += held_bytes(record)
-                if stands:  # else an append with it may be under way
-                    record.forget()
-    return held
-
-
-def _metadata(outcome: Outcome, place: int, record: SentRecord) -> RecordMetadata:
-    assert outcome.partition is not None, "what stands has a partition"
-    base, append_ms = outcome.base_offset, outcome.append_time_ms
-    return RecordMetadata(
-        outcome.topic,
-        outcome.partition,
-        None if base is None else base + place,
-        record.timestamp_us if append_ms is None else append_ms * 1000,
-    )
-
-
-def _failed(topic: str, records: Iterable[SentRecord], error: Exception) -> Outcome:
-    """Return the outcome of the records that have no answer yet, if they fail with `error`."""
-    left = [each for each in records if not each.done()]
-    return Outcome(topic=topic, partition=None, records=left, error=error)
-
-
-def _tell(
-    topic: str, record: SentRecord, metadata: RecordMetadata | None, error: Exception | None
-) -> bool:
-    """Give a record its answer; return False if it has one, because `close` has cut it off.
-
-    Callbacks may raise what they want, SystemExit too: it is their fault, and other records go on.
-    """
-    try:
-        if metadata is None:
-            record.set_exception(error)
-        else:
-            record.set_result(metadata)
-    except InvalidStateError:
-        return False
-    except BaseException:
-        log.exception("a callback of a future of a record for %s failed", topic)
-    if record.callback is not None:
-        try:
-            record.callback(metadata, error)
-        except BaseException:
-            log.exception("a callback of a record for %s failed", topic)
-    return True
 
 
 def _closed() -> ProducerClosedError:

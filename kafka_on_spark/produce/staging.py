@@ -25,13 +25,11 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import (
     ERROR_BY_CODE,
-    NO_ERROR,
     REFUSES_WRITES,
     CommitConflictError,
     InvalidRecordError,
     KafkaOnSparkError,
     KafkaStorageError,
-    MessageTooLargeError,
     NotEnoughReplicasError,
     ProtocolError,
     RootAccessDeniedError,
@@ -66,6 +64,7 @@ from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
+from kafka_on_spark.produce.limits import partition_refusal, size_refusal
 from kafka_on_spark.produce.records import input_batches
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX
@@ -73,7 +72,7 @@ from kafka_on_spark.store.roots import StorageOptions
 
 log = logging.getLogger(__name__)
 
-_Writes = Mapping[BrokerId, Write]
+_Put = Callable[[Iterable[ReplicaAddress]], Mapping[BrokerId, Write]]
 _Failures = Mapping[BrokerId, KafkaOnSparkError | None]
 
 NULL_TOPIC = (
@@ -146,8 +145,7 @@ class StagedSegment:
         payload_digest: Of its records; of the files of one table the first has that of all.
         has_keyless: One of them has no key.
         holders: Brokers whose roots have it.
-        error_code: Why the task refused, or NO_ERROR.
-        error: The same in words.
+        refusal: Why the task refused, or None.
     """
 
     partition: int
@@ -155,15 +153,7 @@ class StagedSegment:
     payload_digest: int = 0
     has_keyless: bool = False
     holders: tuple[BrokerId, ...] = ()
-    error_code: int = NO_ERROR
-    error: str | None = None
-
-    @property
-    def refusal(self) -> KafkaOnSparkError | None:
-        """The error that the task refused with, or None."""
-        if self.error_code == NO_ERROR:
-            return None
-        return ERROR_BY_CODE.get(self.error_code, KafkaStorageError)(self.error or "refused")
+    refusal: ProtocolError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,9 +265,8 @@ def is_unreached(rows: Iterable[StagedSegment]) -> bool:
 
     That is no fault of the records, so acks=0, which waits for no errors, reports nothing.
     """
-    refused = [row.error_code for row in rows if row.error_code != NO_ERROR]
-    kinds = (KafkaStorageError, RootAccessDeniedError, *REFUSES_WRITES)
-    return bool(refused) and set(refused) <= {each.code for each in kinds}
+    refusals = [row.refusal for row in rows if row.refusal is not None]
+    return bool(refusals) and all(isinstance(each, KafkaStorageError) for each in refusals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +303,7 @@ class StagedTopic:
     """What one task has staged for one topic.
 
     Attributes:
-        topic: Its name; empty with a refusal, which is the only row then.
+        topic: Its name; empty with a refusal of all records, which is the only row then.
         partition_count: Into how many partitions its records were split.
     """
 
@@ -324,8 +313,8 @@ class StagedTopic:
 
 
 def encode_topic(staged: StagedTopic) -> str:
-    """Return one answer as JSON: executors send data, never code."""
-    return json.dumps(asdict(staged))
+    """Return one answer as JSON: executors send data, never code. A refusal is code and text."""
+    return json.dumps(asdict(staged), default=lambda error: [error.code, error.message])
 
 
 def decode_topic(text: str) -> StagedTopic:
@@ -337,11 +326,17 @@ def decode_topic(text: str) -> StagedTopic:
                 **row,
                 "segment": None if row["segment"] is None else Segment(**row["segment"]),
                 "holders": tuple(row["holders"]),
+                "refusal": row["refusal"] and _error_of(*row["refusal"]),
             }
         )
         for row in fields["rows"]
     )
     return StagedTopic(**{**fields, "rows": rows})
+
+
+def _error_of(code: int, message: str) -> ProtocolError:
+    kind: type[ProtocolError] = ERROR_BY_CODE.get(code, KafkaStorageError)
+    return kind(message)
 
 
 def by_topic(answers: Iterable[StagedTopic]) -> dict[str, StagedTopic]:
@@ -373,21 +368,18 @@ def stage_records(
     options: StorageOptions,
     *,
     task_number: int = 0,
-    by_partition: bool = False,
     is_patient: bool = True,
 ) -> list[StagedSegment]:
-    """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code.
-
-    `by_partition`, `is_patient`: as of a Stager.
-    """
-    stager = Stager(order, options, by_partition=by_partition, is_patient=is_patient)
+    """Write a task's records (INPUT_SCHEMA) as segments. A refusal is a row with its code: the only
+    one, if it is of all records. `is_patient`: as of `ended`."""
+    stager = Stager(order, options, is_patient=is_patient)
     try:
         for number, batch in enumerate(batches):
             if batch.num_rows:
                 stager.add(batch, task_number + number)
         staged = stager.finish()
     except ProtocolError as error:
-        return [_refusal_of(error)]
+        return [StagedSegment(partition=-1, segment=None, refusal=error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
 
@@ -402,7 +394,7 @@ def stage_topics(
     """Write a task's rows as segments of the topics that they name.
 
     `order_of` returns a topic's order, and is called once a topic. `batches` have the column
-    `topic` and others of an append. A refusal is one answer without a topic.
+    `topic` and others of an append. A refusal of all is one answer without a topic.
     """
     orders: dict[str, StageOrder] = {}
     stagers: dict[str, Stager] = {}
@@ -425,7 +417,8 @@ def stage_topics(
             for name, stager in stagers.items()
         ]
     except ProtocolError as error:
-        return [StagedTopic(topic="", partition_count=0, rows=(_refusal_of(error),))]
+        refused = StagedSegment(partition=-1, segment=None, refusal=error)
+        return [StagedTopic(topic="", partition_count=0, rows=(refused,))]
 
 
 def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -445,31 +438,15 @@ def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield name, records.take(pa.array(np.flatnonzero(codes == code)))
 
 
-def _refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
-    """Return a refusal as a task's row; -1: it is of all records."""
-    return StagedSegment(
-        partition=partition, segment=None, error_code=error.code, error=error.message
-    )
-
-
 class Stager:
-    """Records of one task, by partition, until they are written.
-
-    `by_partition`: a partition whose records reach no root is refused alone, by a row.
-    `is_patient`: as of `ended`.
-    """
+    """Records of one task, by partition, until they are written. A partition whose records reach no
+    root is refused alone. `is_patient`: as of `ended`."""
 
     def __init__(
-        self,
-        order: StageOrder,
-        options: StorageOptions,
-        *,
-        by_partition: bool = False,
-        is_patient: bool = True,
+        self, order: StageOrder, options: StorageOptions, *, is_patient: bool = True
     ) -> None:
         self._order = order
         self._options = options
-        self._by_partition = by_partition
         self._is_patient = is_patient
         self._refused: dict[int, KafkaStorageError] = {}
         self._buffered: dict[int, list[pa.RecordBatch]] = {}
@@ -515,32 +492,23 @@ class Stager:
         return batch.set_column(place, "timestamp", pc.fill_null(column, now))
 
     def _partitions(self, batch: pa.RecordBatch, sticky: int) -> npt.NDArray[np.int32]:
-        """Return each record's partition: as given, else by key, else the sticky one: the first
-        partition with a leader from `sticky` on."""
+        """Return each record's partition. Those that neither key nor caller chooses share the first
+        one with a leader from `sticky` on; a producer's go by their values."""
         targets = self._order.targets
         count = len(targets)
         given, keys = batch.column("partition"), batch.column("key")
-        if given.null_count == 0:
-            all_given: npt.NDArray[np.int32] = given.to_numpy(zero_copy_only=False)
-            _check_range(all_given, count)
-            return all_given
-        if self._order.has_producer and keys.null_count:
-            values = pc.fill_null(batch.column("value"), b"")
-            numbers = partitions_of_keys(values, count)
+        numbers: npt.NDArray[np.int32]
+        if self._order.has_producer and keys.null_count and given.null_count:
+            numbers = partitions_of_keys(pc.fill_null(batch.column("value"), b""), count)
         else:
             from_sticky = ((sticky + step) % count for step in range(count))
             led = (number for number in from_sticky if targets[number].has_leader)
             numbers = np.full(batch.num_rows, next(led, sticky % count), np.int32)
-        if keys.null_count < batch.num_rows:
-            by_key = partitions_of_keys(pc.fill_null(keys, b""), count)
-            has_key = pc.is_valid(keys).to_numpy(zero_copy_only=False)
-            numbers = np.where(has_key, by_key, numbers)
-        if given.null_count < batch.num_rows:
-            chosen = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)
-            is_chosen = pc.is_valid(given).to_numpy(zero_copy_only=False)
-            numbers = np.where(is_chosen, chosen, numbers)
-            _check_range(numbers, count)
-        return numbers.astype(np.int32)
+        numbers = choose_partitions(given, keys, count, numbers)
+        for number in (numbers.min(), numbers.max()):
+            if (refusal := partition_refusal(int(number), count)) is not None:
+                raise refusal
+        return numbers
 
     @property
     def buffered_bytes(self) -> int:
@@ -554,14 +522,14 @@ class Stager:
         A partition's last put flushes its folders, which makes the names of all its segments
         durable. What reaches none of a target's `replicas` is written to its `others`.
         """
-        under_way: list[
-            tuple[StagedSegment, bool, Callable[[Iterable[ReplicaAddress]], _Writes]]
-        ] = []
-        writes: list[_Writes] = []
+        begun: list[tuple[StagedSegment, bool, _Put]] = []
+        writes = []
         targets = self._order.targets
         for number in sorted(self._bytes if numbers is None else numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
+            if number in self._refused:
+                continue
             parts = _of_readable_size(table)
             is_whole = is_last and len(parts) == 1
             for part in parts:
@@ -580,53 +548,41 @@ class Stager:
                     flushes_folder=is_whole,
                 )
                 writes.append(put(targets[number].replicas))
-                under_way.append((staged, is_whole, put))
+                begun.append((staged, is_whole, put))
         found = ended(writes, is_patient=self._is_patient)
-        again = [
-            place
-            for place, failures in enumerate(found)
-            if all(failure is not None for failure in failures.values())
-        ]
+        again = [place for place, failures in enumerate(found) if None not in failures.values()]
         others = [
             put(targets[staged.partition].others)
-            for staged, _, put in (under_way[place] for place in again)
+            for staged, _, put in (begun[place] for place in again)
         ]
-        if others:
-            of_others = ended(others, is_patient=self._is_patient)
-            for place, failures in zip(again, of_others, strict=True):
-                found[place] |= failures
-        for (staged, is_whole, _), failures in zip(under_way, found, strict=True):
+        of_others = ended(others, is_patient=self._is_patient)
+        for place, failures in zip(again, of_others, strict=True):
+            found[place] |= failures
+        for (staged, is_whole, _), failures in zip(begun, found, strict=True):
             self._take(staged, failures, has_flushed_folders=is_whole)
 
     def _take(
         self, staged: StagedSegment, failures: _Failures, *, has_flushed_folders: bool
     ) -> None:
-        target = self._order.targets[staged.partition]
-        self._note_failures(staged.partition, failures)
-        for each in (*target.replicas, *target.others):
-            if failures.get(each.broker_id, 1) is None:
-                if has_flushed_folders:
-                    self._folders.pop(each, None)
-                else:
-                    self._folders[each] = None
+        number, target = staged.partition, self._order.targets[staged.partition]
+        self._note_failures(number, failures)
         holders = tuple(each for each, failure in failures.items() if failure is None)
+        for each in (*target.replicas, *target.others):
+            if each.broker_id in holders and has_flushed_folders:
+                self._folders.pop(each, None)
+            elif each.broker_id in holders:
+                self._folders[each] = None
         self._staged.append(replace(staged, holders=holders))
         if not holders:
-            self._refuse(staged.partition, failures)
+            self._refused.setdefault(number, _reached_no_root(number, failures))
 
     def _note_failures(self, number: int, failures: _Failures) -> None:
         for broker_id, failure in failures.items():
             if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
                 self._failed[number, broker_id] = failure
 
-    def _refuse(self, number: int, failures: _Failures) -> None:
-        error = _reached_no_root(number, failures)
-        if not self._by_partition:
-            raise error
-        self._refused.setdefault(number, error)
-
     def finish(self) -> list[StagedSegment]:
-        """Write the rest; return all that was staged, durable.
+        """Write the rest; return all that was staged, durable, and the refusals.
 
         A replica that a segment could not be put to, or whose folder can't be flushed, does not
         count as a holder of the partition's segments.
@@ -644,9 +600,13 @@ class Stager:
             number = each.partition
             holders = tuple(of for of in each.holders if (number, of) not in self._failed)
             if not holders and number not in self._refused:
-                self._refuse(number, {of: self._failed[number, of] for of in each.holders})
+                failures = {of: self._failed[number, of] for of in each.holders}
+                self._refused[number] = _reached_no_root(number, failures)
             durable.append(replace(each, holders=holders))
-        refusals = [_refusal_of(error, number) for number, error in self._refused.items()]
+        refusals = [
+            StagedSegment(partition=number, segment=None, refusal=error)
+            for number, error in self._refused.items()
+        ]
         return [*(each for each in durable if each.partition not in self._refused), *refusals]
 
 
@@ -670,13 +630,19 @@ def _reached_no_root(partition: int, failures: _Failures) -> KafkaStorageError:
     return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
 
 
-def _check_range(numbers: npt.NDArray[Any], partition_count: int) -> None:
-    outside = numbers[(numbers < 0) | (numbers >= partition_count)]
-    if len(outside):
-        raise InvalidRecordError(
-            f"invalid partition given with record: {outside[0]} is not in the range"
-            f" [0, {partition_count}); leave `partition` null to have it chosen by key"
-        )
+def choose_partitions(
+    given: pa.Array, keys: pa.Array, partition_count: int, others: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int32]:
+    """Return each record's partition: as given, else by its key as Kafka's default partitioner
+    chooses it, else that of `others`."""
+    numbers = others
+    if keys.null_count < len(keys) and given.null_count:
+        by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
+        numbers = np.where(pc.is_valid(keys).to_numpy(zero_copy_only=False), by_key, numbers)
+    if given.null_count < len(given):
+        chosen = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)
+        numbers = np.where(pc.is_valid(given).to_numpy(zero_copy_only=False), chosen, numbers)
+    return numbers.astype(np.int32)
 
 
 def _check_headers(headers: pa.Array) -> None:
@@ -702,11 +668,8 @@ def check_sizes(batch: pa.RecordBatch, record_bytes_max: int) -> None:
     )
     sizes = sizes + _header_sizes(batch.column("headers"))
     largest = int(np.max(sizes))
-    if largest > record_bytes_max:
-        raise MessageTooLargeError(
-            f"a record has {largest} bytes, more than max.message.bytes={record_bytes_max}:"
-            " make it smaller, or raise the topic's setting"
-        )
+    if (refusal := size_refusal(largest, record_bytes_max)) is not None:
+        raise refusal
 
 
 def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:

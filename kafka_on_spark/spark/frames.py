@@ -11,7 +11,6 @@ from kafka_on_spark.produce.records import (
     HEADERS_KIND,
     IGNORED,
     check_columns,
-    check_table,
     input_batches,
     table_of,
 )
@@ -69,7 +68,6 @@ def staging_of(records: Any) -> Callable[[StageOrder, StorageOptions], list[Stag
         check_columns(columns, has_topic=True)
         return partial(stage_frame, records)
     table = table_of(records)
-    check_table(table)
     return lambda order, options: stage_records(order, input_batches(table.to_batches()), options)
 
 

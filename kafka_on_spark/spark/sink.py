@@ -70,7 +70,7 @@ from kafka_on_spark.produce.append import (
     append_when_in_sync,
     plan_topics,
 )
-from kafka_on_spark.produce.appender import AppendThreads
+from kafka_on_spark.produce.append_rounds import AppendThreads
 from kafka_on_spark.produce.idempotence import (
     OwnRun,
     ProducerRuns,

@@ -19,7 +19,7 @@ from kafka_on_spark.controller import preparing_roots, probes
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerState
-from kafka_on_spark.produce.appender import Append
+from kafka_on_spark.produce.append_rounds import AppendRounds
 from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.storage_options import is_local
@@ -283,12 +283,12 @@ class DiedError(Exception):
 
 def die_after_one(cluster: Cluster, topic: str, given: Any, partition: int, **choices: Any) -> None:
     """Append, and die once one partition is committed."""
-    whole = Append.run
+    whole = AppendRounds.run
 
-    def die(append: Append, *given: Any) -> None:
-        append.parts = [each for each in append.parts if each.key.partition == partition]
+    def die(append: AppendRounds, *given: Any) -> None:
+        append.batches = [each for each in append.batches if each.key.partition == partition]
         whole(append, *given)
         raise DiedError
 
-    with patch.object(Append, "run", die), suppress(DiedError):
+    with patch.object(AppendRounds, "run", die), suppress(DiedError):
         cluster.append(topic, given, **choices)

@@ -107,7 +107,7 @@ def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(di
 
     [refused] = orders.stage_rows(iter([ROW]), 0)
 
-    assert refused.rows[0].error_code == ClusterNotFoundError.code
+    assert isinstance(refused.rows[0].refusal, ClusterNotFoundError)
     assert files_below(*map(disks.root, (1, 2, 3))) == before
 
 

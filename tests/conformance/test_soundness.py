@@ -165,7 +165,7 @@ OTHERS = production_functions("tests.conformance.") - {
 # Of these no vector that is here tells whether their answer is right: their own tests do.
 UNHEARD = {
     "controller.isr:conclude",
-    "produce.appender:check_min_isr",
+    "produce.append_rounds:check_min_isr",
     "log.compactor:compact_replica",
     "store.root_identity:prepare_root",
 }

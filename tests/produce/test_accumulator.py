@@ -34,15 +34,14 @@ from kafka_on_spark.produce.accumulator import (
     Accumulator,
     AppendNumber,
     Delivery,
-    MutedPartitions,
-    PendingPart,
+    ProducerBatch,
     RecordMetadata,
     SentRecord,
-    TopicLimits,
     held_bytes,
     producer_settings,
 )
-from kafka_on_spark.produce.appender import AppendPart
+from kafka_on_spark.produce.leader_log import PartitionBatch
+from kafka_on_spark.produce.limits import TopicLimits
 from tests.builders import staged
 
 TOPIC_ID = TopicId("t1")
@@ -72,9 +71,10 @@ def record(
     timestamp_us=0,
     key=None,
     condition=None,
+    topic="t",
 ):
     condition = condition or Condition()
-    sent = SentRecord(key, name, None, timestamp_us, partition, None, condition)
+    sent = SentRecord(topic, key, name, None, timestamp_us, partition, None, condition)
     sent.size_bytes, sent.deadline_ms = size_bytes, deadline_ms
     return sent
 
@@ -83,13 +83,13 @@ def key(partition=0):
     return PartitionKey(TOPIC_ID, partition)
 
 
-def part(*records, partition=0, sequence=7):
+def batch(*records, partition=0, sequence=7):
     number = AppendNumber(RUN, sequence)
-    return PendingPart(topic="t", key=key(partition), number=number, records=list(records))
+    return ProducerBatch(topic="t", key=key(partition), number=number, records=list(records))
 
 
 def answered(partition=0, **answer):
-    return AppendPart(key=key(partition), batch=staged("a"), holders=(), **answer)
+    return PartitionBatch(key=key(partition), staged=staged("a"), holders=(), **answer)
 
 
 def stands(partition=0, base_offset=0, append_time_ms=None):
@@ -105,15 +105,15 @@ NEVER_FULL = 10**9
 
 def gathering(*records, at_ms=100, full_bytes=NEVER_FULL, **given):
     accumulator = Accumulator(settings(**given))
-    for topic, each in records:
-        accumulator.add(topic, each, at_ms, full_bytes)
+    for each in records:
+        accumulator.add(each, at_ms, full_bytes)
     return accumulator
 
 
 def test_an_append_is_due_linger_ms_after_its_first_record():
     accumulator = Accumulator(settings(linger_ms=50))
 
-    changes = [accumulator.add("t", record(), at_ms, NEVER_FULL) for at_ms in (100, 120, 149)]
+    changes = [accumulator.add(record(), at_ms, NEVER_FULL) for at_ms in (100, 120, 149)]
 
     assert accumulator.due_at_ms() == 150
     assert changes == [True, False, False]
@@ -121,28 +121,28 @@ def test_an_append_is_due_linger_ms_after_its_first_record():
 
 def test_a_topic_with_enough_bytes_makes_the_append_due_at_once():
     held = 10 + RECORD_OVERHEAD_BYTES
-    accumulator = gathering(("t", record()), ("other", record()), full_bytes=2 * held)
+    accumulator = gathering(record(), record(topic="other"), full_bytes=2 * held)
     before = accumulator.due_at_ms()
 
-    is_changed = accumulator.add("t", record(), 101, 2 * held)
+    is_changed = accumulator.add(record(), 101, 2 * held)
 
     assert (before, is_changed, accumulator.due_at_ms()) == (105, True, 100)
 
 
 def test_a_flush_makes_what_waits_due_and_nothing_that_comes_after_it():
-    accumulator = gathering(("t", record()), linger_ms=50)
+    accumulator = gathering(record(), linger_ms=50)
 
     accumulator.flush()
 
     assert accumulator.due_at_ms() == 100
     accumulator.take()
-    accumulator.add("t", record(), 200, NEVER_FULL)
+    accumulator.add(record(), 200, NEVER_FULL)
     assert accumulator.due_at_ms() == 250
 
 
 def test_all_topics_go_with_the_next_append_in_the_order_of_their_sends():
-    a, b, c = record(b"a"), record(b"b"), record(b"c")
-    accumulator = gathering(("x", a), ("y", b), ("x", c))
+    a, b, c = record(b"a", topic="x"), record(b"b", topic="y"), record(b"c", topic="x")
+    accumulator = gathering(a, b, c)
 
     assert set(accumulator.records) == {a, b, c}
     assert accumulator.take() == {"x": [a, c], "y": [b]}
@@ -151,7 +151,7 @@ def test_all_topics_go_with_the_next_append_in_the_order_of_their_sends():
 
 def test_memory_is_in_use_until_it_is_released():
     held = 10 + RECORD_OVERHEAD_BYTES
-    accumulator = gathering(("t", record()), ("t", record()), buffer_memory=2 * held + 5)
+    accumulator = gathering(record(), record(), buffer_memory=2 * held + 5)
 
     assert not accumulator.has_room(0)
     topics = accumulator.take()
@@ -170,17 +170,18 @@ def test_a_record_larger_than_the_memory_never_fits(size, fits):
 
 
 def test_records_expire_in_the_order_of_their_sends():
-    old, new, other = record(deadline_ms=200), record(deadline_ms=300), record(deadline_ms=250)
-    accumulator = gathering(("t", old), ("t", new), ("u", other))
+    old, new = record(deadline_ms=200), record(deadline_ms=300)
+    other = record(deadline_ms=250, topic="u")
+    accumulator = gathering(old, new, other)
 
     expired = accumulator.expire(250)
 
-    assert expired == {"t": [old], "u": [other]}
+    assert [each.records for each in expired] == [[old], [other]]
     assert accumulator.take() == {"t": [new]}
 
 
 def test_an_append_is_not_due_any_more_when_all_its_records_have_expired():
-    accumulator = gathering(("t", record(deadline_ms=200)))
+    accumulator = gathering(record(deadline_ms=200))
 
     accumulator.expire(200)
 
@@ -188,7 +189,18 @@ def test_an_append_is_not_due_any_more_when_all_its_records_have_expired():
 
 
 def delivery_of(*partitions):
-    return Delivery([part(*records, partition=each) for each, records in enumerate(partitions)])
+    return Delivery([batch(*records, partition=each) for each, records in enumerate(partitions)])
+
+
+def outcomes_of(delivery, *answers):
+    for each in answers:
+        delivery.answer(each)
+    return delivery.take_outcomes()[0]
+
+
+def expired_of(delivery, now_ms):
+    delivery.expire(now_ms)
+    return delivery.take_outcomes()[0]
 
 
 def test_it_is_said_once_after_two_seconds_why_records_have_no_answer_and_for_how_long():
@@ -223,19 +235,19 @@ def test_what_passes_is_tried_again_and_what_does_not_fails_the_records(
 ):
     delivery = delivery_of([record()])
 
-    outcomes = delivery.answer(failed(error))
+    outcomes = outcomes_of(delivery, failed(error))
 
-    assert bool(delivery.parts) == is_tried_again
+    assert bool(delivery.batches) == is_tried_again
     assert [each.error for each in outcomes] == ([] if is_tried_again else [error])
     if is_tried_again:
-        assert delivery.parts[0].may_be_appended == may_be_appended
+        assert delivery.batches[key()].may_be_appended == may_be_appended
 
 
 def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
     delivery = delivery_of([record()])
-    delivery.answer(failed(RequestTimedOutError("late")))
+    errors = [RequestTimedOutError("late"), UnknownTopicOrPartitionError("gone")]
 
-    [outcome] = delivery.answer(failed(UnknownTopicOrPartitionError("gone")))
+    [outcome] = outcomes_of(delivery, *map(failed, errors))
 
     assert isinstance(outcome.error, UnknownTopicOrPartitionError)
     assert outcome.error.context["may_be_committed"]
@@ -244,9 +256,7 @@ def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
 def test_an_error_that_says_already_that_the_append_may_be_committed_is_told_as_it_is():
     error = ProducerFencedError("a newer run; an earlier try may stand", may_be_committed=True)
     delivery = delivery_of([record()])
-    delivery.answer(failed(RequestTimedOutError("late")))
-
-    [outcome] = delivery.answer(failed(error))
+    [outcome] = outcomes_of(delivery, failed(RequestTimedOutError("late")), failed(error))
 
     assert outcome.error is error
 
@@ -256,11 +266,11 @@ def test_a_retry_leaves_out_what_expired_while_nothing_can_have_been_appended():
     delivery = delivery_of([old, new])
     delivery.answer(failed(NotEnoughReplicasError("few")))
 
-    [outcome] = delivery.expire(10)
+    [outcome] = expired_of(delivery, 10)
 
     assert outcome.records == [old]
     assert isinstance(outcome.error, RecordExpiredError)
-    assert delivery.parts[0].records == [new]
+    assert delivery.batches[key()].records == [new]
 
 
 def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_expired():
@@ -268,16 +278,17 @@ def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_exp
     delivery = delivery_of([old, new])
     delivery.answer(failed(RequestTimedOutError("late")))
 
-    [outcome] = delivery.expire(10)
+    [outcome] = expired_of(delivery, 10)
 
     assert outcome.records == [old]
     assert isinstance(outcome.error, RequestTimedOutError)
-    assert delivery.parts[0].records == [old, new]
-    assert delivery.expire(10) == []
+    assert delivery.batches[key()].records == [old, new]
+    assert expired_of(delivery, 10) == []
 
 
 LIMITS = TopicLimits(
     topic_id=TOPIC_ID,
+    name="t",
     partition_count=2,
     record_bytes_max=100,
     before_max_ms=None,
@@ -290,29 +301,30 @@ def test_records_that_their_topic_does_not_allow_are_left_out_of_the_next_try():
     small, large, alone = record(), record(size_bytes=101), record(size_bytes=101)
     delivery = delivery_of([small, large], [alone])
 
-    outcomes = delivery.leave_out(delivery.refusals({TOPIC_ID: LIMITS}, 0))
+    delivery.leave_out({TOPIC_ID: LIMITS}, 0)
+    outcomes, answered = delivery.take_outcomes()
 
     assert [(each.partition, each.records) for each in outcomes] == [(0, [large]), (1, [alone])]
     assert {type(each.error) for each in outcomes} == {MessageTooLargeError}
-    assert [(each.key, each.records) for each in delivery.parts] == [(key(0), [small])]
+    assert [(each, found.records) for each, found in delivery.batches.items()] == [
+        (key(0), [small])
+    ]
+    assert [each.key for each in answered] == [key(1)]
 
 
 def test_an_answer_about_the_producer_itself_ends_its_run():
     for error in (OutOfOrderSequenceError("late"), ProducerFencedError("newer")):
         delivery = delivery_of([record()])
 
-        assert len(delivery.answer(failed(error))) == 1
+        assert len(outcomes_of(delivery, failed(error))) == 1
         assert delivery.lost_runs == {RUN}
 
 
-def test_a_delivery_may_have_parts_of_several_appends():
-    delivery = Delivery([part(record()), part(record(), partition=1, sequence=8)])
+def test_a_delivery_may_have_batches_of_several_appends():
+    delivery = Delivery([batch(record()), batch(record(), partition=1, sequence=8)])
 
-    assert [(each.key, each.number.sequence) for each in delivery.parts] == [
-        (key(0), 7),
-        (key(1), 8),
-    ]
-    assert delivery.keys == {key(0), key(1)}
+    numbers = {each: found.number.sequence for each, found in delivery.batches.items()}
+    assert numbers == {key(0): 7, key(1): 8}
 
 
 def test_each_partition_is_told_once_to_have_its_answer():
@@ -320,8 +332,8 @@ def test_each_partition_is_told_once_to_have_its_answer():
     delivery.answer(stands(0))
     delivery.expire(10)
 
-    assert delivery.take_answered() == {key(0), key(1)}
-    assert delivery.take_answered() == set()
+    assert [each.key for each in delivery.take_outcomes()[1]] == [key(0), key(1)]
+    assert delivery.take_outcomes() == ([], [])
 
 
 def test_what_is_given_up_fails_with_the_error_but_for_what_has_an_answer():
@@ -331,95 +343,57 @@ def test_what_is_given_up_fails_with_the_error_but_for_what_has_an_answer():
     delivery.expire(10)
     error = ZeroDivisionError("a bug")
 
-    [outcome] = delivery.give_up(error)
+    delivery.give_up(list(delivery.batches.values()), error)
 
+    [_, outcome] = delivery.take_outcomes()[0]
     assert (outcome.records, outcome.error) == ([new], error)
-    assert delivery.parts == []
+    assert delivery.batches == {}
 
 
 def test_an_error_for_what_is_settled_already_changes_nothing():
     delivery = delivery_of([record()])
-    parts = delivery.parts
-    delivery.answer(stands())
+    batches = list(delivery.batches.values())
+    outcomes_of(delivery, stands())
 
-    assert delivery.fail(parts, CorruptLogError("bad"), may_be_appended=True) == []
+    delivery.fail(batches, CorruptLogError("bad"), may_be_appended=True)
+
+    assert delivery.take_outcomes() == ([], [])
 
 
 def test_a_duplicate_that_retention_has_removed_has_no_offset():
     delivery = delivery_of([record()])
 
-    [outcome] = delivery.answer(stands(base_offset=None))
+    [outcome] = outcomes_of(delivery, stands(base_offset=None))
 
     assert (outcome.base_offset, outcome.error) == (None, None)
 
 
-NEXT = AppendNumber(RUN, 9)
-
-
-def muting(*parts):
-    muted = MutedPartitions()
-    muted.mute(parts)
-    return muted
-
-
-def test_later_records_of_a_muted_partition_wait_and_others_go_on():
-    later, other = record(), record()
-    muted = muting(part(record(), partition=0))
-
-    tried = muted.join([part(later, partition=0), part(other, partition=1)], NEXT)
-
-    assert [(each.key, each.records) for each in tried] == [(key(1), [other])]
-    assert list(muted.waiting) == [("t", [later])]
-    assert (muted.keys, muted.has_released) == ({key(0)}, False)
-
-
-def test_what_has_waited_goes_on_though_nothing_later_comes():
-    waits = record()
-    muted = muting(part(record()))
-    muted.join([part(waits)], NEXT)
-    muted.unmute([key()])
-
-    [tried] = muted.join([], NEXT)
-
-    assert (tried.topic, tried.key, tried.number, tried.records) == ("t", key(), NEXT, [waits])
-    assert muted.is_empty
-
-
-def test_a_partition_without_waiting_records_is_unmuted_without_a_word():
-    muted = muting(part(record()))
-
-    muted.unmute([key()])
-
-    assert muted.is_empty
-
-
 def test_what_waits_behind_an_append_expires_in_the_order_of_its_sends():
     old, new = record(deadline_ms=10), record(deadline_ms=20)
-    tried = part(record(deadline_ms=5))
-    tried.last_error = RootFullError("no space is left")
-    muted = muting(tried)
-    muted.join([part(old, new)], NEXT)
+    tried = batch(record())
+    tried.last_error, tried.behind = RootFullError("no space is left"), [old, new]
+    delivery = Delivery([tried])
 
-    [outcome] = muted.expire([key()], 10)
+    [outcome] = expired_of(delivery, 10)
 
-    assert (outcome.topic, outcome.partition, outcome.records) == ("t", 0, [old])
+    assert (outcome.partition, outcome.records) == (0, [old])
     assert isinstance(outcome.error, RecordExpiredError)
     assert "no answer yet: no space is left" in str(outcome.error)
-    assert list(muted.waiting) == [("t", [new])]
-    assert muted.expire([key()], 10) == []
+    assert tried.behind == [new]
+    assert expired_of(delivery, 10) == []
 
 
-def test_what_waits_behind_another_partition_does_not_expire_before_what_that_tries():
-    waits = record(deadline_ms=10)
-    muted = muting(part(record(deadline_ms=5), partition=0), part(record(), partition=1))
-    muted.join([part(waits, partition=0)], NEXT)
+def test_what_is_tried_expires_before_what_waits_behind_it():
+    first, waits = record(deadline_ms=5), record(deadline_ms=10)
+    tried = batch(first)
+    tried.behind = [waits]
 
-    assert muted.expire([key(1)], 10) == []
-    assert ("t", [waits]) in list(muted.waiting)
+    assert [each.records for each in expired_of(Delivery([tried]), 10)] == [[first], [waits]]
 
 
 BOUNDS = TopicLimits(
     topic_id=TOPIC_ID,
+    name="t",
     partition_count=3,
     record_bytes_max=100,
     before_max_ms=1000,
@@ -446,9 +420,9 @@ RECORDS = [
 
 @pytest.mark.parametrize("size, partition, timestamp_ms, kind", RECORDS)
 def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, kind):
-    why = BOUNDS.refusal(
-        record(size_bytes=size, partition=partition, timestamp_us=timestamp_ms * 1000), NOW_MS
-    )
+    sent = record(size_bytes=size, partition=partition, timestamp_us=timestamp_ms * 1000)
+
+    why = sent.refusal(BOUNDS, NOW_MS)
 
     assert why is None if kind is None else isinstance(why, kind)
 
@@ -457,11 +431,8 @@ def test_a_compacted_topic_refuses_the_records_without_a_key_only():
     compacted, moment = replace(BOUNDS, needs_key=True), NOW_MS * 1000
     keyed, keyless = record(key=b"", timestamp_us=moment), record(timestamp_us=moment)
 
-    refused = Delivery([part(keyed, keyless)]).refusals({TOPIC_ID: compacted}, NOW_MS)
-
-    [(found, why)] = refused[key()]
-    assert found is keyless
-    assert isinstance(why, InvalidRecordError)
+    assert keyed.refusal(compacted, NOW_MS) is None
+    assert isinstance(keyless.refusal(compacted, NOW_MS), InvalidRecordError)
 
 
 def test_metadata_has_the_timestamp_as_a_moment():

@@ -21,11 +21,10 @@ from kafka_on_spark.produce.append import (
     _stamp,
     append_results,
     append_when_in_sync,
-    check_timestamps,
-    collect_parts,
+    collect_batches,
     stamp_as_one,
 )
-from kafka_on_spark.produce.appender import AppendPart
+from kafka_on_spark.produce.leader_log import PartitionBatch
 from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
@@ -41,9 +40,9 @@ TOPICS = {TOPIC_ID: TOPIC}
 
 
 def outcome(number, error=None, *, is_duplicate=False):
-    return AppendPart(
+    return PartitionBatch(
         key=PartitionKey(TOPIC_ID, number),
-        batch=staged("a", str(number or 1)),
+        staged=staged("a", str(number or 1)),
         holders=(),
         base_offset=None if error is not None else Offset(10 * number),
         is_duplicate=is_duplicate,
@@ -97,15 +96,15 @@ def test_with_acks_0_no_error_is_raised():
 def whole(*parts, names=None):
     """Return the digest of an append of `parts`: topic, partition and its records' digest."""
     given = [
-        AppendPart(
+        PartitionBatch(
             key=PartitionKey(topic, number),
-            batch=staged(f"v{place}", producer=stamp(0, digest=digest)),
+            staged=staged(f"v{place}", producer=stamp(0, digest=digest)),
             holders=(),
         )
         for place, (topic, number, digest) in enumerate(parts)
     ]
     stamp_as_one(names or {"A": "a", "B": "b", "C": "a"}, given)
-    [digest] = {part.batch.producer.payload_digest for part in given}
+    [digest] = {part.staged.producer.payload_digest for part in given}
     return digest
 
 
@@ -124,9 +123,9 @@ def test_all_headers_of_an_append_have_one_digest_of_all_its_partitions():
 
 
 STAGED = StagedSegment(partition=0, segment=None)
-NO_ROOT = StagedSegment(partition=-1, segment=None, error_code=KafkaStorageError.code)
-DENIED = StagedSegment(partition=-1, segment=None, error_code=RootAccessDeniedError.code)
-TOO_LARGE = StagedSegment(partition=-1, segment=None, error_code=MessageTooLargeError.code)
+NO_ROOT = StagedSegment(partition=-1, segment=None, refusal=KafkaStorageError("away"))
+DENIED = StagedSegment(partition=-1, segment=None, refusal=RootAccessDeniedError("away"))
+TOO_LARGE = StagedSegment(partition=-1, segment=None, refusal=MessageTooLargeError("away"))
 
 # fmt: off
 CASES = [
@@ -193,13 +192,13 @@ def collected(*rows):
     plan = AppendPlan(
         topic_id=topic.topic_id, topic=TOPIC, order=order, acks="all", producer=None, timeout_ms=1
     )
-    return collect_parts(image, plan, rows, NOW_MS)
+    return collect_batches(image, plan, rows, NOW_MS)
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_one_task_that_refuses_refuses_the_append(place):
     rows = [StagedSegment(partition=0, segment=segment("a"))]
-    rows.insert(place, replace(TOO_LARGE, error="a record of 2 MB"))
+    rows.insert(place, replace(TOO_LARGE, refusal=MessageTooLargeError("a record of 2 MB")))
 
     with pytest.raises(MessageTooLargeError, match="a record of 2 MB"):
         collected(*rows)
@@ -218,26 +217,26 @@ def test_an_append_of_more_segments_than_a_commit_can_name_is_refused(
         with pytest.raises(MessageTooLargeError, match="of 4 segments to partition 1 of topic"):
             collected(*rows)
     else:
-        assert [len(each.batch.segments) for each in collected(*rows)] == [3, count]
+        assert [len(each.staged.segments) for each in collected(*rows)] == [3, count]
 
 
-SETTINGS = image_of(
-    partition("1"),
-    configs={"message.timestamp.after.max.ms": "3000", "message.timestamp.before.max.ms": "70000"},
-).settings(TOPIC_ID)
-NEWEST_US, OLDEST_US = (NOW_MS + 3000) * 1000, (NOW_MS - 70000) * 1000
+@pytest.mark.parametrize(
+    "first_us, last_us, said",
+    [
+        (-(2**52), NOW_MS * 1000, None),
+        (0, (NOW_MS + 3_600_001) * 1000, "more than 3600000 ms after its append"),
+        (0, 2**62, f"{2**62} µs since 1970"),
+    ],
+)
+def test_an_append_with_a_time_that_its_topic_does_not_allow_is_refused(first_us, last_us, said):
+    row = replace(segment("a", 2), timestamp_min_us=first_us, timestamp_max_us=last_us)
+    rows = [StagedSegment(partition=0, segment=each) for each in (segment("b"), row)]
 
-
-def check(first_us, last_us):
-    staged = replace(segment("a", 2), timestamp_min_us=first_us, timestamp_max_us=last_us)
-    check_timestamps("orders-1", SETTINGS, [segment("b"), staged], NOW_MS)
-
-
-def test_a_refusal_says_the_time_or_the_number_where_there_is_no_such_time():
-    with pytest.raises(InvalidTimestampError, match=r"1970-01-01T00:00:01\+00:00"):
-        check(1_000_000, NEWEST_US)
-    with pytest.raises(InvalidTimestampError, match=f"{2**62} µs since 1970"):
-        check(OLDEST_US, 2**62)
+    if said is None:
+        assert len(collected(*rows)) == 1
+    else:
+        with pytest.raises(InvalidTimestampError, match=said):
+            collected(*rows)
 
 
 BEFORE = NotEnoughReplicasError("refused")

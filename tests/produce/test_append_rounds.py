@@ -1,4 +1,4 @@
-"""When an append is refused, acknowledged, or of unknown outcome, and what its parts meet on the way."""
+"""When an append is refused, acknowledged, or of unknown outcome, and what its batches meet on the way."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,11 +28,10 @@ from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
-from kafka_on_spark.produce.appender import (
-    Append,
-    AppendPart,
-    check_ends,
-    commit_part,
+from kafka_on_spark.produce.append_rounds import AppendRounds, check_ends
+from kafka_on_spark.produce.leader_log import (
+    PartitionBatch,
+    commit_batch,
     is_acknowledged,
     is_committed,
     place,
@@ -82,10 +81,12 @@ class Unwatched:
     def __init__(self, node):
         self.node = node
 
-    def append(self, parts, *, acks, timeout_ms, other_ends=None):
-        parts = [replace(each, puts=[]) for each in parts]
-        append = Append(self.node, parts, acks=acks, timeout_ms=timeout_ms, may_decide=False)
-        return append.run(other_ends)
+    def append(self, batches, *, acks, timeout_ms, other_ends=None):
+        batches = [replace(each, puts=[]) for each in batches]
+        rounds = AppendRounds(
+            self.node, batches, acks=acks, timeout_ms=timeout_ms, may_decide=False
+        )
+        return rounds.run(other_ends)
 
 
 def all_answer(orders):
@@ -128,7 +129,7 @@ def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appende
     """It was, and stood in the log later: a refused record was read (found by simulation)."""
     roots[address(1).root].faults.append(fault)
     batch = staged("a", epoch=LeaderEpoch(5))
-    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = PartitionBatch(key=KEY, staged=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(IN_SYNC, ALONE)).append([part], acks="all", timeout_ms=1000)
 
@@ -140,7 +141,7 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
     roots[address(1).root].faults.append(Fault.LOST_ANSWER)
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = PartitionBatch(key=KEY, staged=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(IN_SYNC, newer)).append([part], acks="all", timeout_ms=1000)
 
@@ -152,7 +153,7 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
 def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = PartitionBatch(key=KEY, staged=batch, holders=(address(1), address(2)))
 
     [outcome] = appender(Images(newer)).append([part], acks="all", timeout_ms=1000)
 
@@ -166,7 +167,7 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
     batch = staged("a", epoch=5)
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(2), segment)
-    part = AppendPart(key=KEY, batch=batch, holders=(address(2),))
+    part = PartitionBatch(key=KEY, staged=batch, holders=(address(2),))
 
     [outcome] = appender(Images(IN_SYNC, elected)).append([part], acks="1", timeout_ms=1000)
 
@@ -205,7 +206,7 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
     roots, appender, acks, error
 ):
     images = AwayImages(IN_SYNC, away=999, error=error)
-    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
+    part = PartitionBatch(key=KEY, staged=staged("a", epoch=5), holders=(address(1), address(2)))
 
     [outcome] = appender(images).append([part], acks=acks, timeout_ms=1000)
 
@@ -217,7 +218,7 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
-    part = AppendPart(key=KEY, batch=staged("a"), holders=(address(1),))
+    part = PartitionBatch(key=KEY, staged=staged("a"), holders=(address(1),))
 
     with pytest.raises(NotEnoughReplicasError):
         appender(Images(ALONE)).append([part], acks="all", timeout_ms=1000)
@@ -227,7 +228,9 @@ UNLED = image_of(partition("1 2", isr="1", leader=None, version=2))
 
 
 def test_a_conditional_append_waits_for_a_leader_to_say_where_the_log_ends(appender):
-    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+    part = PartitionBatch(
+        key=KEY, staged=staged("a", epoch=5), holders=(address(1),), expected_offset=0
+    )
 
     [outcome] = appender(Images(UNLED, UNLED, IN_SYNC)).append([part], acks="1", timeout_ms=9000)
 
@@ -239,7 +242,7 @@ def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, 
     """That the other partition ends at 0 is not known: it may have records."""
     other = KEY._replace(partition=1)
     unled = image_of(partition("1 2"), partition("1 2", isr="1", leader=None))
-    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+    part = PartitionBatch(key=KEY, staged=staged("a", epoch=5), holders=(address(1),))
 
     with pytest.raises(NotLeaderOrFollowerError, match="orders-1 has no leader"):
         appender(Images(unled)).append([part], acks=acks, timeout_ms=1000, other_ends={other: 0})
@@ -249,7 +252,9 @@ def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, 
 
 def test_a_conditional_append_that_may_not_read_the_metadata_ends_its_wait(appender):
     images = AwayImages(UNLED, away=999, error=RootAccessDeniedError)
-    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+    part = PartitionBatch(
+        key=KEY, staged=staged("a", epoch=5), holders=(address(1),), expected_offset=0
+    )
 
     with pytest.raises(RootAccessDeniedError):
         appender(images).append([part], acks="1", timeout_ms=9000)
@@ -271,13 +276,13 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
     that it lacks may stand in another partition by now (found by simulation)."""
     if not has_fetched:
         roots[address(2).root].faults.append(Fault.OFFLINE)
-    part = AppendPart(
+    part = PartitionBatch(
         key=KEY,
-        batch=staged("a", epoch=5, producer=stamp(0)),
+        staged=staged("a", epoch=5, producer=stamp(0)),
         holders=(address(1), address(2)),
     )
     for holder in part.holders:
-        for each in part.batch.segments:
+        for each in part.staged.segments:
             MemorySegmentStore(roots).put(holder, each)
     elected = partition("2 1", isr="2", leader=2, epoch=6, version=2)
     images = Images(
@@ -296,7 +301,7 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
 ):
     """Of a lost answer it is the same append: it was not there before."""
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = AppendPart(key=KEY, batch=batch, holders=(address(1), address(2)))
+    part = PartitionBatch(key=KEY, staged=batch, holders=(address(1), address(2)))
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(1), segment)
         MemorySegmentStore(roots).put(address(2), segment)
@@ -313,7 +318,7 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
 @pytest.mark.parametrize("away", [1, 2, 3])
 def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away, error):
     images = AwayImages(IN_SYNC, away=away, error=error)
-    part = AppendPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+    part = PartitionBatch(key=KEY, staged=staged("a", epoch=5), holders=(address(1),))
 
     [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
 
@@ -398,7 +403,7 @@ def store_of(text):
 
 
 def conditional(name, expected):
-    return AppendPart(key=KEY, batch=staged(name), holders=(), expected_offset=expected)
+    return PartitionBatch(key=KEY, staged=staged(name), holders=(), expected_offset=expected)
 
 
 def ends(image, store, parts, others):
@@ -423,9 +428,9 @@ def test_a_conditional_append_is_refused_where_the_log_ends_elsewhere():
 def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_retry():
     """Nor where other partitions' logs have grown since."""
     store = store_of("0:ab")
-    again = AppendPart(
+    again = PartitionBatch(
         key=KEY,
-        batch=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
+        staged=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
         holders=(),
         expected_offset=1,
     )
@@ -459,7 +464,7 @@ def store(roots):
 
 
 def part(*holders):
-    return AppendPart(key=KEY, batch=BATCH, holders=tuple(address(each) for each in holders))
+    return PartitionBatch(key=KEY, staged=BATCH, holders=tuple(address(each) for each in holders))
 
 
 def test_files_that_no_holder_has_are_an_error(roots, store):
@@ -515,7 +520,9 @@ class Forgetting(Merging):
         for segment in batch.segments:
             self.segments.put(address(1, key=key), segment)
         holder = address(1, key=key)
-        part = AppendPart(key=key, batch=batch, holders=(holder,), tried=image.partition(key))
+        part = PartitionBatch(
+            key=key, staged=batch, holders=(holder,), registration=image.partition(key)
+        )
         return part, *place(Forgetting.node_with(self, self.reader), image, part)
 
     def node_with(self, metadata):
@@ -523,7 +530,7 @@ class Forgetting(Merging):
 
     def commit(self, placed, catch_up=None):
         catch_up = catch_up or self.reader.catch_up
-        commit_part(Forgetting.node_with(self, SimpleNamespace(catch_up=catch_up)), *placed)
+        commit_batch(Forgetting.node_with(self, SimpleNamespace(catch_up=catch_up)), *placed)
         return placed[0]
 
 

@@ -13,7 +13,7 @@ _TIMES = count(1_000_000)
 
 
 def sent(key=None, value=b"v", headers=None, partition=None):
-    return SentRecord(key, value, headers, next(_TIMES), partition, None, Condition())
+    return SentRecord("t", key, value, headers, next(_TIMES), partition, None, Condition())
 
 
 def test_records_of_a_partition_keep_their_order():

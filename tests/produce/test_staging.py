@@ -133,10 +133,10 @@ def test_given_partition_wins_over_key_and_the_rest_goes_by_key(order):
 def test_partition_outside_the_topic_is_refused_by_code(order, number):
     staged = stage_records(order(), [batch({}, {"partition": number})], OPTIONS)
 
-    assert [(each.error_code, each.segment, each.partition) for each in staged] == [
-        (InvalidRecordError.code, None, -1)
+    assert [(type(each.refusal), each.segment, each.partition) for each in staged] == [
+        (InvalidRecordError, None, -1)
     ]
-    assert f"{number} is not in the range [0, 3)" in staged[0].error
+    assert f"{number} is not in the range [0, 3)" in staged[0].refusal.message
 
 
 def test_keyless_records_avoid_partitions_without_a_leader(order):
@@ -243,9 +243,7 @@ def test_too_large_a_record_is_refused_by_code(order):
         order(record_bytes_max=50), [batch({}), batch({"value": b"v" * 60})], OPTIONS
     )
 
-    assert [(each.error_code, each.segment) for each in staged] == [
-        (MessageTooLargeError.code, None)
-    ]
+    assert [(type(each.refusal), each.segment) for each in staged] == [(MessageTooLargeError, None)]
 
 
 def others_only(stage, first):
@@ -275,8 +273,8 @@ def test_a_producer_that_may_write_to_no_root_is_told_so_and_not_to_wait(order, 
 
     [staged] = stage_records(order(partition_count=1), [batch({})], OPTIONS)
 
-    assert staged.error_code == RootAccessDeniedError.code
-    assert "append as a user who may write there, or with other credentials" in staged.error
+    assert isinstance(staged.refusal, RootAccessDeniedError)
+    assert "append as a user who may write there, or with other" in staged.refusal.message
 
 
 def test_a_replica_that_failed_to_flush_the_last_segment_holds_none_of_those_before(

@@ -29,7 +29,7 @@ from kafka_on_spark.log.truncation import end_offset_for
 from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import append_rounds, leader_log
 from tests.search import slots
 from tests.search.scope import Scope
 from tests.simulation.mutants import protocol_mutants as simulated
@@ -225,14 +225,14 @@ CASES = [
         "the high watermark and the ISR are one register, decided on together",
         GROWTH,
         (ReplicationRound, "conclude", _conclude_early),
-        (appender.Append, "_conclude", _conclude_early),
+        (append_rounds.AppendRounds, "_conclude", _conclude_early),
         (image_module, "is_current", _by_leader_epoch),
     ),
     _case(
         "a decision that met a conflict is taken again",
         BOTH,
         (ReplicationRound, "conclude", _conclude_once),
-        (appender.Append, "_conclude", _conclude_once),
+        (append_rounds.AppendRounds, "_conclude", _conclude_once),
     ),
     _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _never)),
     _case(
@@ -243,7 +243,7 @@ CASES = [
     _case(
         "a leader fences its table before it serves",
         TIMELY,
-        (appender, "begin_leadership", _only_load),
+        (leader_log, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
         (operations, "check_fence", _nothing),
         _UNFENCED,

@@ -2,7 +2,7 @@
 
 `Append.run` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
-try leaves to the next is in its `AppendPart` alone, and of that only what `Carried` names: each try
+try leaves to the next is in its `PartitionBatch` alone, and of that only what `Carried` names: each try
 forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
 """
 
@@ -28,7 +28,8 @@ from kafka_on_spark.controller.sweep import sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
-from kafka_on_spark.produce.appender import Append, AppendPart, AppendThreads, check_replicas
+from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_min_isr
+from kafka_on_spark.produce.leader_log import PartitionBatch
 from tests.builders import KEY, address, staged
 from tests.controller.rounds import NothingUnreadable
 from tests.fakes import MemorySweepHints
@@ -46,11 +47,8 @@ class _Here(AppendThreads):
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def tries(self, brokers: Any) -> Any:
-        return self
-
-    def fetches(self, brokers: Any) -> Any:
-        return self._process
+    def pool(self, name: str, brokers: Any) -> Any:
+        return self if name == "partition" else self._process
 
     @staticmethod
     def submit(work: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
@@ -61,7 +59,7 @@ class _Here(AppendThreads):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a try of an append leaves to the next one; see `AppendPart`."""
+    """What a try of an append leaves to the next one; see `PartitionBatch`."""
 
     is_first: bool = True
     is_appended: bool = False
@@ -106,9 +104,9 @@ class Appending:
     def run(self, process: Process) -> "Acked | Refused | Appending":
         """Try once."""
         carried = self.carried
-        part = AppendPart(
+        batch = PartitionBatch(
             key=KEY,
-            batch=staged(self.value, producer=self.producer),
+            staged=staged(self.value, producer=self.producer),
             holders=(address(1),),
             is_appended=carried.is_appended,
             may_be_appended=carried.may_be_appended,
@@ -117,17 +115,17 @@ class Appending:
         )
         if carried.is_first:
             try:
-                check_replicas(process.metadata.image, [part])
+                check_min_isr(process.metadata.image, KEY, is_appended=False)
             except KafkaOnSparkError as error:
                 return Refused(type(error).__name__, is_unknown=False)
-        if not self._round(process, part):
-            return replace(self, carried=_carried(part))
-        if part.error is None:
-            return Acked(part.base_offset, part.is_duplicate, self.after)
-        is_unknown = part.is_appended or part.may_be_appended
-        return Refused(type(part.error).__name__, is_unknown=is_unknown)
+        if not self._round(process, batch):
+            return replace(self, carried=_carried(batch))
+        if batch.error is None:
+            return Acked(batch.base_offset, batch.is_duplicate, self.after)
+        is_unknown = batch.is_appended or batch.may_be_appended
+        return Refused(type(batch.error).__name__, is_unknown=is_unknown)
 
-    def _round(self, process: Process, part: AppendPart) -> bool:
+    def _round(self, process: Process, batch: PartitionBatch) -> bool:
         """Return whether a round answers the append."""
         node = node_of(
             process.metadata,
@@ -140,17 +138,17 @@ class Appending:
             replicas=process.replicas,
             segments=process.segments,
         )
-        Append(node, [part], acks="all", timeout_ms=1)._round([part])
-        return part.is_answered
+        AppendRounds(node, [batch], acks="all", timeout_ms=1)._round([batch])
+        return batch.is_answered
 
 
-def _carried(part: AppendPart) -> Carried:
+def _carried(batch: PartitionBatch) -> Carried:
     return Carried(
         is_first=False,
-        is_appended=part.is_appended,
-        may_be_appended=part.may_be_appended,
-        is_duplicate=part.is_duplicate,
-        puts=tuple(part.puts),
+        is_appended=batch.is_appended,
+        may_be_appended=batch.may_be_appended,
+        is_duplicate=batch.is_duplicate,
+        puts=tuple(batch.puts),
     )
 
 

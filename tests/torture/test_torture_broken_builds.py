@@ -20,7 +20,7 @@ from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.log.truncation import latest_epoch_with_records
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import append_rounds
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
 from tests.rigs.torturing.checks.anomalies import find_anomalies
@@ -201,7 +201,7 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
-    (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
+    (hide_followers,             "stale-end",     [(append_rounds, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
      [(reads, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch, "is_evidence", yes)]),

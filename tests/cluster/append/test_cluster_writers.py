@@ -7,7 +7,7 @@ from threading import Barrier, BrokenBarrierError
 import pytest
 
 from kafka_on_spark.base.errors import ProducerFencedError, UnexpectedOffsetError
-from kafka_on_spark.produce.appender import Append
+from kafka_on_spark.produce.append_rounds import AppendRounds
 from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
@@ -80,7 +80,7 @@ def test_threads_that_use_an_id_at_the_same_time_are_one_writer(orders, monkeypa
 
 def test_a_race_that_is_lost_after_the_check_is_told_by_partition(orders, monkeypatch):
     loser, winner = orders.cluster, orders.open()
-    commit = Append._round
+    commit = AppendRounds._round
     both = [*at(0, b"a"), *at(1, b"b")]
 
     def overtaken(*arguments, **named):
@@ -88,7 +88,7 @@ def test_a_race_that_is_lost_after_the_check_is_told_by_partition(orders, monkey
         winner.append("orders", at(1, b"first"))
         return commit(*arguments, **named)
 
-    monkeypatch.setattr(Append, "_round", overtaken)
+    monkeypatch.setattr(AppendRounds, "_round", overtaken)
     with pytest.raises(UnexpectedOffsetError, match="ends at 1, not at the expected 0") as caught:
         loser.append("orders", both, expected_offsets={0: 0, 1: 0})
 

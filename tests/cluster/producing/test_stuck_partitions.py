@@ -49,7 +49,7 @@ def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_or
     with cluster.producer(linger_ms=0) as producer:
         opened = stuck(1)
         late = send(producer, topic, b"0", partition=1)
-        wait_until(lambda: producer._sender._muted.keys)
+        wait_until(lambda: producer._sender._muted)
         for number in range(1, 20):
             late += send(producer, topic, b"%d" % number, partition=1)
             taken = producer.send(topic, None, b"taken", partition=0)
@@ -68,7 +68,7 @@ def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_or
 
 
 def behind_count(producer):
-    return sum(len(records) for _, records in producer._sender._muted.waiting)
+    return sum(len(each.behind) for each in list(producer._sender._muted.values()))
 
 
 def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic, stuck):
@@ -78,7 +78,7 @@ def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic
         send(producer, topic, b"tried", partition=1)
         with pytest.raises(RequestTimedOutError):
             producer.flush(0)
-        wait_until(lambda: producer._sender._muted.keys)
+        wait_until(lambda: producer._sender._muted)
         hours_ago = datetime.now(UTC) - timedelta(hours=9)
         old = producer.send(topic, None, b"old", partition=1, timestamp=hours_ago)
         late = producer.send(topic, None, b"late", partition=1)
@@ -138,7 +138,7 @@ def test_without_another_thread_the_first_one_tries_again(
     with cluster.producer(linger_ms=0) as producer:
         opened = stuck(0)
         [tried] = send(producer, topic, b"tried", partition=0)
-        wait_until(lambda: producer._sender._muted.keys)
+        wait_until(lambda: producer._sender._muted)
         [later] = send(producer, topic, b"later", partition=0)
         opened.set()
         producer.flush()
@@ -152,7 +152,7 @@ def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_top
     with cluster.producer(linger_ms=0) as producer:
         opened = stuck(1)
         send(producer, topic, b"a", partition=1)
-        wait_until(lambda: producer._sender._muted.keys)
+        wait_until(lambda: producer._sender._muted)
         send(producer, topic, b"b", partition=1)
         with pytest.raises(RequestTimedOutError):
             producer.flush(100)
@@ -174,11 +174,11 @@ def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_sti
 
         def warn(*_):
             flushes.append(thread.submit(producer.flush, WAIT_S * 1000))
-            wait_until(lambda: producer._sender._flushes or flushes[0].done())
+            wait_until(flushes[0].done)
 
         monkeypatch.setattr(sender.log, "warning", warn)
         stuck = producer.send(topic, None, b"a", partition=0)
-        wait_until(lambda: producer._sender._muted.keys)
+        wait_until(lambda: producer._sender._muted)
         stuck.deadline_ms = 0
         wait_until(lambda: flushes)
 
@@ -194,9 +194,9 @@ def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
     producer = cluster.producer(linger_ms=0)
     opened = stuck(1)
     [tried] = send(producer, topic, b"a", partition=1)
-    wait_until(lambda: producer._sender._muted.keys)
+    wait_until(lambda: producer._sender._muted)
     [behind] = send(producer, topic, b"b", partition=1)
-    wait_until(lambda: any(records for _, records in producer._sender._muted.waiting))
+    wait_until(lambda: behind_count(producer))
 
     producer.close(timeout_ms=10)
 
@@ -216,7 +216,7 @@ def test_close_with_a_timeout_tells_what_is_stuck_in_several_threads(cluster, ne
     futures = []
     for number in (0, 1):
         futures.append(producer.send(topic, None, b"v", partition=number))
-        wait_until(lambda: len(producer._sender._muted.keys) == len(futures))
+        wait_until(lambda: len(producer._sender._muted) == len(futures))
 
     producer.close(timeout_ms=10)
 

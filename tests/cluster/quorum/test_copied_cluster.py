@@ -47,7 +47,7 @@ def stage(roots):
     row = pa.RecordBatch.from_pylist([{"topic": "orders", "key": b"k", "value": b"v"}])
     url = ",".join(map(str, roots))
     [staged] = TopicOrders(url, OPTIONS, order, None, Awaits.NOTHING).stage_rows(iter([row]), 0)
-    raise {InvalidRootError.code: InvalidRootError}[staged.rows[0].error_code](staged.rows[0].error)
+    raise staged.rows[0].refusal
 
 
 def stream(roots):

@@ -15,7 +15,7 @@ from typing import Any
 from kafka_on_spark.log import compactor as compacting
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import leader_log
 from tests.search.mutants import Case
 from tests.search.scope import Scope
 from tests.search.upkeep import checks
@@ -111,7 +111,7 @@ UPKEEP_CASES = [
     Case(
         Mutant(
             "an append looks whether its id has expired once it has read the log",
-            ((appender, "check_remembered", _nothing),),
+            ((leader_log, "check_remembered", _nothing),),
         ),
         replace(EXPIRED, elections=0, fencings=0),
         "I11 idempotence",

@@ -14,7 +14,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, judge
 from kafka_on_spark.metadata.image import ControllerResult
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 
@@ -73,7 +73,7 @@ CLEANING_MUTANTS = [
     ),
     Mutant(
         "an append that goes on under another leadership goes on under other names",
-        ((appender, "place_files", _as_staged), (operations, "check_named_under", _nothing)),
+        ((leader_log, "place_files", _as_staged), (operations, "check_named_under", _nothing)),
         seed=2,
         invariant="I26 added under its fence",
     ),

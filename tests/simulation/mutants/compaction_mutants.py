@@ -20,7 +20,7 @@ from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import append_rounds
 from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
@@ -211,7 +211,7 @@ COMPACTION_MUTANTS = [
     ),
     Mutant(
         "a compacted topic takes no record without a key",
-        ((appender, "check_keys", _nothing),),
+        ((append_rounds, "check_keys", _nothing),),
         invariant=KEYS_ONLY,
     ),
     Mutant(

@@ -13,7 +13,7 @@ from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.produce import append as append_of_a_process
-from kafka_on_spark.produce import appender, idempotence
+from kafka_on_spark.produce import idempotence, leader_log
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
 from tests.simulation.checks.invariants import ONE_CLOCK
@@ -150,7 +150,7 @@ EXPIRING_MUTANTS = [
         (idempotence, "begin_append", _as_ever),
         (idempotence, "check_not_fenced", _only_older),
         (append_of_a_process, "check_not_fenced", _only_older),
-        (appender, "check_not_fenced", _only_older),
+        (leader_log, "check_not_fenced", _only_older),
     ),
     _missing(
         checks.REFUSED,

@@ -19,7 +19,7 @@ from kafka_on_spark.log import (
 )
 from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
@@ -136,9 +136,9 @@ MERGING_MUTANTS = [
         "an append that may stand is looked for among the borders of merged segments",
         (
             (replicas, "with_borders_over", _borders_unread),
-            (appender, "with_borders_over", _borders_unread),
+            (leader_log, "with_borders_over", _borders_unread),
             (replicas, "find_put", _among_headers),
-            (appender, "find_put", _among_headers),
+            (leader_log, "find_put", _among_headers),
         ),
         seed=83,
         invariant="I26 added once",

@@ -19,7 +19,7 @@ from kafka_on_spark.log import operations, producer_state, replicas
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.produce import appender
+from kafka_on_spark.produce import append_rounds, leader_log
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
 from tests.simulation.plan import Plan
 from tests.simulation.world import commits, replica_log
@@ -135,7 +135,7 @@ class _NeverError(Exception):
 MUTANTS = [
     Mutant(
         "an append is acknowledged by its chain digest, not by its offset",
-        ((appender, "is_acknowledged", _committed_by_offset),),
+        ((append_rounds, "is_acknowledged", _committed_by_offset),),
         invariant="H1 acked is committed",
     ),
     Mutant(
@@ -158,7 +158,7 @@ MUTANTS = [
         (
             (producer_state, "_find_files", _nothing),
             (replicas, "find_put", _nothing),
-            (appender, "find_put", _nothing),
+            (leader_log, "find_put", _nothing),
         ),
         invariant="I26 added once",
     ),
@@ -184,7 +184,7 @@ MUTANTS = [
     ),
     Mutant(
         "a commit that was left behind may land: it is never called not written",
-        ((appender, "CommitOutcomeUnknownError", _NeverError),),
+        ((append_rounds, "CommitOutcomeUnknownError", _NeverError),),
         invariant="H4 aborted read",
     ),
     Mutant(
@@ -244,7 +244,7 @@ MUTANTS = [
     ),
     Mutant(
         "all partitions are looked at for an earlier try before the first commit",
-        ((appender, "check_tries", _nothing),),
+        ((append_rounds, "check_tries", _nothing),),
         invariant="H4 aborted read",
     ),
 ]

@@ -15,7 +15,7 @@ from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.appender import AppendThreads
+from kafka_on_spark.produce.append_rounds import AppendThreads
 from kafka_on_spark.produce.staging import StagedSegment, StageOrder
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.storage_options import StorageOptions

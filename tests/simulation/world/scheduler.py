@@ -318,11 +318,9 @@ class Threads:
         self._rng = random.Random(str(node.rng.getstate()))  # draws nothing from the node's
         self._begun: list[tuple[Future[Any], Task]] = []
 
-    def tries(self, brokers: object) -> "Threads":
+    def pool(self, name: str, brokers: object) -> "Threads":
         """Return this: greenlets are as many as are asked for."""
         return self
-
-    fetches = tries
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":
         """Begin a call."""

@@ -7,7 +7,8 @@ from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.reading import FoundOffset, offset_for_time, offset_of_latest_time
 from kafka_on_spark.log.truncation import EpochEntry, check_fetch, epoch_history
-from kafka_on_spark.produce.appender import AppendPart, check_keys
+from kafka_on_spark.produce.append_rounds import check_keys
+from kafka_on_spark.produce.leader_log import PartitionBatch
 from tests.builders import KEY, NOW_MS, staged
 from tests.conformance.adapters.replication.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
@@ -95,7 +96,7 @@ class LogOffsets(Adapter):
     def op_append_records(self, keys):
         """Check what a task has staged; the refusal names the partition, not the record."""
         batch = replace(staged("a"), has_keyless=None in keys)
-        check_keys(self.world.image, [AppendPart(key=KEY, batch=batch, holders=())])
+        check_keys(self.world.image, [PartitionBatch(key=KEY, staged=batch, holders=())])
 
     def _about(self):
         return {

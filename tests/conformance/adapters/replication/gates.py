@@ -11,7 +11,8 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.log.truncation import check_fetch
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.produce.appender import check_min_isr, is_committed
+from kafka_on_spark.produce.append_rounds import check_min_isr
+from kafka_on_spark.produce.leader_log import is_committed
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words
@@ -160,7 +161,7 @@ class Gates(Leader):
         answer = {}
         try:
             if check_acks(acks) == "all":
-                check_min_isr(self.world.image, KEY, self.world.partition, is_appended=False)
+                check_min_isr(self.world.image, KEY, is_appended=False)
             log = self.world.leader
             staged = staged_of(log.log_end_offset, log.leader_epoch, count)
             change = operations.append(
@@ -177,7 +178,7 @@ class Gates(Leader):
     def op_produce_status(self):
         answer = {"high_watermark": self.world.high_watermark}
         try:
-            check_min_isr(self.world.image, KEY, self.world.partition, is_appended=True)
+            check_min_isr(self.world.image, KEY, is_appended=True)
         except KafkaOnSparkError as error:
             return {**answer, "error": kafka_names(error)}
         return {**answer, "pending": not self._is_committed()}
