@@ -82,7 +82,7 @@ _COMMENTED: Final = re.compile(r'((?:    # .*\n)*)    "([^"]+)": Setting\(')
 
 
 def cluster_toml() -> str:
-    """Return `conf/cluster.toml` with the settings of the code, each commented out with its default.
+    """Return `conf/cluster.toml` with all settings, commented out, each with its default.
 
     A setting that is new stands after the one before it in `base/config.py`. If it has a comment
     there, this begins a paragraph of its own here; words for users can be given to it by hand.
