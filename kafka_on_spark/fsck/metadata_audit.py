@@ -1,24 +1,16 @@
-"""I10, I15: the audit of the metadata log: its voters are read side by side, and held against each
-other.
+"""I15: the audit of the metadata log: reads its voters, and holds them against each other.
 
 One of them, the leader, is replayed in full: as far as a majority holds its log. The others are
 read before it and again after it, so that the audit is sound while others write: what the leader
 proves committed must then be on a majority, and nobody has more than the leader.
 
-The commits of a voter's table continue each other and lose no row: each either appends files, the
-first where the log ended or where the commit cuts it, or merges files into one with the same rows;
-then the counter of the log's end stays (I10, I15).
-
 Every read is of the files as they are, and nothing is cached: what a process remembers of a table
 does not count here. Never writes.
 """
 
-import re
 from collections import defaultdict, deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
@@ -47,29 +39,25 @@ from kafka_on_spark.metadata.metadata_root import (
     identity_of,
     table_gone,
 )
-from kafka_on_spark.metadata.quorum.raft import counted_end, newest_marks
+from kafka_on_spark.metadata.quorum.raft import counted_end
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     RaftBatch,
     RaftLog,
     Voter,
     VoterKey,
-    VoterTable,
-    newest_voters,
+    VoterSet,
 )
 from kafka_on_spark.metadata.voter_format import (
     FILE_NAME,
     LEADER,
+    LOG_END_OFFSET,
     QUORUM_EPOCH,
     VOTE,
     log_file,
-    log_files,
     marks_in,
-    raft_log_of,
-    table_of,
 )
 from kafka_on_spark.metadata.voter_upkeep import MERGE
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableCheckpoint,
@@ -82,9 +70,6 @@ from kafka_on_spark.store.error_translation import as_storage_errors, parsing
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-
-LOG_END_OFFSET: Final = "log-end-offset"
-_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 class VoterReader:
@@ -105,16 +90,13 @@ class VoterReader:
         self._files = RootFiles(root, options)
         self._uri = identity.table_at(root)
         self._is_deep = is_deep
-        self.trace = VoterTrace(Voter(VoterKey(identity.node_id, identity.directory_id), root))
+        self.trace = VoterTrace(VoterKey(identity.node_id, identity.directory_id))
         self.findings = self.trace.findings
         self.is_compared = False
         self.digests: dict[int, str] = {}
         self.problem: str | None = None
         self._first_version = 0
-        self._version = -1
         self._entries: dict[str, FileEntry] = {}
-        self._end: int | None = None
-        self._is_sure = True  # that the commits could be read since where the history begins
         self._read_files: dict[str, int] = {}
 
     @property
@@ -122,24 +104,25 @@ class VoterReader:
         return self.trace.key
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its table could be read, and nothing that its newest version says is lost."""
+        return self.problem is None and not self.trace.is_damaged
+
+    @property
     def _log_files(self) -> list[FileEntry]:
-        return sorted(self._entries.values(), key=lambda file: (_base(file) or 0, file.path))
+        return sorted(self._entries.values(), key=lambda file: file.path)  # begins with its base
 
     def first_but(self, read: Container[str]) -> FileEntry | None:
         """Return the first file of the newest version but for those that were read."""
         return next((file for file in self._log_files if file.path not in read), None)
 
-    def newest_table(self) -> VoterTable:
-        """Return the newest version of the table, flushed or not.
-
-        Raises:
-            CorruptLogError, KafkaStorageError, ReplicaLostError: It can't be read.
-        """
-        with as_storage_errors(f"read the table at {self._uri}", self._options):
-            delta = DeltaLog(self._uri, self._options, is_flushed=False)
-            delta.follow()
-            log = raft_log_of(log_files(delta.active_files()))
-            return table_of(self.key, delta.counters(), log, delta.version)
+    def try_to_catch_up(self) -> None:
+        """Do as `catch_up`, unless it failed before; note why it fails."""
+        if self.problem is None:
+            try:
+                self.catch_up()
+            except ProtocolError as error:
+                self.problem = error.message
 
     def catch_up(self) -> None:
         """Replay the commits since the last call.
@@ -148,9 +131,9 @@ class VoterReader:
             ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: The table
                 can't be read at all.
         """
-        first = self._version + 1
+        first = self.trace.version + 1
         for step in self._steps(is_deep=self._is_deep and not first, from_version=first):
-            if not first or step.version > self._version:
+            if not first or step.version > self.trace.version:
                 self._take(step)
 
     def _steps(self, *, is_deep: bool, from_version: int) -> Iterator[TableStep]:
@@ -166,59 +149,21 @@ class VoterReader:
     def _take(self, step: TableStep) -> None:
         if isinstance(step, TableDamage):
             self.findings.add("I15", step.sentence, version=step.version)
-            self._is_sure = self._is_sure and step.is_checkpoint
-            if not step.is_checkpoint:
-                self.trace.is_damaged = True
+            self.trace.is_damaged |= not step.is_checkpoint
             return
-        if isinstance(step, TableCheckpoint):
-            self._take_checkpoint(step)
-        else:
-            self._take_commit(step)
+        if isinstance(step, TableCommit):
+            for path in step.removes:
+                self._entries.pop(path, None)
+            self._entries |= {file.path: file for file in step.adds}
+        elif self.trace.version < 0 or self.trace.is_damaged:  # the history goes on from here
+            self._entries = {file.path: file for file in step.files}
+            if self.trace.version < 0:
+                self._first_version = step.version
         try:
-            commit = _voter_commit(step)
+            self.trace.take(_voter_commit(step))
         except CorruptLogError as error:
-            self.trace.findings.add("I15", error.message, version=step.version)
-            self.trace.is_damaged = True
-        else:
-            self.trace.take(commit)
-
-    def _take_checkpoint(self, step: TableCheckpoint) -> None:
-        files = {file.path: file for file in step.files}
-        end = step.counters.get(LOG_END_OFFSET, 0)
-        if self._version < 0:
-            self._first_version = step.version
-        elif self._is_sure:
-            if (files.keys(), end) != (self._entries.keys(), self._end or 0):
-                sentence = (
-                    f"the checkpoint of version {step.version} says another state than the commits"
-                    " up to it"
-                )
-                self.findings.add("I15", sentence, version=step.version)
-            return
-        self._entries, self._end, self._version, self._is_sure = files, end, step.version, True
-
-    def _take_commit(self, step: TableCommit) -> None:
-        self._version = step.version
-        removed = [self._entries.pop(path) for path in step.removes if path in self._entries]
-        self._entries |= {file.path: file for file in step.adds}
-        end = step.counters.get(LOG_END_OFFSET, self._end)
-        expected = self._end if step.operation == MERGE else self._end_after(step, removed)
-        if self._is_sure and (end or 0) != (expected or 0):
-            sentence = f"the log says that it ends at {end}, its commits end at {expected}"
-            self.findings.add("I10", sentence, version=step.version)
-        self._end = end
-
-    def _end_after(self, step: TableCommit, cut: Iterable[FileEntry]) -> int | None:
-        """Return where the log ends after a commit: it may cut what a later leader does not have,
-        and appends after that."""
-        end = min((base for base in map(_base, cut) if base is not None), default=self._end)
-        for file in step.adds:
-            base = _base(file)
-            if base != (end or 0) and self._is_sure:
-                sentence = f"the file {file.path} begins at {base}, the log ended at {end or 0}"
-                self.findings.add("I10", sentence, version=step.version)
-            end = None if base is None else base + (file.record_count or 0)
-        return end
+            self.findings.add("I15", error.message, version=step.version)
+            self.trace.version, self.trace.is_damaged = step.version, True
 
     def rows(self, file: FileEntry, end: int) -> Iterator[MetadataRows]:
         """Yield the batches of a file, and note what those up to `end` hold.
@@ -294,15 +239,10 @@ class VoterReader:
         return Coverage(
             table=place,
             first_version=self._first_version,
-            last_version=self._version,
+            last_version=self.trace.version,
             read_files=len(self._read_files),
             read_bytes=sum(self._read_files.values()),
         )
-
-
-def _base(file: FileEntry) -> int | None:
-    text = file.values.get("base_offset")
-    return int(text) if text is not None and _WHOLE.fullmatch(text) else None
 
 
 def _digest(batch: MetadataRows) -> str:
@@ -326,6 +266,7 @@ def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
             is_checkpoint=is_checkpoint,
             is_merge=isinstance(step, TableCommit) and step.operation == MERGE,
             quorum_epoch=None if epoch is None else QuorumEpoch(epoch),
+            log_end=step.counters.get(LOG_END_OFFSET),
             votes=marks_in(step.counters, VOTE),
             leaders=marks_in(step.counters, LEADER),
             added={each.path: log_file(each).batches for each in files},
@@ -334,56 +275,66 @@ def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
 
 
 class _Search:
-    """Looks for the newest set of voters that any root names, from some of them."""
+    """Reads the newest voters that any root names, from some of their roots."""
 
-    def __init__(self, options: StorageOptions, *, is_deep: bool) -> None:
+    def __init__(self, cluster_id: str, options: StorageOptions, *, is_deep: bool) -> None:
+        self._cluster_id = cluster_id
         self._options = options
         self._is_deep = is_deep
-        self._tables: dict[VoterKey, VoterTable] = {}
         self.readers: dict[VoterKey, VoterReader] = {}
         self.unread: dict[Voter, str] = {}
 
-    def take(self, root: str, identity: MetadataIdentity) -> VoterTable | None:
+    def read(self, root: str, identity: MetadataIdentity) -> VoterReader:
         reader = VoterReader(root, identity, self._options, is_deep=self._is_deep)
+        reader.try_to_catch_up()
         self.readers[reader.key] = reader
-        with suppress(*UNREADABLE):  # why, shows where its steps are read
-            self._tables[reader.key] = reader.newest_table()
-        return self._tables.get(reader.key)
+        return reader
 
-    def look_for_voters(self, cluster_id: str) -> None:
+    def follow(self) -> None:
         """Read the newest voters, and leave out what is none."""
         while True:
-            voters = newest_voters(self._tables.values())
+            voters = self._newest_voters()
             known = {*self.readers, *(each.key for each in self.unread)}
             unasked = [each for each in (voters.voters if voters else ()) if each.key not in known]
             if not unasked:
                 break
             for voter in unasked:
-                self._look_for(voter, cluster_id)
+                self._ask(voter)
         keys = voters.keys if voters else ()
         found = {key: each for key, each in self.readers.items() if key in keys}
         self.readers = found or self.readers
         self.unread = {voter: why for voter, why in self.unread.items() if voter.key in keys}
 
-    def _look_for(self, voter: Voter, cluster_id: str) -> None:
+    def _newest_voters(self) -> VoterSet | None:
+        """Return the voters by the best log: another may end with a change that came to nothing."""
+        logs = (each.trace.log for each in self.readers.values())
+        named = [each for each in logs if each.voters is not None]
+        return (
+            max(named, key=lambda each: (each.end.epoch, each.end_offset)).voters if named else None
+        )
+
+    def _ask(self, voter: Voter) -> None:
         try:
             identity = identity_of(voter.root, self._options)
         except UNREADABLE as error:
             self.unread[voter] = error.message
             return
         key = VoterKey(identity.node_id, identity.directory_id)
-        if (key, identity.cluster_id) == (voter.key, cluster_id):
-            self.take(voter.root, identity)
+        if (key, identity.cluster_id) == (voter.key, self._cluster_id):
+            self.read(voter.root, identity)
         else:
             self.unread[voter] = f"{voter.root} is not voter {voter.key} any more"
 
-    def rank(self, reader: VoterReader) -> tuple[bool, bool, int, int]:
-        """Return by what voters are in order: the leader first, then by their logs."""
-        table = self._tables.get(reader.key)
-        if table is None:
-            return (True, True, 0, 0)
-        leads = any(reader.key == leader for leader, _ in newest_marks(self._tables))
-        return (not leads, False, -table.log.end.epoch, -table.log.end_offset)
+    def in_order(self) -> list[VoterReader]:
+        """Return the voters: the leader first, then by their logs; damaged tables last."""
+        marks = [(e, k) for r in self.readers.values() for e, k in r.trace.leaders.items()]
+        leaders = max(marks, key=lambda mark: mark[0])[1] if marks else ()
+
+        def rank(reader: VoterReader) -> tuple[bool, bool, int, int]:
+            end = reader.trace.log.end
+            return (not reader.is_whole, reader.key not in leaders, -end.epoch, -end.offset)
+
+        return sorted(self.readers.values(), key=rank)
 
 
 def _voter_readers(
@@ -395,17 +346,18 @@ def _voter_readers(
     Raises: as `given_roots`.
         InvalidRootError: One is a copy, or was moved.
     """
-    search, given = _Search(options, is_deep=is_deep), given_roots(roots_in(url), options)
+    given = given_roots(roots_in(url), options)
+    search = _Search(next(iter(given.values())).cluster_id, options, is_deep=is_deep)
     for root, identity in given.items():
-        table = search.take(root, identity)
+        reader = search.read(root, identity)
         try:
-            if table is not None:
-                check_place(root, table)
+            if reader.is_whole:
+                check_place(root, reader.key, reader.trace.log)
         except ClusterNotFoundError:  # of several, the others lead to the voters
             if len(given) == 1:
                 raise
-    search.look_for_voters(next(iter(given.values())).cluster_id)
-    return sorted(search.readers.values(), key=search.rank), search.unread
+    search.follow()
+    return search.in_order(), search.unread
 
 
 _Snapshots = dict[int, list[tuple[VoterReader, str]]]
@@ -430,8 +382,8 @@ class MetadataAudit:
         self._is_deep = is_deep
         self._proved: tuple[RaftLog, RaftBatch] | None = None
         self._replayed: set[str] = set()
-        self._is_first = True
-        self._snapshots: _Snapshots = {}
+        # Listed before the rest is read: a snapshot is made of what is committed.
+        self._snapshots = self._listed()
 
     @property
     def _read(self) -> list[VoterTrace]:
@@ -439,14 +391,11 @@ class MetadataAudit:
         return [each.trace for each in self._others if each.problem is None]
 
     def catch_up(self) -> None:
-        """Replay what was committed since the last call, and check the snapshots at the first.
+        """Replay what was committed since the last call; the first also checks the snapshots.
 
         Raises:
             ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
         """
-        # Listed first: a snapshot is made of what is committed.
-        self._snapshots = self._listed() if self._is_first else {}
-        self._is_first = False
         committed_end = self._read_commits()
         taken = {*self._replayed}
         while (file := self._main.first_but(taken)) is not None:
@@ -458,7 +407,8 @@ class MetadataAudit:
             self.replay.damage(
                 "the oldest records of the log are expired, and no snapshot after them can be read"
             )
-        for end, found in self._snapshots.items():
+        left, self._snapshots = self._snapshots, {}
+        for end, found in left.items():
             # It is of a cluster that was at this root before, or the log was rolled back.
             above = "it ends above the log's end, and no process reads it"
             within = "it ends where no commit of the log ends"
@@ -476,11 +426,7 @@ class MetadataAudit:
         """Read what the tables have since the last call, the others' first; return up to where the
         log is committed."""
         for each in self._others:
-            if each.problem is None:
-                try:
-                    each.catch_up()
-                except ProtocolError as error:
-                    each.problem = error.message
+            each.try_to_catch_up()
         self._main.catch_up()
         log = self._main.trace.log
         proved = log.batch_before(log.proved_end)
@@ -570,37 +516,25 @@ class MetadataAudit:
             )
         unread = {int(voter.key.node_id): why for voter, why in self._unread.items()}
         unread |= {int(r.key.node_id): r.problem for r in self._others if r.problem is not None}
-        for voter in self._not_looked_for():
-            unread[int(voter.key.node_id)] = (
-                f"{voter.root} was not looked for, since the table that names it is damaged: give"
-                " fsck this root, too"
-            )
         for voter_id, why in sorted(unread.items()):
             sentence = f"the voter could not be checked: {why}"
             yield Finding(invariant=None, place=Place(voter_id=voter_id), sentence=sentence)
         found = {each.key: each.trace.findings for each in (self._main, *self._others)}
         of_all = FindingList(Place())
-        for flaw in self._flaws(len(unread)):
+        for flaw in self._flaws():
             place = of_all if flaw.key is None else found[flaw.key]
             place.add(flaw.invariant, flaw.sentence)
         self.replay.check_time(now_ms)
         for each in (of_all, *found.values(), self.replay.findings):
             yield from each.all()
 
-    def _not_looked_for(self) -> list[Voter]:
-        """Return the voters that only the replay of the main voter's table has named."""
-        voters = self._main.trace.log.voters
-        known = {self._main.key, *(each.key for each in self._others)}
-        known |= {each.key for each in self._unread}
-        return [each for each in (voters.voters if voters else ()) if each.key not in known]
-
-    def _flaws(self, unread: int) -> Iterator[VoterFlaw]:
+    def _flaws(self) -> Iterator[VoterFlaw]:
         main, others = self._main.trace, self._read
         yield from voter_flaws([main, *others])
         yield from following_flaws(main, others)
         if self._proved is not None:
             log, proved = self._proved
-            yield from committed_flaws(log.voters, proved, [main, *others], unread)
+            yield from committed_flaws(log.voters, proved, [main, *others])
         if main.leader != main.key:
             sentence = (
                 f"the leader of the metadata quorum could not be read: its log is checked as voter"

@@ -1,14 +1,9 @@
-"""Q1, Q2, Q4, Q7, Q8: the tables of voters, replayed commit by commit, and held against each other.
+"""I10, I15, Q1, Q2, Q4, Q7, Q8: voters' tables, replayed commit by commit, and held against each
+other.
 
-Q1: a voter gives one vote an epoch, and follows one leader. Q2: what its own log proves committed
-is not cut. Q4: its epoch does not fall, nor do those along its log, and no batch is above it. Q7:
-one place of one epoch holds one write. Q8: a leader's mark on its own table comes with the epoch's
-no-op, and batches are taken under a mark alone.
-
-Of all voters, Q1: an epoch has one leader. Q2: what a log proves committed is in every other log
-that goes so far; a majority holds what the leader's proves; who follows a leader has no more than
-that. Q7: one place of one epoch holds one write, after the same write, on all voters; who follows a
-leader has the beginning of its log. Q8: who leads an epoch has a majority's votes in it.
+A commit loses no row: it appends files, the first where the log ended or where the commit cuts it,
+or merges files into one with the same rows; the counter of the log's end says where it ends (I10).
+The simulation of the quorum ends with the same checks.
 """
 
 from collections import defaultdict
@@ -26,7 +21,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     Mark,
     RaftBatch,
     RaftLog,
-    Voter,
     VoterKey,
     VoterSet,
     has_write,
@@ -41,6 +35,7 @@ class VoterCommit:
     Attributes:
         is_merge: It changes no row.
         quorum_epoch: The epoch that it sets; None: none.
+        log_end: Where it says that the log ends; None: it does not.
         added: The headers of the files that it adds, by their names.
     """
 
@@ -48,6 +43,7 @@ class VoterCommit:
     is_checkpoint: bool = False
     is_merge: bool = False
     quorum_epoch: QuorumEpoch | None = None
+    log_end: int | None = None
     votes: tuple[Mark, ...] = ()
     leaders: tuple[Mark, ...] = ()
     added: Mapping[str, tuple[RaftBatch, ...]] = field(default_factory=dict)
@@ -78,7 +74,7 @@ class VoterTrace:
     Attributes:
         version: The newest version that was replayed; -1: none was.
         epoch: The highest that it was in.
-        is_damaged: A commit could not be read: what it said is not known.
+        is_damaged: A commit could not be read, and no checkpoint after it says what came of it.
         known_above: Votes and marks of the epochs above this are all known; those of others may
             have been cleaned.
         votes: Whom it voted for, by epoch.
@@ -86,9 +82,9 @@ class VoterTrace:
         seen: Its batches, by epoch and end; those that were cut, too.
     """
 
-    def __init__(self, voter: Voter) -> None:
-        self.voter = voter
-        self.findings = FindingList(Place(voter_id=voter.key.node_id))
+    def __init__(self, key: VoterKey) -> None:
+        self.key = key
+        self.findings = FindingList(Place(voter_id=key.node_id))
         self.version = -1
         self.known_above = QuorumEpoch(-1)
         self.votes: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
@@ -96,11 +92,8 @@ class VoterTrace:
         self.seen: dict[BatchEnd, SeenBatch] = {}
         self.epoch = NO_EPOCH
         self._files: dict[str, tuple[RaftBatch, ...]] = {}
+        self._log_end: int | None = None
         self.is_damaged = False
-
-    @property
-    def key(self) -> VoterKey:
-        return self.voter.key
 
     @property
     def leader(self) -> VoterKey | None:
@@ -115,9 +108,15 @@ class VoterTrace:
             return EMPTY_LOG
 
     def take(self, commit: VoterCommit) -> None:
-        if commit.is_checkpoint and self.version >= 0:
-            return
         is_first = commit.is_checkpoint
+        if is_first and self.version >= 0 and not self.is_damaged:
+            if (commit.added, commit.log_end) != (self._files, self._log_end):
+                sentence = "says another state than the commits up to it"
+                self._add("I15", f"the checkpoint of version {commit.version} {sentence}")
+            return
+        if is_first:  # or the first that tells again
+            self._files.clear()
+            self.is_damaged = False
         self.version = commit.version
         epoch = self.epoch if commit.quorum_epoch is None else commit.quorum_epoch
         if epoch < self.epoch:
@@ -128,17 +127,33 @@ class VoterTrace:
         self._take_marks(commit, is_first=is_first)
         if commit.is_merge:
             self._merge(commit)
-            return
+        else:
+            self._change_log(commit, is_first=is_first)
+        self._check_end(commit.log_end)
+
+    def _change_log(self, commit: VoterCommit, *, is_first: bool) -> None:
         self._cut(commit.removed)
         appended = [batch for file in commit.added.values() for batch in file]
         appended.sort(key=lambda each: each.base_offset)
-        if not is_first and not self.is_damaged:
+        is_known = not (is_first or self.is_damaged)
+        if is_known:
             self._check_appended(commit, appended)
         last = self._last
         for batch in appended:
+            end = 0 if last is None else last.end_offset
+            if is_known and batch.base_offset != end:
+                self._add("I10", f"a batch begins at {batch.base_offset}, the log ended at {end}")
             self._see(batch, last)
             last = batch
         self._files |= commit.added
+
+    def _check_end(self, said: int | None) -> None:
+        self._log_end = self._log_end if said is None else said
+        last = self._last
+        end = 0 if last is None else last.end_offset
+        if self._log_end not in (None, end) and not self.is_damaged:
+            words = f"the log says that it ends at {self._log_end}, its batches end at {end}"
+            self._add("I10", words)
 
     def _add(self, invariant: str, sentence: str) -> None:
         self.findings.add(invariant, sentence, version=self.version)
@@ -324,22 +339,22 @@ def _voters_in(log: RaftLog, epoch: QuorumEpoch) -> VoterSet | None:
 
 
 def committed_flaws(
-    voters: VoterSet | None, batch: RaftBatch, traces: Sequence[VoterTrace], unread: int
+    voters: VoterSet | None, batch: RaftBatch, traces: Sequence[VoterTrace]
 ) -> Iterator[VoterFlaw]:
     """Yield whether no majority holds what a log proves committed.
 
     Args:
         voters: The newest voters in that log; None: it names none.
         batch: The last batch that it proves committed.
-        traces: The voters, read after that log was.
-        unread: How many could not be read.
+        traces: The voters that could be read, after that log was.
     """
     held = [each.key for each in traces if has_write(each.log, batch)]
     if voters is None or voters.is_majority(held):
         return
+    unread = {*voters.keys} - {each.key for each in traces}
     proved_end = batch.end_offset
     names = ", ".join(map(str, held))
-    if len(held) + unread >= voters.majority:
+    if voters.is_majority([*held, *unread]):
         sentence = (
             f"whether a majority holds the log up to {proved_end} is not known: of the voters that"
             f" could be read only {names} hold it"

@@ -40,6 +40,7 @@ from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
+    RaftLog,
     Voter,
     VoterKey,
     VoterSet,
@@ -232,14 +233,14 @@ def _at_its_place(
     voter_log = VoterLog(root, identity, options)
     try:
         table = voter_log.load()
-        check_place(root, table)
+        check_place(root, table.key, table.log)
     except UNREADABLE as error:
         log.info("the metadata root %s is passed over: %s", root, error)
         return error
     return voter_log, table
 
 
-def check_place(root: str, table: VoterTable) -> None:
+def check_place(root: str, key: VoterKey, raft_log: RaftLog) -> None:
     """Check that a metadata root is where its own log registers it. A copy that is used elsewhere
     would work on the disks of the original's brokers, which the log names.
 
@@ -249,10 +250,10 @@ def check_place(root: str, table: VoterTable) -> None:
             become one a moment ago; the voters lead to it then.
         KafkaStorageError: A disk does not answer.
     """
-    voters = table.log.voters
+    voters = raft_log.voters
     if voters is None:
         return  # its log has not begun, and names nobody's disks
-    registered = table.log.root_of(table.key)
+    registered = raft_log.root_of(key)
     if registered is None:
         roots = " or ".join(each.root for each in voters.voters)
         raise ClusterNotFoundError(

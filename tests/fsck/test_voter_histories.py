@@ -90,7 +90,7 @@ def traces(histories=HEALTHY):
 
 
 def trace(key, commits):
-    found = VoterTrace(VOTERS.voter_of(key.node_id))
+    found = VoterTrace(key)
     for version, commit in enumerate(commits, start=1):
         found.take(VoterCommit(version=version, **commit))
     return found
@@ -124,6 +124,9 @@ def test_a_failover_with_a_tail_that_is_cut_is_as_it_should_be():
 
 # fmt: off
 BAD = [
+    pytest.param("I10", "begins at 8, the log ended at 7",   more(C, {"added": added(batch(8, 9, 2))}),                     id="a batch after a gap"),
+    pytest.param("I10", "ends at 6, its batches end at 7",   more(C, {"log_end": 6}),                                       id="a counter of the end that is wrong"),
+    pytest.param("I15", "says another state",                more(C, {"is_checkpoint": True, "added": added(BOOTSTRAP)}),   id="a checkpoint of another log"),
     pytest.param("Q1", "gives two votes in epoch 2",         more(C, vote(2, C)),                                           id="a second vote in an epoch"),
     pytest.param("Q1", "epoch 2 has 2 leaders",              changed(C, 5, leaders=((C, 2),), added=added(LATER)),          id="two leaders of an epoch"),
     pytest.param("Q1", "follows two leaders in epoch 2",     more(C, {"leaders": ((A, 2),)}),                               id="a second mark in an epoch"),
@@ -175,7 +178,7 @@ def test_votes_that_were_cleaned_away_are_not_missed():
 
 
 def test_a_voter_that_was_skipped_over_damage_is_not_blamed_for_what_it_hid():
-    read = VoterTrace(VOTERS.voters[2])
+    read = VoterTrace(C)
     for version, commit in enumerate(HEALTHY[C], start=1):
         if version == 5:
             read.is_damaged = True  # its vote in epoch 2
@@ -185,6 +188,17 @@ def test_a_voter_that_was_skipped_over_damage_is_not_blamed_for_what_it_hid():
 
     assert read.findings.all() == ()
     assert [*voter_flaws([a, b, read])] == []
+
+
+def test_a_checkpoint_after_damage_says_how_the_log_goes_on():
+    (_, _, whole), read = traces(), short(C, 5)
+    read.is_damaged = True
+    newest = added(BOOTSTRAP, NO_OP, ONE, TWO, LATER, THREE)
+    read.take(VoterCommit(version=9, is_checkpoint=True, **mark(2, B), added=newest))
+
+    assert read.log == whole.log
+    assert not read.is_damaged
+    assert read.findings.all() == ()
 
 
 # What is committed, and how far the leader is.
@@ -199,10 +213,10 @@ def test_what_is_proved_must_be_on_a_majority():
     proved = b.log.batch_before(b.log.proved_end)
     assert proved == replace(LATER, kind=BatchKind.NO_OP)
 
-    assert [*committed_flaws(VOTERS, proved, [b, a, c], 0)] == []
-    assert [*committed_flaws(VOTERS, proved, [b, short(A, 5), c], 0)] == []
-    (lost,) = committed_flaws(VOTERS, proved, [b, short(A, 5), short(C, 4)], 0)
-    (unknown,) = committed_flaws(VOTERS, proved, [b, short(C, 4)], 1)
+    assert [*committed_flaws(VOTERS, proved, [b, a, c])] == []
+    assert [*committed_flaws(VOTERS, proved, [b, short(A, 5), c])] == []
+    (lost,) = committed_flaws(VOTERS, proved, [b, short(A, 5), short(C, 4)])
+    (unknown,) = committed_flaws(VOTERS, proved, [b, short(C, 4)])
 
     assert (lost.invariant, unknown.invariant) == ("Q2", None)
     assert "only 2:d2 of 3 voters hold it" in lost.sentence

@@ -3,7 +3,6 @@
 from itertools import pairwise, takewhile
 
 from kafka_on_spark.fsck.voter_trace import VoterCommit, VoterTrace, following_flaws, voter_flaws
-from kafka_on_spark.metadata.quorum.voter_table import Voter
 
 
 def audit(world):
@@ -20,7 +19,7 @@ def audit(world):
 
 def trace(root):
     """Return a root's history, as its versions tell it."""
-    found = VoterTrace(Voter(root.key, root.url))
+    found = VoterTrace(root.key)
     first = root.versions[0]
     found.take(VoterCommit(version=0, added=named(first.log.batches)))
     for before, after in pairwise(root.versions):
