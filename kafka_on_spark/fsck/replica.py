@@ -1,16 +1,6 @@
 """I5, I10, I11, I13 to I16, I19, I20, I25 to I27: one replica's table, replayed by version.
 
-I5: epochs do not fall. I10: offsets are dense, and commits continue each other. I11: an append is
-there once, and a producer's sequences rise. I13: nothing is added under another epoch than the
-fence's unless it was fetched. I14: nothing is cut except by adopting a later leadership. I15:
-headers add up, the chain computes, and checkpoints agree with the commits. I16: the log start
-rises, at most to the log end, and removes only batches below it. I19, I20: the table is that of
-this replica and topic. I25: a merge changes nothing of the log. I26: a path is added
-once, under the fence in its name. I27: the counters of compaction agree with each other, and rise.
-
-The tables do not record whether a payload digest covers timestamps, so an audit can't compute it
-again. The digest in a file's name covers its bytes.
-
+The tables do not record whether a payload digest covers timestamps, so it can't be computed again.
 A merge moves batches into another file and changes nothing of the log. So a batch that is merged
 stays what it was, and replicas are compared by batches, whatever files each of them has.
 
@@ -31,10 +21,9 @@ from kafka_on_spark.fsck.trace import (
     EpochSpan,
     LoggedBatch,
     ReplicaTrace,
-    Stamp,
     batches_of,
 )
-from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.batch import ProducerStamp, epoch_in_name
 from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import ProducersFile
 from kafka_on_spark.log.replicas import (
@@ -276,7 +265,7 @@ class ProducerReplay:
                 self._add("I11", sentence)
                 is_told = True
 
-    def _is_later(self, stamp: Stamp) -> bool:
+    def _is_later(self, stamp: ProducerStamp) -> bool:
         known = self._removed.get(stamp.producer_id)
         if known is None:
             return True
@@ -317,8 +306,9 @@ class ProducerReplay:
             self._check_stamp(batch.stamp, batch.base_offset)
         self._remember(batch)
 
-    def _check_stamp(self, stamp: Stamp, offset: int) -> None:
-        producer_id, producer_epoch, sequence, _ = stamp
+    def _check_stamp(self, stamp: ProducerStamp, offset: int) -> None:
+        producer_id, sequence = stamp.producer_id, stamp.sequence
+        producer_epoch = stamp.producer_epoch
         life, removed = self._life(producer_id, producer_epoch), self._removed.get(producer_id)
         last, last_epoch = self._last.get(producer_id, (-1, -1))
         if life > self._life(producer_id, last_epoch):

@@ -10,8 +10,9 @@ that is missing is damage only if the log, read on, names it still; else the aud
 those that it names by then.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Final
 
@@ -28,13 +29,12 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.findings import Finding, FindingList
 from kafka_on_spark.fsck.replica import ReplicaReplay
-from kafka_on_spark.fsck.trace import ContentSum, ReplicaTrace
+from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log.batch import Border, is_segment_name
 from kafka_on_spark.log.hashing import key_hashes
 from kafka_on_spark.log.merging import BATCH_ROWS, Content, content_of, decode_borders, typed
 from kafka_on_spark.log.producer_files import read_producers
 from kafka_on_spark.log.producer_state import producers_file_name
-from kafka_on_spark.log.replicas import PRODUCER_STATE
 from kafka_on_spark.log.segments import (
     APPEND_TIME,
     SEGMENT_SCHEMA,
@@ -45,7 +45,7 @@ from kafka_on_spark.log.segments import (
 from kafka_on_spark.log.state import ProducerEntries, ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.delta.delta_files import FileEntry, TableCommit, TableDamage, TableStep
+from kafka_on_spark.store.delta.delta_files import FileEntry, TableDamage, TableStep
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.error_translation import as_storage_errors, parsing
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX, SEGMENT_BYTES_MAX, UnsafeFileError
@@ -58,63 +58,44 @@ KEYS_AT_ONCE: Final = 2**20
 MB. A log of more records is read as often as that takes, each time for other keys."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedSegment:
-    """What was found in a segment's file.
+class MissingSegmentError(CorruptLogError):
+    """A segment is not there: damage, if the log still names it."""
 
-    Attributes:
-        flaw: What is wrong with it, in a sentence; None: nothing, as far as it tells by itself.
-        is_missing: That it is not there.
-        sums: Of its records between each two borders that were asked for; empty if it has a flaw.
-        ends: The borders that a merged segment keeps: offsets, and the chain digests there.
+
+def check_content(
+    content: bytes, file: FileEntry, borders: Sequence[int]
+) -> tuple[tuple[Content, ...], tuple[Border, ...]]:
+    """Return what a segment's records between each two of `borders` amount to, and the borders that
+    it keeps of what was merged into it.
+
+    Raises:
+        CorruptLogError: It is not what its name and header say.
     """
-
-    flaw: str | None = None
-    is_missing: bool = False
-    sums: tuple[ContentSum, ...] = ()
-    ends: tuple[tuple[int, ChainDigest], ...] = ()
-
-
-def bytes_flaw(content: bytes, file: FileEntry) -> str | None:
-    if len(content) != file.size_bytes:
-        return f"the segment {file.path} has {len(content)} bytes, the log says {file.size_bytes}"
-    if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
-        return f"the bytes of the segment {file.path} have not the digest in its name"
-    return None
-
-
-def check_content(content: bytes, file: FileEntry, borders: Sequence[int]) -> CheckedSegment:
-    try:
-        with parsing(f"the segment {file.path}"):
-            table = read_parquet(content, file.path, verifies_pages=True)
-            flaw = _content_flaw(table, file)
-            if flaw is not None:
-                return CheckedSegment(flaw=flaw)
-            return CheckedSegment(sums=_sums(table, file, borders), ends=_ends(content, file))
-    except CorruptLogError as error:
-        return CheckedSegment(flaw=f"the segment {file.path}: {error.message}")
+    with parsing("it"):
+        table = read_parquet(content, file.path, verifies_pages=True)
+        flaw = _content_flaw(table, file)
+        if flaw is not None:
+            raise CorruptLogError(flaw)
+        return _contents(table, file, borders), _borders(content, file)
 
 
 def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
     if table.schema.names != SEGMENT_SCHEMA.names:
-        return f"the segment {file.path} has the columns {', '.join(table.schema.names)}"
+        return f"it has the columns {', '.join(table.schema.names)}"
     if table.num_rows != file.record_count:
-        return (
-            f"the segment {file.path} has {table.num_rows} records, its statistics say"
-            f" {file.record_count}"
-        )
+        return f"it has {table.num_rows} records, its statistics say {file.record_count}"
     deltas = table.column("offset_delta").to_numpy()
     if is_merged(file):
         flaw = _merged_flaw(table, deltas, file)
         if flaw is not None or not len(deltas):
             return flaw
     elif not np.array_equal(deltas, np.arange(table.num_rows)):
-        return f"the records of the segment {file.path} are not numbered from 0 on"
+        return "its records are not numbered from 0 on"
     elif file.timestamp_min_us == file.timestamp_max_us == file.time_ms * 1000:
         return None  # LogAppendTime: records have the time of the commit, not their own
     span = pc.min_max(table.column("timestamp").cast(pa.int64()))
     if (span["min"].as_py(), span["max"].as_py()) != (file.timestamp_min_us, file.timestamp_max_us):
-        return f"the timestamps of the segment {file.path} are not what its statistics say"
+        return "its timestamps are not what its statistics say"
     return None
 
 
@@ -123,9 +104,9 @@ def _merged_flaw(table: pa.Table, deltas: npt.NDArray[np.generic], file: FileEnt
     base_offset, end_offset = _number(file, "base_offset"), _number(file, "end_offset")
     is_inside = not len(deltas) or 0 <= deltas[0] <= deltas[-1] < end_offset - base_offset
     if not is_inside or not (np.diff(deltas) > 0).all():
-        return f"the records of the segment {file.path} do not lie in the offsets that it covers"
+        return "its records do not lie in the offsets that it covers"
     if content_of(table, base_offset).digest != _number(file, "content_digest"):
-        return f"the records of the segment {file.path} have not the content digest in its header"
+        return "its records have not the content digest in its header"
     return None
 
 
@@ -137,7 +118,7 @@ def _number(file: FileEntry, name: str) -> int:
     return int(file.values.get(name) or 0)
 
 
-def _ends(content: bytes, file: FileEntry) -> tuple[tuple[int, ChainDigest], ...]:
+def _borders(content: bytes, file: FileEntry) -> tuple[Border, ...]:
     if not is_merged(file):
         return ()
     base_offset, end_offset = _number(file, "base_offset"), _number(file, "end_offset")
@@ -145,19 +126,18 @@ def _ends(content: bytes, file: FileEntry) -> tuple[tuple[int, ChainDigest], ...
     return decode_borders(content, file.path, Offset(base_offset), own)
 
 
-def _sums(table: pa.Table, file: FileEntry, borders: Sequence[int]) -> tuple[ContentSum, ...]:
-    """Return what a segment holds between each two borders."""
+def _contents(table: pa.Table, file: FileEntry, borders: Sequence[int]) -> tuple[Content, ...]:
     base_offset = _number(file, "base_offset")
     has_append_time = _number(file, "timestamp_type") == APPEND_TIME and not is_merged(file)
     common_us = file.time_ms * 1000 if has_append_time else None
-    sums = [Content()] * (len(borders) - 1)
+    contents = [Content()] * (len(borders) - 1)
     for records in table.to_batches(BATCH_ROWS):
         whole = typed(records, common_us)
         for place, (first, end) in enumerate(pairwise(borders)):
             wanted = between_deltas(whole, first - base_offset, end - base_offset)
             if wanted.num_rows:
-                sums[place] = sums[place].plus(wanted, base_offset)
-    return tuple(ContentSum(each.record_count, each.digest) for each in sums)
+                contents[place] = contents[place].plus(wanted, base_offset)
+    return tuple(contents)
 
 
 def compaction_flaws(
@@ -261,7 +241,7 @@ class ReplicaAudit:
         self._options = options
         self._replay = ReplicaReplay(order.address, order.expired_epochs)
         self._version = -1
-        self._sums: dict[str, tuple[ContentSum, ...] | None] = {}  # by path; None: it has a flaw
+        self._contents: dict[str, tuple[Content, ...] | None] = {}  # by path; None: it has a flaw
         self._size_bytes = 0
         self._uncompacted: tuple[Finding, ...] = ()
 
@@ -286,7 +266,7 @@ class ReplicaAudit:
             findings=(*trace.findings, *self._uncompacted),
             forgotten_producers=forgotten,
             contents=contents,
-            read_files=len(self._sums),
+            read_files=len(self._contents),
             read_bytes=self._size_bytes,
         )
 
@@ -297,22 +277,15 @@ class ReplicaAudit:
             ReplicaLostError: There is no table.
             KafkaStorageError: The root does not answer, or some of them are deleted already.
         """
-        known = self._version
-        for step in self._steps(is_deep=self._order.is_deep):
-            if step.version <= known:
-                continue
-            # Damage that no commit has may say whatever version.
-            is_of_checkpoint = isinstance(step, TableDamage) and step.is_checkpoint
-            is_next = isinstance(step, TableCommit | TableDamage) and step.version == known + 1
-            if self._version == known >= 0 and not (is_next or is_of_checkpoint):
-                raise KafkaStorageError(
-                    f"commits after version {known} were deleted before they were read: try again"
-                )
+        first = self._version + 1
+        for step in self._steps(first):
+            if step.version < first:
+                continue  # a hint at a checkpoint may name whatever version
             self._replay.take(step)
-            if not is_of_checkpoint:
+            if not (isinstance(step, TableDamage) and step.is_checkpoint):
                 self._version = step.version
 
-    def _steps(self, *, is_deep: bool) -> Iterator[TableStep]:
+    def _steps(self, from_version: int) -> Iterator[TableStep]:
         """Yield the steps of the replica's table, oldest first; deep: with every checkpoint.
 
         Raises:
@@ -325,7 +298,12 @@ class ReplicaAudit:
         files, folder = RootFiles(address.root, self._options), address.folder
         try:
             with as_storage_errors(f"read the table at {folder}", self._options):
-                yield from table_steps(files, folder, has_all_checkpoints=is_deep)
+                yield from table_steps(
+                    files,
+                    folder,
+                    has_all_checkpoints=self._order.is_deep,
+                    from_version=from_version,
+                )
         except ReplicaLostError:
             check_directory(address.root, address.directory_id, self._options)
             raise
@@ -346,17 +324,14 @@ class ReplicaAudit:
                         file,
                     )
         except CorruptLogError as error:
-            later = (
-                0 if isinstance(step, TableDamage) else step.counters.get(PRODUCER_STATE, 0)
-                for step in self._steps(is_deep=False)
-            )
-            if max(later, default=0) <= file.number:  # else it may be cleaned by now
+            self._catch_up()
+            if self._replay.counters.producers == file:  # else it may be cleaned by now
                 path = producers_file_name(file.number)
                 self._replay.findings.add("I15", error.message, path=path)
             return ()
         return self._replay.producers.compare(entries)
 
-    def _read_segments(self) -> tuple[ContentSum, ...] | None:
+    def _read_segments(self) -> tuple[Content, ...] | None:
         """Read every segment that the log names, and check what they hold together; return their
         records between each two borders; None: they are damaged.
 
@@ -366,98 +341,92 @@ class ReplicaAudit:
         """
         for _ in range(READS_MAX):
             entries = list(self._replay.log.entries.values())
-            if not self._read_on(entries):
-                continue
-            contents = self._contents_of(entries)
-            if contents is None or self._check_compaction(entries):
+            try:
+                for entry in entries:
+                    if entry.path not in self._contents:
+                        self._read_segment(entry)
+                contents = self._contents_of(entries)
+                if contents is not None:
+                    self._check_compaction(entries)
                 return contents
+            except CorruptLogError:
+                continue  # one is gone: the log is further than it was, or it is damage to report
         raise KafkaStorageError(
             f"segments were merged and deleted while they were read, {READS_MAX} times: try again"
         )
 
-    def _read_on(self, entries: Sequence[FileEntry]) -> bool:
-        """Read the segments that were not read yet; return False if the log is further than it was,
-        since it has removed one that is gone."""
-        for entry in entries:
-            if entry.path in self._sums:
-                continue
-            content = self._content(entry)
-            if isinstance(content, CheckedSegment):
-                checked = content
-            else:
-                checked = check_content(content, entry, self._order.borders)
-            if checked.is_missing and not self._still_names({entry.path}):
-                return False
-            self._take(entry, checked)
-        return True
+    def _read_segment(self, entry: FileEntry) -> None:
+        """Read a segment, and add a finding if it is damaged.
 
-    def _still_names(self, paths: Set[str]) -> bool:
-        self._catch_up()
-        return paths <= self._replay.log.entries.keys()
-
-    def _take(self, entry: FileEntry, checked: CheckedSegment) -> None:
-        self._size_bytes += entry.size_bytes
-        if checked.flaw is None:
-            self._sums[entry.path] = checked.sums
+        Raises:
+            MissingSegmentError: It is gone, and the log names it no more.
+        """
+        contents = None
+        try:
+            contents, ends = check_content(self._content(entry), entry, self._order.borders)
+        except CorruptLogError as error:
+            if isinstance(error, MissingSegmentError):
+                self._catch_up()
+                if entry.path not in self._replay.log.entries:
+                    raise
+            base = entry.values.get("base_offset")
+            is_offset = base is not None and base.isdecimal() and len(base) < 20
+            offset = int(base) if base is not None and is_offset else None
+            sentence = f"the segment {entry.path}: {error.message}"
+            self._replay.findings.add("I15", sentence, path=entry.path, offset=offset)
+        else:
             if is_merged(entry):
                 compacted_below = self._replay.compaction.compacted_below
-                self._replay.log.check_borders(entry.path, checked.ends, compacted_below)
-            return
-        self._sums[entry.path] = None
-        base = entry.values.get("base_offset")
-        is_offset = base is not None and base.isdecimal() and len(base) < 20
-        offset = int(base) if base is not None and is_offset else None
-        self._replay.findings.add("I15", checked.flaw, path=entry.path, offset=offset)
+                self._replay.log.check_borders(entry.path, ends, compacted_below)
+        self._contents[entry.path] = contents
+        self._size_bytes += entry.size_bytes
 
-    def _contents_of(self, entries: Sequence[FileEntry]) -> tuple[ContentSum, ...] | None:
-        contents = [ContentSum()] * (len(self._order.borders) - 1)
-        for entry in entries:
-            sums = self._sums[entry.path]
-            if sums is None:
-                return None
-            contents = [each.plus(more) for each, more in zip(contents, sums, strict=True)]
-        return tuple(contents)
+    def _contents_of(self, entries: Sequence[FileEntry]) -> tuple[Content, ...] | None:
+        found = [self._contents[each.path] for each in entries]
+        whole = [each for each in found if each is not None]
+        if len(whole) < len(found):
+            return None
+        none = [Content()] * (len(self._order.borders) - 1)
+        return tuple(reduce(Content.with_more, each) for each in zip(none, *whole, strict=True))
 
-    def _check_compaction(self, entries: Sequence[FileEntry]) -> bool:
-        """Check that what the replica has finished shows in its records (I27); return False as
-        above."""
+    def _check_compaction(self, entries: Sequence[FileEntry]) -> None:
+        """Check that what the replica has finished shows in its records (I27).
+
+        Raises:
+            CorruptLogError: A segment is gone, or damaged, since it was read first.
+        """
         progress = self._replay.compaction
         if not progress.finished_below:
-            return True
+            return
         flaws = compaction_flaws(
             entries,
-            self._sound_content,
+            self._content_again,
             compacted_below=progress.finished_below,
             # While it is at work, tombstones are there still.
             tombstones_below=progress.tombstones_below if progress.is_finished else Offset(0),
         )
         found = FindingList(self._replay.findings.place)
-        try:
-            for offset, sentence in flaws:
-                found.add("I27", sentence, offset=offset)
-        except KafkaStorageError:
-            if self._still_names({entry.path for entry in entries}):
-                raise
-            return False
+        for offset, sentence in flaws:
+            found.add("I27", sentence, offset=offset)
         self._uncompacted = found.all()
-        return True
 
-    def _sound_content(self, file: FileEntry) -> bytes:
-        content = self._content(file)
-        if isinstance(content, CheckedSegment):
-            raise KafkaStorageError(f"{content.flaw}, since it was read first: try again")
-        return content
+    def _content_again(self, file: FileEntry) -> bytes:
+        try:
+            return self._content(file)
+        except CorruptLogError:
+            del self._contents[file.path]
+            self._catch_up()
+            raise
 
-    def _content(self, file: FileEntry) -> bytes | CheckedSegment:
-        """Return a segment's bytes, whose digest is right; or what is wrong.
+    def _content(self, file: FileEntry) -> bytes:
+        """Return a segment's bytes, whose digest is right.
 
         Raises:
+            CorruptLogError: They are another's, or not there.
             KafkaStorageError: The root does not answer.
         """
         if not is_segment_name(file.path):
-            return CheckedSegment(
-                flaw=f"the file {file.path} is no segment by its name, and was not read"
-            )
+            raise CorruptLogError("it is no segment by its name, and was not read")
         path = f"{self._address.folder}/{file.path}"
         try:
             with as_storage_errors(f"read {path}", self._options):
@@ -465,8 +434,11 @@ class ReplicaAudit:
                     path, min(file.size_bytes, SEGMENT_BYTES_MAX)
                 )
         except UnsafeFileError as error:
-            return CheckedSegment(flaw=f"the segment {file.path}: {error.message}")
+            raise CorruptLogError(error.message) from error
         if content is None:
-            return CheckedSegment(flaw=f"the segment {file.path} is missing", is_missing=True)
-        flaw = bytes_flaw(content, file)
-        return content if flaw is None else CheckedSegment(flaw=flaw)
+            raise MissingSegmentError("it is missing")
+        if len(content) != file.size_bytes:
+            raise CorruptLogError(f"it has {len(content)} bytes, the log says {file.size_bytes}")
+        if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
+            raise CorruptLogError("its bytes have not the digest in its name")
+        return content

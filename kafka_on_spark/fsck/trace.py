@@ -21,12 +21,12 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.fsck.findings import Finding
+from kafka_on_spark.fsck.registers import Member
 from kafka_on_spark.log.batch import HEADER, Batch, ProducerStamp, Segment, epoch_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.merging import Content
 from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.delta.delta_files import FileEntry
-
-Member = tuple[BrokerId, ReplicaUuid]
 
 
 class Flaw(NamedTuple):
@@ -35,13 +35,6 @@ class Flaw(NamedTuple):
     invariant: str
     sentence: str
     offset: int | None
-
-
-class Stamp(NamedTuple):
-    producer_id: str
-    producer_epoch: int
-    sequence: int
-    payload_digest: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class LoggedFile:
     batch_record_count: int
     partition_count: int | None
     leader_epoch: int
-    stamp: Stamp | None
+    stamp: ProducerStamp | None
     timestamp_type: int
     record_count: int
     chain_digest: ChainDigest
@@ -88,7 +81,7 @@ class LoggedBatch:
     base_offset: int
     end_offset: int
     leader_epoch: int
-    stamp: Stamp | None
+    stamp: ProducerStamp | None
     fingerprint: str
     chain_digest: ChainDigest
     segments: tuple[LoggedFile, ...]
@@ -119,18 +112,12 @@ class LoggedBatch:
         first, claimed = self.segments[0], tuple(each.chain_digest for each in self.segments)
         assert first.partition_count is not None, "of a batch"
         try:
-            producer = self.stamp and ProducerStamp(
-                producer_id=self.stamp.producer_id,
-                producer_epoch=ProducerEpoch(self.stamp.producer_epoch),
-                sequence=self.stamp.sequence,
-                payload_digest=self.stamp.payload_digest,
-            )
             batch = Batch(
                 base_offset=Offset(self.base_offset),
                 record_count=first.batch_record_count,
                 leader_epoch=LeaderEpoch(self.leader_epoch),
                 partition_count=first.partition_count,
-                producer=producer,
+                producer=self.stamp,
                 appended_at_ms=first.entry.time_ms,
                 segments=tuple(
                     Segment(
@@ -207,7 +194,7 @@ def _file(entry: FileEntry) -> LoggedFile | Flaw:
             chain_digest=ChainDigest(values["chain_digest"] or ""),
             content_digest=_number(values, "content_digest") if is_merged else None,
         )
-    except (TypeError, ValueError):
+    except (AssertionError, TypeError, ValueError):
         return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
 
 
@@ -218,12 +205,16 @@ def _number(values: Mapping[str, str | None], name: str) -> int:
     return int(text)
 
 
-def _stamp(values: Mapping[str, str | None]) -> Stamp | None:
+def _stamp(values: Mapping[str, str | None]) -> ProducerStamp | None:
     producer_id = values["producer_id"]
     if producer_id is None:
         return None
-    numbers = (_number(values, name) for name in Stamp._fields[1:])
-    return Stamp(producer_id, *numbers)
+    return ProducerStamp(
+        producer_id=producer_id,
+        producer_epoch=ProducerEpoch(_number(values, "producer_epoch")),
+        sequence=_number(values, "sequence"),
+        payload_digest=_number(values, "payload_digest"),
+    )
 
 
 def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
@@ -269,18 +260,6 @@ def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
         chain_digest=last.chain_digest,
         segments=tuple(segments),
     )
-
-
-class ContentSum(NamedTuple):
-    """What records amount to: how many they are, and the sum of their content digests."""
-
-    record_count: int = 0
-    digest: int = 0
-
-    def plus(self, other: "ContentSum") -> "ContentSum":
-        """Return the sum of both; digests are added modulo 2^64, as a signed integer."""
-        digest = (self.digest + other.digest + 2**63) % 2**64 - 2**63
-        return ContentSum(self.record_count + other.record_count, digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +336,7 @@ class ReplicaTrace:
     borders: Mapping[int, ChainDigest] = field(default_factory=dict)
     has_merged_files: bool = False
     compaction: CompactionProgress = NO_PROGRESS
-    contents: tuple[ContentSum, ...] | None = None
+    contents: tuple[Content, ...] | None = None
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()
     read_files: int = 0

@@ -172,7 +172,12 @@ class Content:
     def plus(self, records: pa.RecordBatch, base_offset: int) -> "Content":
         """Return the content with the records of a segment that begins at `base_offset`."""
         digest = sum_digests(content_digests(records, base_offset))
-        return Content(self.record_count + records.num_rows, add_digests(self.digest, digest))
+        return self.with_more(Content(records.num_rows, digest))
+
+    def with_more(self, other: "Content") -> "Content":
+        """Return the content of both."""
+        digest = add_digests(self.digest, other.digest)
+        return Content(self.record_count + other.record_count, digest)
 
 
 def content_of(records: pa.Table, base_offset: int) -> Content:
