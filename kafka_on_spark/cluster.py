@@ -1311,10 +1311,10 @@ class Cluster:
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        from kafka_on_spark.fsck.cluster_audit import check_tables
+        from kafka_on_spark.fsck.cluster_audit import Fsck
 
         self._node.metadata.check_open()
-        return check_tables(self._root, self._node.tasks, is_deep=deep)
+        return Fsck(self._root, self._node.tasks, is_deep=deep).run()
 
     @_operation(QUORUM)
     def describe_quorum(self) -> QuorumDescription:

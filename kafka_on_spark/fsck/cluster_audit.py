@@ -6,8 +6,7 @@ table must have, the metadata read after it what it may have. Nothing is changed
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import (
@@ -16,7 +15,6 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
 from kafka_on_spark.fsck.metadata_audit import MetadataAudit
 from kafka_on_spark.fsck.partition_checks import (
@@ -39,8 +37,6 @@ from kafka_on_spark.store.storage_options import StorageOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
-
 NOT_DEEP: Final = (
     "the bytes of segments, and so their digests, the borders and the records of merged ones, what"
     " compacted ones keep, and whether replicas hold the same (I1, I15, I25 and I27 in part)",
@@ -55,20 +51,10 @@ REPLICAS_AT_ONCE: Final = 256
 class Fsck:
     """One check of a cluster. `url`: some of its metadata roots."""
 
-    def __init__(
-        self,
-        url: str,
-        options: StorageOptions,
-        run_audits: RunAudits,
-        clock: Clock,
-        *,
-        is_deep: bool,
-    ) -> None:
-        self._options = options
-        self._run_audits = run_audits
-        self._clock = clock
+    def __init__(self, url: str, tasks: Tasks, *, is_deep: bool) -> None:
+        self._tasks = tasks
         self._is_deep = is_deep
-        self._metadata = MetadataAudit(url, options, is_deep=is_deep)
+        self._metadata = MetadataAudit(url, tasks.worker.options, is_deep=is_deep)
         self._replay = self._metadata.replay
         self._findings: list[Finding] = []
         self._coverage: list[Coverage] = []
@@ -87,7 +73,7 @@ class Fsck:
         for portion in self._portions():
             self._check(portion, absent)
         self._metadata.catch_up()
-        self._findings.extend(self._metadata.finish(self._clock.now_ms()))
+        self._findings.extend(self._metadata.finish(self._tasks.worker.clock.now_ms()))
         return FsckReport(
             findings=in_order(self._findings),
             coverage=(*self._metadata.coverage(), *self._coverage),
@@ -99,7 +85,7 @@ class Fsck:
         absent = set()
         for broker in self._replay.image.brokers.values():
             try:
-                check_directory(broker.root, broker.directory_id, self._options)
+                check_directory(broker.root, broker.directory_id, self._tasks.worker.options)
             except (KafkaStorageError, InvalidRootError) as error:
                 absent.add(broker.broker_id)
                 sentence = f"the broker's replicas could not be checked: {error}"
@@ -135,7 +121,7 @@ class Fsck:
             for order in self._orders(timeline, timeline.register, absent)
         ]
         found: dict[PartitionKey, list[tuple[ReplicaAddress, ReplicaTrace]]] = defaultdict(list)
-        for order, trace in zip(orders, self._run_audits(orders), strict=True):
+        for order, trace in zip(orders, self._tasks.run(audit_task, orders), strict=True):
             found[order.address.key].append((order.address, trace))
         self._metadata.catch_up()
         for before in timelines:
@@ -224,18 +210,6 @@ class Fsck:
         self._findings.extend(findings.all())
 
 
-def check_tables(metadata_root: str, tasks: Tasks, *, is_deep: bool) -> FsckReport:
-    """Check the cluster at `metadata_root` (normalized).
-
-    Raises:
-        ClusterNotFoundError: There is no cluster.
-        KafkaStorageError: The metadata root does not answer.
-    """
-    worker = tasks.worker
-    run_audits = partial(tasks.run, audit_task)
-    return Fsck(metadata_root, worker.options, run_audits, worker.clock, is_deep=is_deep).run()
-
-
 def check_cluster(
     metadata_root: str | os.PathLike[str],
     spark: "SparkSession | None" = None,
@@ -255,4 +229,4 @@ def check_cluster(
     options, root = StorageOptions(storage_options), cluster_url(metadata_root)
     executors = None if spark is None else SparkExecutors(spark, options)
     with DaemonThreads(THREADS, "fsck") as threads:
-        return check_tables(root, Tasks(Worker(options), threads, executors), is_deep=deep)
+        return Fsck(root, Tasks(Worker(options), threads, executors), is_deep=deep).run()
