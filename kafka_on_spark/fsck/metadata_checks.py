@@ -1,13 +1,7 @@
 """I6, I7, I9 to I11, I15, I17, I23, I31: the metadata log, replayed by commit.
 
-I6: one owner a controller epoch. I7: nothing is committed under a controller epoch once a higher
-one was claimed, and brokers' and partitions' epochs rise. I9: no high watermark is above the
-leader's recorded log end. I10: commits continue each other. I11: the runs of a producer have rising
-epochs, also over the times that its id has expired; a request is asked once and answered once at
-most. I15: records and snapshots can be read. I17: no two brokers share a root. I23: a high
-watermark moves with its chain digest. I31: no time that counts is ahead of the clocks. What else
-must hold of partitions' registrations is in `fsck.registers`. (I30, groups with members, is of
-decisions alone: the simulation of groups holds it.)
+What else must hold of partitions' registrations is in `fsck.registers`. (I30, groups with members,
+is of decisions alone: the simulation of groups holds it.)
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,8 +88,7 @@ class MetadataReplay:
         self._broker_epochs: dict[int, int] = {}
         self._time_ms = 0  # of the newest commit
         self.is_begun = True
-        self._gap_count = 0
-        self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
+        self._has_gap = False  # a part could not be read
 
     def register(self, key: PartitionKey) -> Register | None:
         timeline = self.timelines.get(key)
@@ -107,7 +100,7 @@ class MetadataReplay:
         return {each: tuple(epochs) for each, epochs in expired.items() if each in known}
 
     def damage(self, sentence: str, **where: int | str) -> None:
-        self._gap_count += 1
+        self._has_gap = True
         self.findings.add("I15", sentence, **where)
 
     def pass_over(self, batch: MetadataRows) -> None:
@@ -177,10 +170,10 @@ class MetadataReplay:
         if base_offset == self.end_offset:
             return
         # A part that can't be read has a finding of its own.
-        if base_offset < self.end_offset or not self._gap_count:
+        if base_offset < self.end_offset or not self._has_gap:
             sentence = f"the log goes on at {base_offset}, not at {self.end_offset}"
             self.findings.add("I10", sentence, metadata_offset=base_offset)
-        self._gap_count += base_offset > self.end_offset
+        self._has_gap |= base_offset > self.end_offset
 
     def _check_controller(self, batch: MetadataRows) -> None:
         """Check that no deposed controller committed a decision. A controller's own record is
@@ -204,7 +197,7 @@ class MetadataReplay:
         if not is_request and not _has(result, "code", int):
             self._add("I15", "a result is none: it has no code", offset)
         # A part that can't be read may have the request or its answer.
-        if is_request == (text in self.pending) and not self._gap_count:
+        if is_request == (text in self.pending) and not self._has_gap:
             sentence = (
                 "a request is asked for that is pending already"
                 if is_request
@@ -306,12 +299,6 @@ class MetadataReplay:
         if unknown:
             self._add("I17", f"replicas on {sorted(unknown)}, which is no broker", offset, key)
 
-    def _follows_gap(self, key: PartitionKey) -> bool:
-        """Return, once a gap, whether a part that can't be read may have changed `key`."""
-        is_unknown = self._gaps.get(key, self._gap_count) != self._gap_count
-        self._gaps[key] = self._gap_count
-        return is_unknown
-
     def _check_step(
         self, key: PartitionKey, before: Register | None, after: Register, offset: int
     ) -> None:
@@ -321,43 +308,39 @@ class MetadataReplay:
 
     def _partition(self, key: PartitionKey, row: Row, offset: int) -> None:
         register, before = register_of(row), self.register(key)
-        if before is None or not self._follows_gap(key):
-            if before is not None and register.partition_epoch != before.partition_epoch + 1:
+        is_next = before is None or register.partition_epoch == before.partition_epoch + 1
+        if is_next or not self._has_gap:
+            if before is not None and not is_next:
                 epochs = f"{register.partition_epoch} comes after {before.partition_epoch}"
                 self._add("I7", f"partition epoch {epochs}", offset, key)
             self._check_step(key, before, register, offset)
-        self._gaps[key] = self._gap_count
         name = TopicPartition(self.topic_names.get(key.topic_id, str(row["topic"])), key.partition)
         self.timelines.setdefault(key, PartitionTimeline(key=key, name=name)).take(register)
 
     def _change(self, key: PartitionKey, row: Row, offset: int) -> None:
         before = self.register(key)
-        is_known = not self._follows_gap(key)
         if before is None:
-            if is_known and not self._gap_count:
+            if not self._has_gap:
                 self._add("I7", "a change of a partition that is not there", offset, key)
             return
         after = changed(before, row)
         said = (int(row["leader_epoch"]), int(row["partition_epoch"]))
-        if is_known and said != (after.leader_epoch, after.partition_epoch):
-            sentence = (
-                f"a change says that it leads to leader epoch {said[0]} and partition epoch"
-                f" {said[1]}; it leads to {after.leader_epoch} and {after.partition_epoch}"
-            )
-            self._add("I7", sentence, offset, key)
-        if is_known:
-            self._check_step(key, before, after, offset)
-        else:
+        is_next = said == (after.leader_epoch, after.partition_epoch)
+        if self._has_gap and not is_next:  # a change before it was in the gap
             after = replace(after, leader_epoch=said[0], partition_epoch=said[1])
+        else:
+            if not is_next:
+                sentence = (
+                    f"a change says that it leads to leader epoch {said[0]} and partition epoch"
+                    f" {said[1]}; it leads to {after.leader_epoch} and {after.partition_epoch}"
+                )
+                self._add("I7", sentence, offset, key)
+            self._check_step(key, before, after, offset)
         self.timelines[key].take(after)
 
     def _high_watermark(self, key: PartitionKey, row: Row, offset: int) -> None:
         before = after = self.register(key)
-        if (
-            before is None
-            or after is None
-            or self._gaps.get(key, self._gap_count) != self._gap_count
-        ):
+        if before is None or after is None:
             return
         seen = (row["leader_epoch"], row["partition_epoch"])
         if seen != (before.leader_epoch, before.partition_epoch):
@@ -374,7 +357,7 @@ class MetadataReplay:
                 high_watermark_chain=str(row["high_watermark_chain"]),
             )
         if start is not None:
-            settings = None if self._gap_count else self.image.settings(key.topic_id)
+            settings = None if self._has_gap else self.image.settings(key.topic_id)
             self._add_all(log_start_flaws(before, start, settings), offset, key)
             after = replace(after, log_start_offset=max(start, before.log_start_offset))
         self.timelines[key].advance(after)
