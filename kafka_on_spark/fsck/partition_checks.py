@@ -1,19 +1,12 @@
 """I1 to I6, I9, I12, I14, I16, I23, I27: a partition's replicas, held against each other.
 
-I1: in-sync replicas have all that is committed, now and at the end of each leader epoch. I2: the
-leader has all of it. I3: some replica has each committed record. I4: the same epoch at the same
-offset is the same batch, in every version of every replica. I5: fences are at most the registered
-leader epoch. I6: the records of a leader epoch come from its leader. I9: the high watermark is
-within the leader's log. I12: each committed batch is as it was when the high watermark first passed
-it. I14: adopting a leadership cuts no committed record. I16: log starts. I23: in-sync replicas have
-the registered chain digest, which decides below the high watermark, even where headers and digests
-of one replica were all forged to fit, and even against a majority; above it only the tables can
-decide. I27: what is compacted is as was decided.
+The registered chain digest (I23) decides below the high watermark, even where headers and digests
+of one replica were all forged to fit, and even against a majority; above it only the tables decide.
 
-Headers and the chain say that of batches. Of a merged segment they say what it was made of, and of
-a compacted one not even that: so what is in the files is added up, and the sums are compared, as
-far as the replicas must hold the same: below the high watermark all that is not compacted (I1), and
-what is compacted if they have finished the same decision (I27).
+Headers and the chain tell what batches hold. Of a merged segment they say what it was made of, and
+of a compacted one not even that. So what is in the files is added up and compared, as far as
+replicas must hold the same: below the high watermark all that is not compacted (I1), and what is
+compacted if they have finished the same decision (I27).
 
 Tables do not say which appends were acknowledged, nor when. The audit takes all records below the
 high watermark for acknowledged, which is more. Only the histories of clients show an append that
@@ -135,7 +128,7 @@ class PartitionAudit:
         self._committed: dict[int, Committed] = {}  # by base offset
 
     def run(self) -> tuple[Finding, ...]:
-        for leadership in _leaderships(self._timelines[1]):
+        for leadership in self._leaderships.values():
             self._commit(leadership)
         for trace in self._traces:
             self._check_against_register(trace)

@@ -1,10 +1,6 @@
 """I6 to I9, I16, I17, I27: what must hold of a partition's registrations, one after the other.
 
-I6: an epoch has one leader. I7: epochs rise, and rise with each other leader. I8: the high
-watermark falls by an unclean election only. I9: log start <= high watermark, which waits while the
-ISR is below its minimum. I16: where the log starts. I17: its members. I27: the offsets of
-compaction are in order, and fall by an unclean election only. Simulations hold their registers to
-the same rules.
+Simulation and search hold their registers to the same rules.
 
 Apart from `metadata.partition`, whose values assert what is checked here: so a log with an invalid
 row can still be replayed, and its findings can be reported.
