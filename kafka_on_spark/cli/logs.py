@@ -54,6 +54,7 @@ from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.reading import header_pairs
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -63,7 +64,6 @@ from kafka_on_spark.observe.replicas import (
     batch_records,
     compare_partition,
     find_offset,
-    load_replica,
 )
 
 BATCH_COLUMNS: Final = (
@@ -248,9 +248,7 @@ def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset)
             f" lost: {advice}"
         )
     address = address_of(image, key, partition, broker_id)
-    state = load_replica(address, session.options)
-    if isinstance(state, KafkaOnSparkError):
-        raise state
+    state = ReplicaLog(address, session.options).load()
     for batch in state.batches_between(start, state.log_end_offset):
         yield address, batch, partition.high_watermark
 

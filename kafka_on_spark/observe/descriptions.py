@@ -251,22 +251,17 @@ def grid_with(image: MetadataImage, rows: Sequence[GridRow]) -> Grid:
     )
 
 
-def _columns(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
-    leaders: dict[BrokerId, int] = {}
-    replicas: dict[BrokerId, int] = {}
-    for row in rows:
-        for broker_id in row.cells:
-            replicas[broker_id] = replicas.get(broker_id, 0) + 1
-        if row.leader is not None:
-            leaders[row.leader] = leaders.get(row.leader, 0) + 1
+def _columns(image: MetadataImage, rows: Sequence[GridRow]) -> Iterable[GridColumn]:
+    leaders = Counter(row.leader for row in rows)
+    replicas = Counter(broker_id for row in rows for broker_id in row.cells)
     for broker_id in sorted({*image.brokers, *replicas}):
         broker = image.brokers.get(broker_id)
         yield GridColumn(
             broker_id=broker_id,
             rack=None if broker is None else broker.rack,
             state=None if broker is None else broker.state,
-            leaders=leaders.get(broker_id, 0),
-            replicas=replicas.get(broker_id, 0),
+            leaders=leaders[broker_id],
+            replicas=replicas[broker_id],
         )
 
 

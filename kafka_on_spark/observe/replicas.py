@@ -185,41 +185,42 @@ def _missing(
         error = f"broker {broker_id} is fenced: its root {why}"
     elif directory_id is not None:
         error = f"broker {broker_id} is not registered"
-    name = image.name_of(key)
+    is_made = directory_id is not None
+    return _unread(image.name_of(key), partition, broker_id, error, is_made=is_made)
+
+
+def _unread(
+    name: TopicPartition,
+    partition: PartitionRegistration,
+    broker_id: BrokerId,
+    error: str | None,
+    *,
+    is_made: bool = True,
+) -> LogDescription:
+    """Return what is known of a replica's log without its table."""
     return LogDescription(
         topic=name.topic,
         partition=name.partition,
         broker_id=broker_id,
         is_leader=broker_id == partition.leader,
         is_in_sync=broker_id in partition.isr,
-        is_made=directory_id is not None,
-        error=error,
-    )
-
-
-def _begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescription:
-    """Return what is known of a replica's log without its table, and why that can't be read."""
-    broker_id = order.address.broker_id
-    return LogDescription(
-        topic=order.address.topic,
-        partition=order.key.partition,
-        broker_id=broker_id,
-        is_leader=order.is_of_leader,
-        is_in_sync=broker_id in order.partition.isr,
+        is_made=is_made,
         error=error,
     )
 
 
 def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
     """Return what one replica's log is like. A task."""
+    address, partition = order.address, order.partition
+    name = TopicPartition(address.topic, order.key.partition)
     try:
-        state = within(order.address.root, lambda: worker.replicas.open(order.address).load())
+        state = within(address.root, lambda: worker.replicas.open(address).load())
     except KafkaOnSparkError as error:
-        return _begun_description(order, error.message)
+        return _unread(name, partition, address.broker_id, error.message)
     merged = [each for each in state.batches if isinstance(each, MergedSegment)]
     plain = [each for each in state.batches if not isinstance(each, MergedSegment)]
     return replace(
-        _begun_description(order),
+        _unread(name, partition, address.broker_id, None),
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         plain_segments=sum(len(each.segments) for each in plain),
@@ -334,18 +335,6 @@ def move_progress(node: Node) -> list[MoveProgress]:
     return progress
 
 
-Found = ReplicaState | KafkaOnSparkError
-"""The state of a replica's table, or the error for why it can't be read."""
-
-
-def load_replica(address: ReplicaAddress, options: StorageOptions) -> Found:
-    """Return a replica's newest state, or why it can't be read."""
-    try:
-        return ReplicaLog(address, options).load()
-    except KafkaOnSparkError as error:
-        return error
-
-
 def batch_flaw(address: ReplicaAddress, batch: LogPart, options: StorageOptions) -> str | None:
     """Return what is wrong with a batch's files, by size and digest, or None.
 
@@ -416,14 +405,16 @@ def compare_partition(
         why: str | None = "not created, or lost"
         if partition.is_created(broker_id):
             address = address_of(image, key, partition, broker_id)
-            state = load_replica(address, options)
-            if isinstance(state, KafkaOnSparkError):
-                why = str(state)
-            else:
+            try:
+                state = ReplicaLog(address, options).load()
                 start, mark = partition.log_start_offset, partition.high_watermark
                 compared.append(list(state.batches_between(start, mark)))
                 why = _difference(state, partition)
-                why = why or (_flaw(address, compared[-1], options) if is_deep else None)
+                if why is None and is_deep:
+                    flaws = (batch_flaw(address, each, options) for each in compared[-1])
+                    why = next(filter(None, flaws), None)
+            except KafkaOnSparkError as error:
+                why = str(error)
         if why is not None:
             differences.append(f"{image.name_of(key)} on broker {broker_id}: {why}")
     return PartitionComparison(
@@ -443,16 +434,6 @@ def _difference(state: ReplicaState, partition: PartitionRegistration) -> str | 
     if state.is_merged_over(mark) or state.chain_at(mark) == partition.high_watermark_chain:
         return None
     return f"its chain digest at the high watermark {mark} is not the registered one"
-
-
-def _flaw(
-    address: ReplicaAddress, batches: Iterable[LogPart], options: StorageOptions
-) -> str | None:
-    """Return what is wrong with the first damaged file, or why it can't be read; None: nothing."""
-    try:
-        return next(filter(None, (batch_flaw(address, each, options) for each in batches)), None)
-    except KafkaOnSparkError as error:
-        return str(error)
 
 
 def batch_records(
