@@ -61,7 +61,7 @@ from kafka_on_spark.log.operations import has_lost_replacements, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
-from kafka_on_spark.log.truncation import are_too_many_to_cut, ends_alike
+from kafka_on_spark.log.truncation import are_too_many_to_cut, fetch_start
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -219,7 +219,9 @@ def _is_its_leaders_log(
         return None
     if leader.is_merged_over(state.log_end_offset):
         return None  # its headers no longer say
-    return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
+    if state.log_end_offset < leader.log_start_offset:
+        return True
+    return fetch_start(state, leader) is not None
 
 
 class LostReplicaInspector:

@@ -7,7 +7,6 @@ FollowerRefusedError, which the report tells. The appender reports its own readi
 same way. Source: Kafka's AbstractFetcherThread.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -42,21 +41,17 @@ from kafka_on_spark.log.truncation import (
     becomes_a_copy,
     check_fetch,
     check_tombstones,
-    ends_alike,
     epoch_history,
     fetch_start,
     first_batches,
     follow,
     latest_epoch_with_records,
-    missing_batches,
     part_to_keep,
     unread_borders,
 )
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
-
-log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 8
 
@@ -158,9 +153,11 @@ class DivergedError(Exception):
 
 @contextmanager
 def _refused_by(side: type[_RefusedError]) -> Iterator[None]:
-    """Turn an error into the refusal of one side."""
+    """Turn an error into the refusal of one side, but for a conflict: it is decided again."""
     try:
         yield
+    except CommitConflictError:
+        raise
     except KafkaOnSparkError as error:
         raise side(error) from error
 
@@ -182,14 +179,7 @@ def fetch(
     opened: Callable[[ReplicaAddress], ReplicaLog] = replicas.open
     if order.is_uncached:
         opened = open_uncached or replicas.open_uncached
-    fetcher = _Fetcher(order, opened, segments, clock)
-    fetcher.run(leader_state)
-    return FetchResult(
-        report=fetcher.report(),
-        copied_bytes=fetcher.copied_bytes,
-        copied_records=fetcher.copied_records,
-        truncated_records=fetcher.truncated_records,
-    )
+    return _Fetcher(order, opened, segments, clock).run(leader_state)
 
 
 def inspect_partition(
@@ -226,7 +216,6 @@ def _maintain(order: FetchOrder, result: FetchResult, worker: Worker) -> None:
     """Write a follower's checkpoint, if it got records and one is due."""
     if order.follower is not None and result.copied_records:
         worker.replicas.open(order.follower).maintain()
-        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
 
 
 class _Fetcher:
@@ -247,51 +236,41 @@ class _Fetcher:
         self._leader_log = opened(order.leader)
         if order.follower is not None:
             self._follower, self._follower_log = order.follower, opened(order.follower)
-        self._leader_error: KafkaOnSparkError | None = None
-        self._followed: ReplicaState | KafkaOnSparkError | None = None  # None: not to be reported
-        self._is_diverged = False
-        self.copied_bytes = self.copied_records = self.truncated_records = 0
+        self._copied_bytes = self._copied_records = self._truncated_records = 0
 
-    def run(self, known: ReplicaState | None) -> None:
-        """Fetch; what was seen of both replicas is in the report then."""
+    def run(self, known: ReplicaState | None) -> FetchResult:
+        """Fetch; return what was seen of the leader, and of the follower after it, or why that
+        failed. `known`: of the leader, if it was seen just now."""
+        order, followers, failure = self._order, [], None
         # The follower is read before its leader: what it has, the leader must have.
         follower: ReplicaState | None = None
         try:
-            follower = None if self._order.follower is None else self._load_follower()
+            follower = None if order.follower is None else self._load_follower()
         except FollowerRefusedError as refused:
-            self._followed = refused.error
+            followers = [failed_report(self._follower, refused.error)]
         try:
             with _refused_by(LeaderRefusedError):
                 self._leader = known or self._load_leader()
                 check_leader_epoch(self._leader.leader_epoch, self._epoch)
             if follower is not None:
-                self._followed = self._catch_up(follower)
+                follower = self._catch_up(follower)
+                followers = [state_report(self._follower, follower, self._leader)]
         except LeaderRefusedError as refused:
-            self._leader_error = refused.error
+            failure = refused.error
         except FollowerRefusedError as refused:
-            self._followed = refused.error
+            followers = [failed_report(self._follower, refused.error)]
         except DivergedError as diverged:
-            self._followed, self._is_diverged = diverged.follower, True
-
-    def report(self) -> PartitionReport:
-        """Return what was seen of the leader, and of the follower after it, or why that failed."""
-        order, seen, state = self._order, self._followed, None
-        if self._leader_error is None:
-            state = self._leader
-            leader = state_report(order.leader, state, is_matched=True)
-        else:
-            leader = failed_report(order.leader, self._leader_error)
-        followers = []
-        if isinstance(seen, KafkaOnSparkError):
-            followers = [failed_report(self._follower, seen)]
-        elif seen is not None and self._is_diverged:
-            followers = [state_report(self._follower, seen, is_matched=False, is_diverged=True)]
-        elif seen is not None:
-            is_matched = ends_alike(seen, self._leader)
-            missing = missing_batches(seen, self._leader) if is_matched else ()
-            followers = [state_report(self._follower, seen, is_matched=is_matched, missing=missing)]
-        return partition_report(
-            order.key, order.partition, leader, state, followers, now_ms=self._clock.now_ms()
+            seen = diverged.follower
+            followers = [state_report(self._follower, seen, self._leader, is_diverged=True)]
+        leader = failure or self._leader
+        now_ms = self._clock.now_ms()
+        return FetchResult(
+            report=partition_report(
+                order.key, order.partition, order.leader, leader, followers, now_ms=now_ms
+            ),
+            copied_bytes=self._copied_bytes,
+            copied_records=self._copied_records,
+            truncated_records=self._truncated_records,
         )
 
     @_refused_by(FollowerRefusedError)
@@ -361,19 +340,16 @@ class _Fetcher:
         Headers tell where two logs part, but inside a merged segment only its file keeps where
         batches ended. Nearly always none need be read.
         """
-        while True:
-            with _refused_by(FollowerRefusedError):
-                found = unread_borders(follower, leader, self._epoch)
-            if found is None:
-                return follower, leader
-            if found.is_leaders:
-                with _refused_by(LeaderRefusedError):
-                    borders = self._segments.borders(self._order.leader, found.merged)
-                leader = leader.with_borders(found.merged, borders)
-            else:
-                with _refused_by(FollowerRefusedError):
+        with _refused_by(FollowerRefusedError):
+            while (found := unread_borders(follower, leader, self._epoch)) is not None:
+                if found.is_leaders:
+                    with _refused_by(LeaderRefusedError):
+                        borders = self._segments.borders(self._order.leader, found.merged)
+                    leader = leader.with_borders(found.merged, borders)
+                else:
                     borders = self._segments.borders(self._follower, found.merged)
-                follower = follower.with_borders(found.merged, borders)
+                    follower = follower.with_borders(found.merged, borders)
+        return follower, leader
 
     def _adopt(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
         """Move the follower to the leadership: fence and truncation in one commit. What it keeps of
@@ -398,22 +374,13 @@ class _Fetcher:
         if change is None:
             return follower
         after = self._commit(follower, change)
-        self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
+        self._truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
         return after
 
+    @_refused_by(FollowerRefusedError)
     def _commit(self, follower: ReplicaState, change: LogChange) -> ReplicaState:
-        """Commit a change of the follower's log; return the state after it.
-
-        Raises:
-            CommitConflictError: Another process has committed to its table first.
-            FollowerRefusedError: The commit failed.
-        """
-        try:
-            return self._follower_log.commit(follower, change)
-        except CommitConflictError:
-            raise
-        except KafkaOnSparkError as error:
-            raise FollowerRefusedError(error) from error
+        """Commit a change of the follower's log; return the state after it."""
+        return self._follower_log.commit(follower, change)
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
         """Copy and commit what the follower lacks, as far as the order's bytes and time go, if the
@@ -429,41 +396,40 @@ class _Fetcher:
             check_tombstones(follower, leader)
             last_epoch = latest_epoch_with_records(follower)
             divergence = check_fetch(leader, end, last_fetched_epoch=last_epoch)
-            if divergence is not None or not ends_alike(follower, leader):
+            start = fetch_start(follower, leader)
+            if divergence is not None or start is None:
                 raise self._diverged(follower)
-            missing = missing_batches(follower, leader)
-        begins_empty = not follower.batches  # each commit is decided on the one before
+        # The first may begin below the follower's end: an emptied follower takes the batch that it
+        # begins in as a whole, and of a merged segment the rest is taken.
+        missing = leader.batches_between(end, leader.log_end_offset)
         until_ms = self._clock.monotonic_ms() + order.copy_ms_max
         while missing:
             bytes_max = max(1, order.fetch_bytes_max)
             if order.copy_bytes_max is not None:
-                bytes_max = min(bytes_max, order.copy_bytes_max - self.copied_bytes)
-            is_over = self.copied_bytes > 0 and self._clock.monotonic_ms() >= until_ms
+                bytes_max = min(bytes_max, order.copy_bytes_max - self._copied_bytes)
+            is_over = self._copied_bytes > 0 and self._clock.monotonic_ms() >= until_ms
             if is_over or bytes_max <= 0:
                 break
             taken = first_batches(missing, bytes_max)
-            takes_all = begins_empty and taken[-1] is leader.batches[-1]
-            follower = self._copy_and_commit(follower, taken, leader, takes_all=takes_all)
-            self.copied_bytes += sum(batch.size_bytes for batch in taken)
-            self.copied_records += sum(batch.record_count for batch in taken)
-            missing = missing[len(taken) :]
-        start = self._partition.log_start_offset
-        return try_to_advance(self._follower_log, follower, start, order.registered)
+            follower = self._copy_and_commit(follower, taken, leader, start)
+            self._copied_bytes += sum(batch.size_bytes for batch in taken)
+            self._copied_records += sum(batch.record_count for batch in taken)
+            missing, start = missing[len(taken) :], follower.log_end_offset
+        log_start = self._partition.log_start_offset
+        return try_to_advance(self._follower_log, follower, log_start, order.registered)
 
     def _copy_and_commit(
         self,
         follower: ReplicaState,
         batches: Sequence[LogPart],
         leader: ReplicaState,
-        *,
-        takes_all: bool,
+        start_offset: Offset,
     ) -> ReplicaState:
-        """Copy the files of `batches`, then commit the batches to the follower's log.
+        """Copy the files of `batches`, then commit what they have from `start_offset` on to the
+        follower's log.
 
         A source that is damaged, or can't be read, is the leader's.
         """
-        start_offset = fetch_start(follower, leader)
-        assert start_offset is not None, "the logs end alike"
         try:
             change = operations.append_fetched(
                 follower,
@@ -471,7 +437,7 @@ class _Fetcher:
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
                 leader_producers=leader.producers,
-                is_whole=takes_all or becomes_a_copy(follower, batches, leader),
+                is_whole=becomes_a_copy(follower, batches, leader),
             )
         except CorruptLogError as error:  # also batches whose chain does not compute
             raise LeaderRefusedError(error) from error
@@ -572,31 +538,34 @@ def loss_of(
 def partition_report(
     key: PartitionKey,
     partition: PartitionRegistration,
-    leader: ReplicaReport,
-    leader_state: ReplicaState | None,
-    followers: Sequence[ReplicaReport],
+    leader: ReplicaAddress,
+    seen: ReplicaState | KafkaOnSparkError,
+    followers: Sequence[ReplicaReport] = (),
     *,
     now_ms: int,
 ) -> PartitionReport:
-    """Return one report of a partition from what was seen of its replicas."""
+    """Return one report of a partition from what was `seen` of its leader, and its followers'."""
     since_ms = None
     borders: list[tuple[Offset, ChainDigest]] = []
-    epoch_start = leader.log_end_offset
-    if leader_state is not None:
+    if isinstance(seen, KafkaOnSparkError):
+        report = failed_report(leader, seen)
+        epoch_start = report.log_end_offset
+    else:
+        report = state_report(leader, seen, seen)
         mark = partition.high_watermark
-        above = leader_state.batches_between(mark, leader_state.log_end_offset)
+        above = seen.batches_between(mark, seen.log_end_offset)
         since_ms = above[0].appended_at_ms if above else None
-        digest = leader_state.chain_at(mark)
+        digest = seen.chain_at(mark)
         borders = [] if digest is None else [(mark, digest)]
         borders += [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
-        leaderships = epoch_history(leader_state).entries
-        epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
+        leaderships = epoch_history(seen).entries
+        epoch_start = leaderships[-1].start_offset if leaderships else seen.log_end_offset
     return PartitionReport(
         key=key,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         known_end=partition.log_end_offset,
-        leader=leader,
+        leader=report,
         epoch_start_offset=epoch_start,
         uncommitted_since_ms=since_ms,
         followers=tuple(followers),
@@ -606,15 +575,14 @@ def partition_report(
 
 
 def state_report(
-    address: ReplicaAddress,
-    state: ReplicaState,
-    *,
-    is_matched: bool,
-    is_diverged: bool = False,
-    missing: Sequence[LogPart] = (),
+    address: ReplicaAddress, state: ReplicaState, leader: ReplicaState, *, is_diverged: bool = False
 ) -> ReplicaReport:
-    """Return the report of a replica whose table was read."""
+    """Return the report of a replica whose table was read, beside its leader's."""
+    is_matched = not is_diverged and fetch_start(state, leader) is not None
     error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
+    missing: Sequence[LogPart] = ()
+    if is_matched:
+        missing = leader.batches_between(state.log_end_offset, leader.log_end_offset)
     return ReplicaReport(
         broker_id=address.broker_id,
         replica_uuid=address.replica_uuid,
@@ -659,18 +627,6 @@ def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
     if isinstance(error, CorruptLogError):
         return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
     return error
-
-
-def leader_failed(
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    leader: ReplicaAddress,
-    error: KafkaOnSparkError,
-    now_ms: int,
-) -> PartitionReport:
-    """Return the report of a partition whose leader could not be read, with the reason."""
-    failed = failed_report(leader, error)
-    return partition_report(key, partition, failed, None, (), now_ms=now_ms)
 
 
 def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:

@@ -11,12 +11,11 @@ name the same epoch. Then it compares chains: where a table was rolled back, two
 inside an epoch, and epochs alone would keep them apart for ever.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
@@ -45,14 +44,8 @@ class EpochEntry:
         ensure(self.start_offset >= 0, self)
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
-    """Answer to "where does this epoch end?": the epoch it is about, and its end offset.
-
-    Attributes:
-        leader_epoch: The largest epoch not above the one asked for.
-        end_offset: Exclusive end of that epoch in the log.
-    """
+class EpochEnd(NamedTuple):
+    """Where the largest epoch that is not above the one asked for ends in a log."""
 
     leader_epoch: LeaderEpoch
     end_offset: Offset
@@ -60,10 +53,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class EpochHistory:
-    """The leaderships of one log, oldest first: epochs and start offsets both rise.
-
-    The methods are those of Kafka's LeaderEpochFileCache.
-    """
+    """The leaderships of one log, oldest first: epochs and start offsets both rise."""
 
     entries: tuple[EpochEntry, ...] = ()
 
@@ -71,22 +61,6 @@ class EpochHistory:
     def latest_epoch(self) -> LeaderEpoch | None:
         """The last leader epoch; None for a log that has none."""
         return self.entries[-1].leader_epoch if self.entries else None
-
-    def entry_of(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the entry of exactly this epoch, or None."""
-        place = bisect_left(self.entries, leader_epoch, key=_LEADER_EPOCH)
-        found = self.entries[place : place + 1]
-        return found[0] if found and found[0].leader_epoch == leader_epoch else None
-
-    def entry_below(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the entry of the largest epoch below this one, or None."""
-        place = bisect_left(self.entries, leader_epoch, key=_LEADER_EPOCH)
-        return self.entries[place - 1] if place else None
-
-    def entry_above(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the entry of the smallest epoch above this one, or None."""
-        place = bisect_right(self.entries, leader_epoch, key=_LEADER_EPOCH)
-        return self.entries[place] if place < len(self.entries) else None
 
     def end_offset_for(
         self, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
@@ -100,11 +74,11 @@ class EpochHistory:
             return None
         if leader_epoch == self.latest_epoch:
             return EpochEnd(leader_epoch, log_end_offset)
-        above = self.entry_above(leader_epoch)
-        if above is None:
+        above = bisect_right(self.entries, leader_epoch, key=_LEADER_EPOCH)
+        if above == len(self.entries):
             return None
-        mine = self.entry_of(leader_epoch) or self.entry_below(leader_epoch)
-        return EpochEnd(leader_epoch if mine is None else mine.leader_epoch, above.start_offset)
+        own = self.entries[above - 1].leader_epoch if above else leader_epoch
+        return EpochEnd(own, self.entries[above].start_offset)
 
 
 def epoch_history(state: ReplicaState) -> EpochHistory:
@@ -165,17 +139,10 @@ def check_fetch(
     return None
 
 
-AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
-
-
-@dataclass(frozen=True, slots=True)
-class TruncationStep:
-    """What one answer of the leader says about the follower's log.
-
-    Attributes:
-        truncate_to: The logs share nothing from this offset on.
-        is_complete: They share everything below it; if not, the follower asks about an older epoch.
-    """
+class TruncationStep(NamedTuple):
+    """What one answer of the leader says about the follower's log: they share nothing from
+    `truncate_to` on, and all below it if it is complete; if not, the follower asks about an older
+    epoch."""
 
     truncate_to: Offset
     is_complete: bool
@@ -195,16 +162,16 @@ def truncation_step(answer: EpochEnd, mine: EpochEnd, log_end_offset: Offset) ->
     return TruncationStep(min(end_offset, answer.end_offset), is_complete=True)
 
 
-def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[TruncationStep]:
-    """Return what each answer leaves of `follower`; the last one is complete.
+def truncation_steps(follower: ReplicaState, leader: ReplicaState) -> list[TruncationStep]:
+    """Return what each answer of `leader` leaves of `follower`; the last one is complete.
 
-    `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
-    nothing to cut. Terminates: each question names a lower epoch than the one before.
+    Empty for a log without records, which has nothing to cut. Terminates: each question names a
+    lower epoch than the one before.
     """
     steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
     while epoch is not None:
-        answer = ask_leader(epoch)
+        answer = end_offset_for(leader, epoch)
         if answer is None:
             raise UnknownLeaderEpochError("the leader is behind its follower", epoch=epoch)
         mine = end_offset_for(follower, answer.leader_epoch)
@@ -217,9 +184,9 @@ def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[Trun
     return steps
 
 
-def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
-    """Return the offset up to which `follower` shares its leader's log, its log start at least."""
-    steps = truncation_steps(follower, ask_leader)
+def divergence_offset(follower: ReplicaState, leader: ReplicaState) -> Offset:
+    """Return up to where both are one log by their epochs, the follower's log start at least."""
+    steps = truncation_steps(follower, leader)
     if not steps:
         return follower.log_end_offset
     return max(steps[-1].truncate_to, follower.log_start_offset)
@@ -261,8 +228,9 @@ def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offse
 def fetch_start(follower: ReplicaState, leader: ReplicaState) -> Offset | None:
     """Return from where a follower takes its leader's log; None: it is another log than its own.
 
-    That is its end, where both have the same chain digest. An emptied log may end inside a batch,
-    which it takes as a whole: then it is where the batch begins.
+    That is its end, where both have the same chain digest: both digests were computed when the
+    tables were read, so the logs are the same below. An emptied log may end inside a batch, which
+    it takes as a whole: then it is where the batch begins.
     """
     end = follower.log_end_offset
     if not leader.log_start_offset <= end <= leader.log_end_offset:
@@ -277,14 +245,9 @@ def fetch_start(follower: ReplicaState, leader: ReplicaState) -> Offset | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadBorders:
-    """Borders that a comparison of two logs needs, in the file of a merged segment.
-
-    Attributes:
-        merged: The segment.
-        is_leaders: It is the leader's; else the follower's.
-    """
+class UnreadBorders(NamedTuple):
+    """Borders that a comparison of two logs needs, in the file of a merged segment, which is the
+    leader's or the follower's."""
 
     merged: MergedSegment
     is_leaders: bool
@@ -302,7 +265,7 @@ def unread_borders(
     end = follower.log_end_offset
     if follower.is_fenced_at(leader_epoch) or not follower.batches:
         return _unread(leader, end, is_leaders=True)
-    end = divergence_offset(follower, partial(end_offset_for, leader))
+    end = divergence_offset(follower, leader)
     unread = _unread(follower, end, is_leaders=False)
     for offset, digest in follower.borders_down_from(end):
         unread = unread or _unread(leader, offset, is_leaders=True)
@@ -329,8 +292,7 @@ def shared_end(
     """
     if follower.is_fenced_at(leader_epoch):  # it was compared when it began to follow
         return follower.log_end_offset
-    by_epochs = divergence_offset(follower, partial(end_offset_for, leader))
-    return shared_border(follower, leader, by_epochs)
+    return shared_border(follower, leader, divergence_offset(follower, leader))
 
 
 def part_to_keep(
@@ -443,14 +405,12 @@ def becomes_a_copy(follower: ReplicaState, taken: Sequence[LogPart], leader: Rep
         and own.compacted_below <= seen.compacted_below
         and taken[-1] is leader.batches[-1]
         and len(behind) == len(follower.batches)
-        and all(map(_are_same_files, follower.batches, behind))
+        # The epochs in their files' names may differ.
+        and all(
+            theirs.named_under(mine.segments[0].epoch_in_name) == mine
+            for mine, theirs in zip(follower.batches, behind, strict=True)
+        )
     )
-
-
-def _are_same_files(one: LogPart, other: LogPart) -> bool:
-    """Return whether two parts of logs are alike but for the epochs in their files' names."""
-    epoch = one.segments[0].epoch_in_name
-    return one.named_under(epoch) == other.named_under(epoch)
 
 
 def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
@@ -468,22 +428,3 @@ def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
             break
         taken.append(batch)
     return taken
-
-
-def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
-    """Return whether the leader's chain digest at the follower's end is the follower's.
-
-    Both were computed when the tables were read, so the logs are the same below that end.
-    """
-    return fetch_start(follower, leader) is not None
-
-
-def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
-    """Return the leader's batches that the follower lacks, of logs that end alike.
-
-    The first may begin below the follower's end: an emptied follower may begin inside a batch,
-    which is fetched as a whole, and of a merged segment the rest is fetched.
-    """
-    if follower.log_end_offset >= leader.log_end_offset:
-        return ()
-    return leader.batches_between(follower.log_end_offset, leader.log_end_offset)

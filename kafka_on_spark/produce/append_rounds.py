@@ -42,7 +42,6 @@ from kafka_on_spark.log.fetch import (
     fetch,
     merge_reports,
     partition_report,
-    state_report,
 )
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append, registered_producers
@@ -393,8 +392,7 @@ class AppendRounds:
         assert leader is not None
         assert appended is not None
         state = appended.state
-        seen = state_report(leader, state, is_matched=True)
-        own = partition_report(batch.key, partition, seen, state, (), now_ms=node.clock.now_ms())
+        own = partition_report(batch.key, partition, leader, state, now_ms=node.clock.now_ms())
         if self._acks != "all":
             return own
         holders = {each.replica_uuid for each in batch.holders} if is_first_try else set()

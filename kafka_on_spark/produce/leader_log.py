@@ -23,7 +23,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.fetch import FetchOrder, as_leaders_fault, fetch, leader_failed
+from kafka_on_spark.log.fetch import FetchOrder, as_leaders_fault, fetch, partition_report
 from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_state import (
     fence_producer,
@@ -161,7 +161,7 @@ def _of_leader(
     try:
         yield
     except KafkaOnSparkError as error:
-        report = leader_failed(key, partition, leader, error, node.clock.now_ms())
+        report = partition_report(key, partition, leader, error, now_ms=node.clock.now_ms())
         raise LeaderFailure(as_leaders_fault(error), report) from error
 
 

@@ -9,7 +9,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.fetch import partition_report, state_report
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.truncation import ends_alike, missing_batches
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import ConfigRecord, Record
@@ -113,21 +112,15 @@ class World:
     def report_of(self, broker_id: BrokerId):
         """Return what a task reports of one follower."""
         state = self.followers[broker_id]
-        is_matched = ends_alike(state, self.leader)
-        return state_report(
-            address(broker_id, directory_id=self.directories.get(broker_id, disk(broker_id))),
-            state,
-            is_matched=is_matched,
-            missing=missing_batches(state, self.leader) if is_matched else (),
-        )
+        place = address(broker_id, directory_id=self.directories.get(broker_id, disk(broker_id)))
+        return state_report(place, state, self.leader)
 
     def report(self):
         """Return what a round reports of the partition."""
-        mine = state_report(address(self.local), self.leader, is_matched=True)
         return partition_report(
             KEY,
             self.partition,
-            mine,
+            address(self.local),
             self.leader,
             [self.report_of(each) for each in self.followers],
             now_ms=self.now_ms,

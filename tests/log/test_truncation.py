@@ -12,7 +12,6 @@ from kafka_on_spark.log import truncation
 from kafka_on_spark.log.operations import adopt
 from kafka_on_spark.log.truncation import (
     divergence_offset,
-    end_offset_for,
     follow,
 )
 from tests.builders import log, text_of
@@ -20,7 +19,7 @@ from tests.builders import log, text_of
 
 def cut(follower, leader):
     """Return the follower after it has adopted its leader's leadership."""
-    place = divergence_offset(follower, partial(end_offset_for, leader))
+    place = divergence_offset(follower, leader)
     change = adopt(follower, leader_epoch=leader.leader_epoch, truncate_to=place, floor=Offset(0))
     return follower if change is None else follower.apply(change)
 
@@ -86,7 +85,7 @@ def test_follower_above_its_leader_is_told_that_the_leader_is_behind():
     leader = log("0:a", fence=1)
 
     with pytest.raises(UnknownLeaderEpochError):
-        divergence_offset(log("0:a 2:b"), partial(end_offset_for, leader))
+        divergence_offset(log("0:a 2:b"), leader)
 
 
 def steps(states, epoch):
@@ -176,4 +175,4 @@ def test_walk_back_below_the_first_epoch_ends_at_the_log_start():
     follower = log("3:ab", base=10, fence=3)
     leader = log("1:a 2:bbbbbbbbbbb 4:c", fence=4)
 
-    assert divergence_offset(follower, partial(end_offset_for, leader)) == 10
+    assert divergence_offset(follower, leader) == 10

@@ -15,7 +15,6 @@ Rules whose absence alone does no harm are not here:
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from kafka_on_spark.base.errors import NO_ERROR
@@ -25,7 +24,6 @@ from kafka_on_spark.controller.replication_round import ReplicationRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.truncation import end_offset_for
 from kafka_on_spark.metadata import image as image_module
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.records import HighWatermarkRecord
@@ -62,7 +60,7 @@ def _fence_then_cut(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the fence first, and then the cut."""
     if follower.is_fenced_at(self._epoch):
         return follower
-    cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
+    cut = truncation.divergence_offset(follower, leader)
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     fenced = self._commit(follower, fence)
@@ -75,7 +73,7 @@ def _cut_then_fence(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the cut first, and then the fence."""
     if follower.is_fenced_at(self._epoch):
         return follower
-    cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
+    cut = truncation.divergence_offset(follower, leader)
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     if whole.cut_from is not None:
         whole = replace(whole, leader_epoch=follower.leader_epoch)
@@ -86,11 +84,11 @@ def _cut_then_fence(self: Any, follower: Any, leader: Any) -> Any:
     return self._commit(follower, fence)
 
 
-def _one_question(follower: Any, ask_leader: Any) -> Offset:
+def _one_question(follower: Any, leader: Any) -> Offset:
     """KIP-101: the leader's end of the follower's last epoch, asked once."""
     if not follower.batches:
         return follower.log_end_offset
-    answer = ask_leader(follower.batches[-1].leader_epoch)
+    answer = truncation.end_offset_for(leader, follower.batches[-1].leader_epoch)
     return min(answer.end_offset, follower.log_end_offset)
 
 
@@ -99,10 +97,6 @@ _ALTER_ISR = isr.alter_isr
 
 def _joins_by_old_mark(image: Any, report: Any, *, high_watermark: Any = None) -> Any:
     return _ALTER_ISR(image, report)
-
-
-def _own_end(follower: Any, leader: Any) -> Any:
-    return follower.log_end_offset
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:
@@ -134,9 +128,10 @@ def _stays(self: Any, follower: Any, leader: Any) -> Any:
     return follower
 
 
-def _any_end(follower: Any, leader: Any) -> bool:
+def _any_end(follower: Any, leader: Any) -> Any:
     """Compare ends by their offsets only."""
-    return bool(follower.log_end_offset <= leader.log_end_offset)
+    end = follower.log_end_offset
+    return end if end <= leader.log_end_offset else None
 
 
 def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
@@ -179,12 +174,9 @@ FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
 NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
 
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
-_UNMATCHED = (
-    (fetching, "ends_alike", _any_end),
-    (fetching, "fetch_start", _own_end),
-)
+_UNMATCHED = (fetching, "fetch_start", _any_end)
 _UNCHECKED = (fetching, "check_fetch", _nothing)
-_ANY_LOG = (*_UNMATCHED, _UNCHECKED)
+_ANY_LOG = (_UNMATCHED, _UNCHECKED)
 _BY_EPOCHS = (truncation, "shared_border", _end_by_epochs)
 _UNFENCED = (reports.ReplicaReport, "counts_in", _counts_unfenced)
 

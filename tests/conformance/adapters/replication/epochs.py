@@ -71,25 +71,28 @@ class LeaderEpochCache(Adapter):
 
     def op_previous_epoch(self, epoch=None):
         asked = self.history.latest_epoch if epoch is None else epoch
-        found = None if asked is None else self.history.entry_below(asked)
-        return None if found is None else found.leader_epoch
+        found = [] if asked is None else self._entries(lambda epoch: epoch < asked)
+        return found[-1].leader_epoch if found else None
 
     def op_previous_entry(self, epoch):
-        return entry_of(self.history.entry_below(epoch))
+        return entry_of(self._entries(lambda other: other < epoch)[-1:])
 
     def op_next_epoch(self, epoch):
-        found = self.history.entry_above(epoch)
-        return None if found is None else found.leader_epoch
+        found = self._entries(lambda other: other > epoch)
+        return found[0].leader_epoch if found else None
 
     def op_epoch_entry(self, epoch):
-        return entry_of(self.history.entry_of(epoch))
+        return entry_of(self._entries(lambda other: other == epoch))
+
+    def _entries(self, is_asked):
+        return [each for each in self.history.entries if is_asked(each.leader_epoch)]
 
     def expected(self):
         return {"entries": entries_of(self.history)}
 
 
-def entry_of(entry):
-    return None if entry is None else [entry.leader_epoch, entry.start_offset]
+def entry_of(found):
+    return [found[0].leader_epoch, found[0].start_offset] if found else None
 
 
 def given(epoch):

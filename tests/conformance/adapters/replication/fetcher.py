@@ -16,7 +16,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import FetchAction, after_refusal
 from kafka_on_spark.log.truncation import (
     EpochEnd,
-    end_offset_for,
     latest_epoch_with_records,
     truncation_step,
     truncation_steps,
@@ -213,7 +212,7 @@ class Reconcile(Adapter):
         self.pair = Pair(self.leader, self.follower, epoch=epoch)
 
     def op_reconcile(self):
-        steps = truncation_steps(self.follower, lambda epoch: end_offset_for(self.leader, epoch))
+        steps = truncation_steps(self.follower, self.leader)
         ends = [self.follower.log_end_offset, *(step.truncate_to for step in steps)]
         self.follower = self.pair.fetch().follower
         cuts = [after for before, after in pairwise(ends) if after < before]
