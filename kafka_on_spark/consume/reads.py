@@ -11,7 +11,13 @@ from kafka_on_spark.controller.inspections import (
 )
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder, after_others, plan_reads
-from kafka_on_spark.log.reading import count_records, pass_deleted, read_rows, refuse_deleted
+from kafka_on_spark.log.reading import (
+    Handling,
+    count_records,
+    pass_deleted,
+    read_rows,
+    refuse_deleted,
+)
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node
@@ -60,7 +66,7 @@ class Reads:
         worker = self.node.tasks.worker
         return count_records(order, worker.replicas, worker.options, **self._handling(is_asked))
 
-    def _handling(self, is_asked: bool) -> dict[str, Any]:
+    def _handling(self, is_asked: bool) -> Handling:
         return {
             "note": self._note,
             "on_deleted": refuse_deleted if is_asked else pass_deleted,

@@ -5,7 +5,6 @@ rows with words left are always a prefix. Where few rows are much longer than th
 more of each goes through Python by itself.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -15,14 +14,15 @@ import xxhash
 
 from kafka_on_spark.store import arrow_compute as pc
 
-UInt32 = npt.NDArray[np.uint32]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
 
 _MURMUR2_SEED: Final = np.uint32(0x9747B28C)
 _MURMUR2_M: Final = np.uint32(0x5BD1E995)
+_MURMUR2_UNDONE: Final = np.uint32(pow(0x5BD1E995, -1, 2**32))
+"""Takes a product with the factor back."""
+
 _MURMUR64A_M: Final = np.uint64(0xC6A4A7935BD1E995)
-_MURMUR64A_R: Final = np.uint64(47)
 
 _ALONE_MAX: Final = 64
 """Rows that go through Python by themselves, at most."""
@@ -37,137 +37,107 @@ _WORDS_AT_ONCE: Final = 2**16
 """Words of one row that are Python's numbers at once."""
 
 
-class _Rows:
-    """The bytes of a binary column's rows, longest first."""
-
-    def __init__(self, column: pa.Array, word_bytes: int) -> None:
-        offsets, data = _buffers(column)
-        lengths = np.diff(offsets)
-        self.order = np.argsort(-lengths, kind="stable")
-        self.lengths = lengths[self.order]
-        self._starts = offsets[:-1][self.order]
-        # A word may be read beyond a row's end, and the last row's beyond the buffer's.
-        self._data = np.concatenate([data, np.zeros(word_bytes, np.uint8)])
-        self._word_bytes = word_bytes
-        self.word_counts = self.lengths // word_bytes
-        self.places_together = self._places_together()
-
-    def _places_together(self) -> int:
-        """Return how many words of each row to process together: what takes the least time."""
-        longest = np.append(self.word_counts[: _ALONE_MAX + 1], 0)[: _ALONE_MAX + 1]
-        alone = np.arange(len(longest))
-        words_alone = np.cumsum(longest) - longest - alone * longest
-        return int(longest[np.argmin(longest * _TURN_WORDS + alone * _ROW_WORDS + words_alone)])
-
-    def few(self, dtype: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """Yield the other words of each row that has any, with the row's place."""
-        shape = (len(self._data) - self._word_bytes + 1,)
-        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
-        for row in range(int(np.sum(self.word_counts > self.places_together))):
-            start, end = (
-                int(self._starts[row]) + self._word_bytes * int(place)
-                for place in (self.places_together, self.word_counts[row])
-            )
-            for first in range(start, end, _WORDS_AT_ONCE * self._word_bytes):
-                last = min(first + _WORDS_AT_ONCE * self._word_bytes, end)
-                yield row, every[first : last : self._word_bytes]
-
-    def words(self, place: int, count: int, dtype: str) -> npt.NDArray[Any]:
-        """Return the `place`-th words of the first `count` rows."""
-        shape = (len(self._data) - self._word_bytes + 1,)
-        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
-        return every[self._starts[:count] + place * self._word_bytes]
-
-    def tails(self, dtype: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Return the bytes after the last whole word as one word, and which rows have any."""
-        shape = (len(self._data) - self._word_bytes + 1,)
-        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
-        rest = self.lengths % self._word_bytes
-        words = every[self._starts + self.word_counts * self._word_bytes]
-        one = words.dtype.type(1)
-        mask = (one << (rest * 8).astype(words.dtype)) - one
-        return words & mask, rest > 0
-
-    def in_order(self, hashes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return `hashes` in the column's order."""
-        result = np.empty_like(hashes)
-        result[self.order] = hashes
-        return result
-
-
-def _buffers(column: pa.Array) -> tuple[Int64, npt.NDArray[np.uint8]]:
-    """Return the offsets and bytes of a binary array without nulls."""
-    assert pa.types.is_binary(column.type), column.type
-    _, offsets_buffer, data_buffer = column.buffers()
-    count = len(column)
-    if offsets_buffer is None or count == 0:
-        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + count + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    if data_buffer is None:
-        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
-    data = np.frombuffer(data_buffer, np.uint8)[first:last]
-    return offsets.astype(np.int64) - first, data
-
-
 def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
     """Return Kafka's 32-bit murmur2 of each row of a binary array without nulls.
 
     Source: org.apache.kafka.common.utils.Utils.murmur2.
     """
-    rows = _Rows(column, 4)
-    hashes = _MURMUR2_SEED ^ rows.lengths.astype(np.uint32)
-    for place in range(rows.places_together):
-        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
-        words = _mixed2(rows.words(place, count, "<u4"))
-        hashes[:count] = hashes[:count] * _MURMUR2_M ^ words
-    factor = int(_MURMUR2_M)
-    for row, left in rows.few("<u4"):
-        found = int(hashes[row])
-        for word in _mixed2(left).tolist():
-            found = (found * factor & 0xFFFFFFFF) ^ word
-        hashes[row] = found
-    tails, has_tail = rows.tails("<u4")
-    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR2_M, hashes)
-    hashes ^= hashes >> np.uint32(13)
-    hashes *= _MURMUR2_M
-    hashes ^= hashes >> np.uint32(15)
-    return rows.in_order(hashes).view(np.int32)
-
-
-def _mixed2(words: UInt32) -> UInt32:
-    mixed: UInt32 = words * _MURMUR2_M
-    mixed ^= mixed >> np.uint32(24)
-    return mixed * _MURMUR2_M
+    offsets, data = _buffers(column)
+    lengths = np.diff(offsets)
+    # It multiplies before each word: after the last one that is taken back.
+    begun = (_MURMUR2_SEED ^ lengths.astype(np.uint32)) * _MURMUR2_M
+    hashes = _with_words(begun, offsets, data, _MURMUR2_M, np.uint32(24)) * _MURMUR2_UNDONE
+    return _ended(hashes, offsets, data, _MURMUR2_M, np.uint32(13), np.uint32(15)).view(np.int32)
 
 
 def murmur64a(column: pa.Array) -> UInt64:
     """Return MurmurHash64A (seed 0) of each row of a binary array without nulls."""
-    rows = _Rows(column, 8)
-    hashes = rows.lengths.astype(np.uint64) * _MURMUR64A_M
-    for place in range(rows.places_together):
-        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
-        words = _mixed64a(rows.words(place, count, "<u8"))
-        hashes[:count] = (hashes[:count] ^ words) * _MURMUR64A_M
-    factor = int(_MURMUR64A_M)
-    for row, left in rows.few("<u8"):
-        found = int(hashes[row])
-        for word in _mixed64a(left).tolist():
-            found = (found ^ word) * factor & 0xFFFFFFFFFFFFFFFF
+    offsets, data = _buffers(column)
+    begun = np.diff(offsets).astype(np.uint64) * _MURMUR64A_M
+    shift = np.uint64(47)
+    hashes = _with_words(begun, offsets, data, _MURMUR64A_M, shift)
+    return _ended(hashes, offsets, data, _MURMUR64A_M, shift, shift)
+
+
+def _buffers(column: pa.Array) -> tuple[Int64, npt.NDArray[np.uint8]]:
+    """Return the offsets and bytes of a binary array without nulls, and as many zeros as a word has
+    bytes: it may be read beyond the last row's end."""
+    assert pa.types.is_binary(column.type), column.type
+    _, offsets_buffer, data_buffer = column.buffers()
+    count, zeros = len(column), np.zeros(8, np.uint8)
+    if offsets_buffer is None or data_buffer is None or count == 0:
+        return np.zeros(count + 1, np.int64), zeros
+    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + count + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.frombuffer(data_buffer, np.uint8)[first:last]
+    return offsets.astype(np.int64) - first, np.concatenate([data, zeros])
+
+
+def _words_at_any(data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the word that begins at each byte."""
+    shape = (len(data) - dtype.itemsize + 1,)
+    return np.ndarray(shape, dtype.newbyteorder("<"), buffer=data.data, strides=(1,))
+
+
+def _with_words(
+    hashes: npt.NDArray[Any], offsets: Int64, data: npt.NDArray[np.uint8], factor: Any, shift: Any
+) -> npt.NDArray[Any]:
+    """Return the hashes with the whole words of each row: of both murmurs, the one step."""
+
+    def mixed(words: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        words = words * factor
+        words ^= words >> shift
+        return words * factor
+
+    width, lengths = factor.itemsize, np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    counts, starts, hashes = lengths[order] // width, offsets[:-1][order], hashes[order]
+    every = _words_at_any(data, factor.dtype)
+    together = _places_together(counts)
+    for place in range(together):
+        count = int(np.searchsorted(-counts, -place, side="left"))
+        words = mixed(every[starts[:count] + place * width])
+        hashes[:count] = (hashes[:count] ^ words) * factor
+    product, mask = int(factor), 2 ** (8 * width) - 1
+    for row in range(int(np.sum(counts > together))):
+        found, size = int(hashes[row]), _WORDS_AT_ONCE * width
+        begin, end = (int(starts[row] + width * place) for place in (together, counts[row]))
+        for first in range(begin, end, size):
+            for word in mixed(every[first : min(first + size, end) : width]).tolist():
+                found = (found ^ word) * product & mask
         hashes[row] = found
-    tails, has_tail = rows.tails("<u8")
-    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR64A_M, hashes)
-    hashes ^= hashes >> _MURMUR64A_R
-    hashes *= _MURMUR64A_M
-    hashes ^= hashes >> _MURMUR64A_R
-    result: UInt64 = rows.in_order(hashes)
+    result = np.empty_like(hashes)
+    result[order] = hashes
     return result
 
 
-def _mixed64a(words: UInt64) -> UInt64:
-    mixed: UInt64 = words * _MURMUR64A_M
-    mixed ^= mixed >> _MURMUR64A_R
-    return mixed * _MURMUR64A_M
+def _places_together(word_counts: Int64) -> int:
+    """Return how many words of each row, longest first, to process together: what takes the least
+    time."""
+    longest = np.append(word_counts[: _ALONE_MAX + 1], 0)[: _ALONE_MAX + 1]
+    alone = np.arange(len(longest))
+    words_alone = np.cumsum(longest) - longest - alone * longest
+    return int(longest[np.argmin(longest * _TURN_WORDS + alone * _ROW_WORDS + words_alone)])
+
+
+def _ended(
+    hashes: npt.NDArray[Any],
+    offsets: Int64,
+    data: npt.NDArray[np.uint8],
+    factor: Any,
+    first_shift: Any,
+    last_shift: Any,
+) -> npt.NDArray[Any]:
+    """Return the hashes with the bytes after each row's last whole word, and finished."""
+    rests = (np.diff(offsets) % factor.itemsize).astype(factor.dtype)
+    one, eight = factor.dtype.type(1), factor.dtype.type(8)
+    words = _words_at_any(data, factor.dtype)[offsets[1:] - rests.astype(np.int64)]
+    tails = words & ((one << rests * eight) - one)
+    hashes = np.where(rests > 0, (hashes ^ tails) * factor, hashes)
+    hashes ^= hashes >> first_shift
+    hashes *= factor
+    hashes ^= hashes >> last_shift
+    return hashes
 
 
 def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:

@@ -11,7 +11,7 @@ Source: Kafka's ListOffsets, UnifiedLog.fetchOffsetByTimestamp.
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -57,6 +57,14 @@ was planned: no replica has the records between them any more. It raises, or the
 FinishCompaction = Callable[[ReadOrder], None]
 """Called where replicas have the records of a range, and can't be read before they are compacted:
 it has the leader compacted, if it can."""
+
+
+class Handling(TypedDict, total=False):
+    """What follows where a replica can't be read, besides the next one; see `read_pieces`."""
+
+    note: NoteFailure
+    on_deleted: OnDeleted
+    finish_compaction: FinishCompaction | None
 
 
 def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
@@ -112,7 +120,7 @@ def read_pieces(
     """
     reading = _Reading(order, replicas, order.start_offset)
     while reading.position < order.end_offset:
-        reading.forget_reasons()
+        reading.log_start_offset, reading.is_unfinished = None, False
         reasons: list[str] = []
         gone: OffsetOutOfRangeError | None = None
         for address in order.candidates:
@@ -159,10 +167,6 @@ class _Reading:
     position: Offset
     log_start_offset: Offset | None = None
     is_unfinished: bool = False
-
-    def forget_reasons(self) -> None:
-        """Begin to ask all replicas."""
-        self.log_start_offset, self.is_unfinished = None, False
 
     def read_from(
         self,
@@ -270,18 +274,9 @@ def read_rows(
     *,
     has_headers: bool = True,
     has_epochs: bool = False,
-    note: NoteFailure = lambda address, segment, error: None,
-    on_deleted: OnDeleted = refuse_deleted,
-    finish_compaction: FinishCompaction | None = None,
+    **handling: Unpack[Handling],
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the records of `order`'s range in offset order; call `note` for a replica that fails,
-    and the others as `read_pieces` does.
-
-    Raises:
-        KafkaStorageError: No replica can serve the rest of the range; it gives each one's reason.
-        And what `on_deleted` raises.
-    """
-
+    """Yield the records of `order`'s range in offset order; raise as `read_pieces`."""
     constants = _Constants(order)
     columns = ("offset_delta", "timestamp", "key", "value", *(("headers",) if has_headers else ()))
     schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
@@ -298,25 +293,14 @@ def read_rows(
             if records.column("offset_delta")[-1].as_py() >= end - 1:
                 return
 
-    yield from read_pieces(
-        order,
-        replicas,
-        rows_of,
-        note,
-        end_of=end_of,
-        on_deleted=on_deleted,
-        finish_compaction=finish_compaction,
-    )
+    yield from read_pieces(order, replicas, rows_of, end_of=end_of, **handling)
 
 
 def count_records(
     order: ReadOrder,
     replicas: ReplicaStore,
     options: StorageOptions,
-    *,
-    note: NoteFailure = lambda address, segment, error: None,
-    on_deleted: OnDeleted = refuse_deleted,
-    finish_compaction: FinishCompaction | None = None,
+    **handling: Unpack[Handling],
 ) -> int:
     """Return how many records `order`'s range has, by the headers of its segments.
 
@@ -336,16 +320,7 @@ def count_records(
             records = read_segment(piece.address, piece.segment, options, ("offset_delta",))
             yield between_deltas(records, first, end).num_rows
 
-    return sum(
-        read_pieces(
-            order,
-            replicas,
-            counts_of,
-            note,
-            on_deleted=on_deleted,
-            finish_compaction=finish_compaction,
-        )
-    )
+    return sum(read_pieces(order, replicas, counts_of, **handling))
 
 
 def end_of(rows: pa.RecordBatch) -> Offset:
@@ -415,7 +390,7 @@ def header_pairs(
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FoundOffset:
     """An offset, and what is known of the record there.
 
@@ -445,7 +420,7 @@ def offset_for_time(
         return segment.timestamp_max_us >= timestamp_us
 
     records = _records(state, may_hold, read_timestamps)
-    return next((_found(each) for each in records if each[1] >= timestamp_us), None)
+    return next((found for time_us, found in records if time_us >= timestamp_us), None)
 
 
 def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> FoundOffset | None:
@@ -453,30 +428,23 @@ def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> 
 
     Not the last record: timestamps of producers need not rise (KIP-734).
     """
-    best: _Record | None = None
+    best: FoundOffset | None = None
+    latest_us = 0
 
     def may_hold(segment: Segment) -> bool:
-        return best is None or segment.timestamp_max_us > best[1]
+        return best is None or segment.timestamp_max_us > latest_us
 
-    for each in _records(state, may_hold, read_timestamps):
-        if best is None or each[1] > best[1]:
-            best = each
-    return None if best is None else _found(best)
-
-
-_Record = tuple[Offset, int, LeaderEpoch]
-"""Offset, timestamp and leader epoch."""
-
-
-def _found(record: _Record) -> FoundOffset:
-    offset, timestamp_us, leader_epoch = record
-    return FoundOffset(offset=offset, timestamp_us=timestamp_us, leader_epoch=leader_epoch)
+    for time_us, found in _records(state, may_hold, read_timestamps):
+        if best is None or time_us > latest_us:
+            best, latest_us = found, time_us
+    return best
 
 
 def _records(
     state: ReplicaState, may_hold: Callable[[Segment], bool], read_timestamps: ReadSegment
-) -> Iterator[_Record]:
-    """Yield a log's records from its start on, but for segments that can't hold the answer."""
+) -> Iterator[tuple[int, FoundOffset]]:
+    """Yield the times of a log's records, and these, from its start on, but for segments that can't
+    hold the answer."""
     for batch in state.batches:
         for segment, base_offset, end_offset in batch.ranges():
             if not segment.record_count or not may_hold(segment):
@@ -490,7 +458,7 @@ def _records(
             for offset_delta, timestamp_us in found:
                 offset = Offset(base_offset + offset_delta)
                 if offset >= state.log_start_offset:
-                    yield offset, timestamp_us, batch.leader_epoch
+                    yield timestamp_us, FoundOffset(offset, timestamp_us, batch.leader_epoch)
 
 
 ReadTimestamps = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
