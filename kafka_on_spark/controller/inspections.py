@@ -217,7 +217,7 @@ def _is_its_leaders_log(
         return None
     if not leader.is_fenced_at(order.partition.leader_epoch):
         return None
-    if leader.is_merged_over(state.log_end_offset):
+    if leader.merged_over(state.log_end_offset) is not None:
         return None  # its headers no longer say
     if state.log_end_offset < leader.log_start_offset:
         return True

@@ -525,7 +525,7 @@ def loss_of(
         return ReplicaLostError(
             "the replica is shorter than what is committed", end=end, high_watermark=high_watermark
         )
-    if log.log_start_offset > high_watermark or log.is_merged_over(high_watermark):
+    if log.log_start_offset > high_watermark or log.merged_over(high_watermark) is not None:
         return None
     if log.chain_at(high_watermark) != partition.high_watermark_chain:
         return ReplicaLostError(

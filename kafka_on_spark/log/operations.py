@@ -67,7 +67,7 @@ def append(
         ProducerFencedError: A newer writer under its transactional id writes this log.
         And as `producer_state.find_append`.
     """
-    check_fence(state, leader_epoch)
+    check_leader_epoch(state.leader_epoch, leader_epoch)
     found = find_append(state, staged)
     if found is not None:
         return found
@@ -106,7 +106,7 @@ def append_fetched(
         CorruptLogError: The batches do not continue the log, or their chain does not.
         KafkaStorageError: The log has one of their files already. It is no evidence against either.
     """
-    check_fence(state, leader_epoch)
+    check_leader_epoch(state.leader_epoch, leader_epoch)
     assert batches
     expected = state.log_end_offset
     if not state.batches and batches[0].base_offset < expected < batches[0].end_offset:
@@ -277,16 +277,8 @@ def advance_log_start(
         _changed(state, "advance_log_start", producers=producers),
         log_start_offset=offset,
         drop_below=offset,
-        chain_before=_chain_kept_from(state, offset),
+        chain_before=state.chain_kept_from(offset),
     )
-
-
-def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
-    """Return the chain digest before the first batch that ends above `offset`."""
-    place = state.batch_index_at(offset)
-    if place is None:
-        return state.chain_digest
-    return state.batches[place - 1].chain_digest if place else state.chain_before
 
 
 def check_new_names(
@@ -319,16 +311,6 @@ def check_end(state: ReplicaState, expected_offset: Offset) -> None:
             f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
             " read what was appended since, and decide again"
         )
-
-
-def check_fence(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
-    """Check that the table is fenced at exactly `leader_epoch`.
-
-    Raises:
-        FencedLeaderEpochError: It has adopted a later one: the caller was deposed.
-        UnknownLeaderEpochError: It has not adopted this one yet: fence it first.
-    """
-    check_leader_epoch(state.leader_epoch, leader_epoch)
 
 
 def _check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
@@ -429,7 +411,7 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
         )
     if proves_complete(state, partition):
         return
-    if state.is_merged_over(partition.high_watermark):
+    if state.merged_over(partition.high_watermark) is not None:
         raise NotLeaderOrFollowerError(
             "the log is merged past the high watermark of this image: refresh",
             high_watermark=partition.high_watermark,
@@ -473,7 +455,7 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
             high_watermark=mark,
         )
     if (
-        state.is_merged_over(mark)
+        state.merged_over(mark) is not None
         and state.log_start_offset <= partition.log_start_offset
         and state.epoch_at(Offset(mark - 1)) == partition.high_watermark_epoch
     ):

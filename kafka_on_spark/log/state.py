@@ -201,12 +201,10 @@ class FileIndex:
 
     Attributes:
         places: The newest of these that has a file, by the file's uuid; 0 is the first of the log.
-        others: Those of which a newer one has a file of the same uuid: none, in a sound log.
     """
 
     count: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
-    others: tuple[int, ...] = ()
 
     def places_of(self, uuids: Collection[str], batches: Sequence[LogPart]) -> Iterator[int]:
         """Yield the places of the `batches`, of which these are the first, that have any of some
@@ -216,30 +214,23 @@ class FileIndex:
                 if uuid_in_name(segment.file_name) in uuids:
                     yield place
                     break
-        found = {self.places[uuid] for uuid in uuids if uuid in self.places}
-        found |= {place for place in self.others if not uuids_of(batches[place]).isdisjoint(uuids)}
-        yield from sorted(found, reverse=True)
+        yield from sorted(
+            {self.places[uuid] for uuid in uuids if uuid in self.places}, reverse=True
+        )
 
     def grown(self, batches: Sequence[LogPart]) -> Self:
         """Return the index of `batches`, which begin with those that it covers, unless few lack."""
         if len(batches) - self.count <= UNINDEXED_MAX:
             return self
-        places, others = dict(self.places), set(self.others)
+        places = dict(self.places)
         for place in range(self.count, len(batches)):
-            for uuid in uuids_of(batches[place]):
-                older = places.get(uuid)
-                others |= set() if older is None else {older}
-                places[uuid] = place
-        return type(self)(len(batches), places, tuple(sorted(others)))
+            uuids = (uuid_in_name(segment.file_name) for segment in batches[place].segments)
+            places |= dict.fromkeys(uuids, place)
+        return type(self)(len(batches), places)
 
 
 NO_FILES: Final = FileIndex()
 """Covers no batch."""
-
-
-def uuids_of(batch: LogPart) -> set[str]:
-    """Return the uuids of a batch's files."""
-    return {uuid_in_name(segment.file_name) for segment in batch.segments}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,15 +393,10 @@ class ReplicaState:
     def chain_at(self, offset: Offset) -> ChainDigest | None:
         """Return the chain digest at `offset`, or None where no batch begins or ends.
 
-        Inside a merged segment None says nothing if its borders were not read: see
-        `is_merged_over`.
+        Inside a merged segment None says nothing if its borders were not read: see `merged_over`.
         """
         found = next(self.borders_down_from(offset), None)
         return found[1] if found is not None and found[0] == offset else None
-
-    def is_merged_over(self, offset: Offset) -> bool:
-        """Return whether `offset` lies inside a merged segment, where a border may have been."""
-        return self.merged_over(offset) is not None
 
     def with_borders(self, merged: MergedSegment, borders: tuple[Border, ...]) -> Self:
         """Return the same log with the borders that were read from the file of `merged`."""
@@ -420,20 +406,20 @@ class ReplicaState:
         return replace(self, batches=(*self.batches[:place], known, *self.batches[place + 1 :]))
 
     def merged_over(self, offset: Offset) -> MergedSegment | None:
-        """Return the merged segment inside which `offset` lies, if there is one."""
+        """Return the merged segment inside which `offset` lies, if there is one: a border may have
+        been there."""
         place = self.batch_index_at(offset)
         found = None if place is None else self.batches[place]
         if not isinstance(found, MergedSegment) or found.base_offset == offset:
             return None
         return found
 
-    def chain_at_batch_of(self, offset: Offset) -> ChainDigest | None:
-        """Return the chain digest where the batch that holds `offset` begins, or as `chain_at`.
-
-        An emptied log may begin inside a batch, which it lacks as a whole.
-        """
+    def chain_kept_from(self, offset: Offset) -> ChainDigest:
+        """Return the chain digest before the first batch that ends above `offset`."""
         place = self.batch_index_at(offset)
-        return self.chain_at(offset if place is None else self.batches[place].base_offset)
+        if place is None:
+            return self.chain_digest
+        return self.batches[place - 1].chain_digest if place else self.chain_before
 
     def borders_down_from(self, offset: Offset) -> Iterator[tuple[Offset, ChainDigest]]:
         """Yield offset and chain digest of each border at or below `offset`, the highest first.

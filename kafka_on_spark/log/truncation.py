@@ -349,7 +349,7 @@ def follow(
             start,
             leader_epoch=leader_epoch,
             producers=united(not_above(follower.producers, shared or Offset(0)), leader.producers),
-            chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
+            chain_before=leader.chain_kept_from(start),
         )
     else:
         change = operations.adopt(

@@ -431,7 +431,10 @@ def _difference(state: ReplicaState, partition: PartitionRegistration) -> str | 
     mark = partition.high_watermark
     if state.log_end_offset < mark:
         return f"ends at {state.log_end_offset}, below the high watermark {mark}"
-    if state.is_merged_over(mark) or state.chain_at(mark) == partition.high_watermark_chain:
+    if (
+        state.merged_over(mark) is not None
+        or state.chain_at(mark) == partition.high_watermark_chain
+    ):
         return None
     return f"its chain digest at the high watermark {mark} is not the registered one"
 

@@ -13,7 +13,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log import state as state_module
 from kafka_on_spark.log.batch import Batch, ProducerStamp, uuid_in_name
 from kafka_on_spark.log.state import (
-    FileIndex,
     batch_digests,
     check_chain,
     check_log,
@@ -164,7 +163,7 @@ def test_a_digest_is_known_where_a_batch_begins_or_ends():
 
     known = [each for each in range(8, 20) if state.chain_at(Offset(each)) is not None]
     assert known == [10, 12, 13, 16]
-    assert state.chain_at_batch_of(Offset(15)) == state.chain_at(Offset(13))
+    assert state.chain_kept_from(Offset(15)) == state.chain_at(Offset(13))
     assert [offset for offset, _ in state.borders_down_from(Offset(15))] == [13, 12, 10]
 
 
@@ -223,12 +222,3 @@ def test_a_file_is_found_after_any_history(seed):
             places = list(state.files.places_of(uuids, state.batches))
             assert places == looked_for(state, uuids)
             assert list(state.batches_with(uuids)) == [state.batches[each] for each in places]
-
-
-def test_two_batches_with_one_file_are_both_found():
-    """As in a log that took an append twice: the newer one is found first, and the older, too."""
-    twice = [batch("a", 0), *(batch(each, 1) for each in "bcdef"), batch("a", 6)]
-    index = FileIndex().grown(twice)
-
-    assert (index.count, index.others) == (7, (0,))
-    assert list(index.places_of({twice[0].segments[0].uuid}, twice)) == [6, 0]

@@ -202,7 +202,7 @@ CASES = [
         "a follower adopts a leadership before it is counted in it",
         TIMELY,
         (fetching._Fetcher, "_adopt", _stays),
-        (operations, "check_fence", _nothing),
+        (operations, "check_leader_epoch", _nothing),
         _UNFENCED,
     ),
     _case(
@@ -230,14 +230,14 @@ CASES = [
     _case(
         "a table takes records of the leadership that it has adopted only",
         ROUNDS,
-        (operations, "check_fence", _nothing),
+        (operations, "check_leader_epoch", _nothing),
     ),
     _case(
         "a leader fences its table before it serves",
         TIMELY,
         (leader_log, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
-        (operations, "check_fence", _nothing),
+        (operations, "check_leader_epoch", _nothing),
         _UNFENCED,
     ),
     _case(

@@ -14,6 +14,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import FetchAction, after_refusal
+from kafka_on_spark.log.state import check_leader_epoch
 from kafka_on_spark.log.truncation import (
     EpochEnd,
     latest_epoch_with_records,
@@ -102,7 +103,7 @@ class FetchError(Adapter):
                 change = operations.append_fetched(self.log, answer, leader_epoch=self.epoch)
                 self.log = self.log.apply(change)
             else:
-                operations.check_fence(self.log, self.epoch)
+                check_leader_epoch(self.log.leader_epoch, self.epoch)
                 operations.check_end(self.log, requested_offset)
             if log_start_offset is not None and log_start_offset <= self.log.log_end_offset:
                 change = operations.advance_log_start(self.log, log_start_offset)
