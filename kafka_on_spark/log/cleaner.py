@@ -5,11 +5,12 @@ on the newest state before each part of the deletions: what it allowed once it a
 a table that went back to an older state is noticed, and stops the cleaner.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import LeaderEpoch, ensure
+from kafka_on_spark.base.ids import ensure
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import (
     CleaningTimes,
@@ -24,7 +25,7 @@ from kafka_on_spark.log.cleaning import (
 )
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.segments import check_no_link
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -46,8 +47,9 @@ WHAT: Final = "files deleted"
 
 def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     """Delete the files in a replica's folder that may go."""
-    listed = worker.folders.names(order.address)  # before the table is read
-    replica = worker.replicas.open(order.address)
+    address, folders = order.address, worker.folders
+    listed = folders.names(address)  # before the table is read
+    replica = worker.replicas.open(address)
     state = replica.load()
     number = replica.producers_number
     producers = producers_file_name(number) if number else None
@@ -56,7 +58,65 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
         return NOTHING_DONE
     if producers in listed:
         unnamed.add(producers)
-    return _Cleaning(order, worker, state, number, sorted(unnamed)).run(allowance)
+    table = TableFiles(
+        named=files_of(state),
+        fence=state.leader_epoch,
+        removed_at_ms=folders.removed_at_ms(address),
+    )
+    times = CleaningTimes(
+        now_ms=folders.now_ms(address),
+        delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
+        append_ms=order.settings.integer("delivery.timeout.ms"),
+    )
+    # Files that only wait are not asked for: a busy log has thousands.
+    asked = [name for name in sorted(unnamed) if not is_waiting(name, table, times)]
+    found = folders.found(address, asked)
+    numbers = [(producers_file_number(file.name), file.written_at_ms) for file in found]
+    written = {each: at_ms for each, at_ms in numbers if each is not None}
+    table = replace(
+        table,
+        producers=number if number in written else None,
+        producers_written_at_ms=written,
+        staged_at_ms=newest_staged_at_ms(found, table.removed_at_ms, times),
+    )
+    fates = [(file, judge(file, table, times)) for file in found]
+    due = [file for file, fate in fates if fate is Fate.GOES]
+    gone: list[FoundFile] = []
+    failure: KafkaOnSparkError | None = None
+    try:
+        for part in [due] if order.is_dry_run else _deleted(order, worker, due, table, times):
+            gone += part
+            if allowance.is_time_over:
+                break
+    except KafkaOnSparkError as error:  # what was deleted before is reported all the same
+        failure = error
+    # Of the current epoch only: an older fence follows by itself.
+    is_current = state.leader_epoch == order.partition.leader_epoch
+    done = WorkDone(
+        count=len(gone),
+        what=WHAT,
+        size_bytes=sum(file.size_bytes for file in gone),
+        is_left=failure is None and len(gone) < len(due),
+        orphan_bytes=sum(e.size_bytes for e, fate in fates if fate is Fate.ORPHAN and is_current),
+    )
+    return done if failure is None else done.failed(failure)
+
+
+def _deleted(
+    order: UpkeepOrder,
+    worker: Worker,
+    due: Sequence[FoundFile],
+    table: TableFiles,
+    times: CleaningTimes,
+) -> Iterator[list[FoundFile]]:
+    """Delete what the newest state of the table allows to go, too; yield each part of it."""
+    for start in range(0, len(due), FILES_AT_ONCE):
+        state = worker.replicas.open(order.address).load()
+        table = replace(table, named=files_of(state), fence=state.leader_epoch)
+        part = due[start : start + FILES_AT_ONCE]
+        part = [file for file in part if judge(file, table, times) is Fate.GOES]
+        worker.folders.delete(order.address, [file.name for file in part])
+        yield part
 
 
 def clean_delta_log(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
@@ -65,89 +125,6 @@ def clean_delta_log(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
         return NOTHING_DONE
     worker.replicas.open(order.address).maintain()
     return WorkDone(count=worker.folders.clean_log(order.address), what="old commits deleted")
-
-
-class _Cleaning:
-    """One cleaning of one folder that has files which the table does not name."""
-
-    def __init__(
-        self,
-        order: UpkeepOrder,
-        worker: Worker,
-        state: ReplicaState,
-        producers_number: int,
-        unnamed: Sequence[str],
-    ) -> None:
-        self._order = order
-        self._worker = worker
-        self._replica = worker.replicas.open(order.address)
-        self._removed_at_ms = worker.folders.removed_at_ms(order.address)
-        self._times = CleaningTimes(
-            now_ms=worker.folders.now_ms(order.address),
-            delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
-            append_ms=order.settings.integer("delivery.timeout.ms"),
-        )
-        self._written_at_ms: dict[int, int] = {}
-        self._staged_at_ms: dict[LeaderEpoch, int] = {}
-        self._number = producers_number
-        table = self._table(state)
-        # Files that only wait are not asked for: a busy log has thousands.
-        asked = [name for name in unnamed if not is_waiting(name, table, self._times)]
-        found = worker.folders.found(order.address, asked)
-        for file in found:
-            if (number := producers_file_number(file.name)) is not None:
-                self._written_at_ms[number] = file.written_at_ms
-        self._staged_at_ms = newest_staged_at_ms(found, self._removed_at_ms, self._times)
-        table = self._table(state)
-        self._fates = [(file, judge(file, table, self._times)) for file in found]
-        # Of the current epoch only: an older fence follows by itself.
-        is_current = state.leader_epoch == order.partition.leader_epoch
-        orphans = self._of(Fate.ORPHAN) if is_current else []
-        self._orphan_bytes = sum(file.size_bytes for file in orphans)
-
-    def _table(self, state: ReplicaState) -> TableFiles:
-        return TableFiles(
-            named=files_of(state),
-            fence=state.leader_epoch,
-            removed_at_ms=self._removed_at_ms,
-            producers=self._number if self._number in self._written_at_ms else None,
-            producers_written_at_ms=self._written_at_ms,
-            staged_at_ms=self._staged_at_ms,
-        )
-
-    def run(self, allowance: Allowance) -> WorkDone:
-        """Delete what may go, as far as the allowance goes."""
-        due = self._of(Fate.GOES)
-        gone = due if self._order.is_dry_run else []
-        failure: KafkaOnSparkError | None = None
-        if not self._order.is_dry_run:
-            try:
-                self._delete(due, gone, allowance)
-            except KafkaOnSparkError as error:  # what was deleted before is reported all the same
-                failure = error
-        done = WorkDone(
-            count=len(gone),
-            what=WHAT,
-            size_bytes=sum(file.size_bytes for file in gone),
-            is_left=failure is None and len(gone) < len(due),
-            orphan_bytes=self._orphan_bytes,
-        )
-        return done if failure is None else done.failed(failure)
-
-    def _of(self, fate: Fate) -> list[FoundFile]:
-        return [file for file, of in self._fates if of is fate]
-
-    def _delete(
-        self, due: Sequence[FoundFile], gone: list[FoundFile], allowance: Allowance
-    ) -> None:
-        for start in range(0, len(due), FILES_AT_ONCE):
-            if allowance.is_time_over and start:
-                return
-            newest = self._table(self._replica.load())
-            part = due[start : start + FILES_AT_ONCE]
-            part = [file for file in part if judge(file, newest, self._times) is Fate.GOES]
-            self._worker.folders.delete(self._order.address, [file.name for file in part])
-            gone += part
 
 
 _LOG: Final = "_delta_log"

@@ -111,8 +111,7 @@ class _Run:
 def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
     last = max(0, len(batches) - rules.lag_batches)
     kinds = list(_kinds(batches, rules))
-    open_from = _open_from(kinds)
-    too_new = set(kinds[last:])
+    open_kinds = {*kinds[last:], *kinds[-1:]}
     end = 0
     may_merge = (
         kind if _may_merge(part, rules) else None
@@ -121,7 +120,7 @@ def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
     for kind, group in groupby(may_merge):
         start, end = end, end + sum(1 for _ in group)
         if kind is not None:
-            yield _Run(batches[start:end], is_closed=end <= open_from and kind not in too_new)
+            yield _Run(batches[start:end], is_closed=kind not in open_kinds)
 
 
 _Kind = tuple[int, bool, int]
@@ -138,14 +137,6 @@ def _kinds(batches: Iterable[LogPart], rules: MergeRules) -> Iterator[_Kind]:
     for part in batches:
         appended_ms = max(appended_ms, part.appended_at_ms)
         yield _kind_of(part, rules, appended_ms)
-
-
-def _open_from(kinds: Sequence[_Kind]) -> int:
-    """Return where those begin that are of one kind with the newest batch."""
-    end = len(kinds)
-    while end > 0 and kinds[end - 1] == kinds[-1]:
-        end -= 1
-    return end
 
 
 def _may_merge(part: LogPart, rules: MergeRules) -> bool:

@@ -281,18 +281,6 @@ def advance_log_start(
     )
 
 
-def check_new_names(
-    state: ReplicaState, segments: Sequence[Segment], *, leader_epoch: LeaderEpoch
-) -> None:
-    """Check that a change may add files: named under the fence, and not in the log.
-
-    A path is added only while the table is fenced at the epoch in its name, and never again after
-    the table removed it: a cleaner that is late then takes nothing that was added since (I26).
-    """
-    check_named_under(segments, leader_epoch)
-    ensure(_are_new(state, segments), segments)
-
-
 def _are_new(state: ReplicaState, segments: Sequence[Segment]) -> bool:
     new = {each.file_name for each in segments}
     found = state.batches_with({each.uuid for each in segments})
@@ -300,7 +288,11 @@ def _are_new(state: ReplicaState, segments: Sequence[Segment]) -> bool:
 
 
 def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) -> None:
-    """Check that files are named under the fence."""
+    """Check that files which are added are named under the fence.
+
+    A path is added only while the table is fenced at the epoch in its name, and never again after
+    the table removed it: a cleaner that is late then takes nothing that was added since (I26).
+    """
     ensure(all(each.epoch_in_name == leader_epoch for each in segments), segments)
 
 
@@ -375,7 +367,8 @@ def replace_neighbours(
     kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
     ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
     ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
-    check_new_names(state, merged.segments, leader_epoch=leader_epoch)
+    check_named_under(merged.segments, leader_epoch)
+    ensure(_are_new(state, merged.segments), merged)
     producers = entries_without(state, inputs, registered)
     return replace(_changed(state, operation, producers=producers), merged=merged)
 

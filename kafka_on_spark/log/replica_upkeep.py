@@ -76,7 +76,8 @@ go on where others fail: a damaged file may stay damaged for ever, and a full di
 def run_upkeep(
     order: UpkeepOrder, worker: Worker, works: Sequence[tuple[str, Work]] = WORKS
 ) -> UpkeepResult:
-    """Do the upkeep of one replica that is due, as far as the order allows.
+    """Do the upkeep of one replica that is due, as far as the order allows; the requests of each
+    kind are counted under its name.
 
     After a kind that raises, only those go on that rest on the table alone. A kind that returns its
     error has met something that the others don't depend on.
@@ -90,7 +91,8 @@ def run_upkeep(
             continue
         allowance.begin_kind()
         try:
-            done.append((name, work(order, worker, allowance)))
+            with operating(name):
+                done.append((name, work(order, worker, allowance)))
         except KafkaOnSparkError as error:
             state = _readable(order, worker)
             suspect = None if state is None else suspect_in(state, error)
@@ -118,19 +120,6 @@ def upkeep_task(order: UpkeepOrder, worker: Worker) -> UpkeepResult:
     """Do the upkeep of one replica that is due. A task."""
     try:
         # One call for all of it: each of its many steps would be handed to another thread.
-        return within(order.address.root, lambda: run_upkeep(order, worker, _COUNTED_WORKS))
+        return within(order.address.root, lambda: run_upkeep(order, worker))
     except KafkaOnSparkError as error:
         return UpkeepResult.failed(order, error)
-
-
-def _counted(name: str, work: Work) -> Work:
-    """Return a kind of work whose requests are counted under its name."""
-
-    def run(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
-        with operating(name):
-            return work(order, worker, allowance)
-
-    return run
-
-
-_COUNTED_WORKS: Final = tuple((name, _counted(name, work)) for name, work in WORKS)
