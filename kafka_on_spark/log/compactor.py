@@ -39,7 +39,7 @@ from kafka_on_spark.log.merging import (
 from kafka_on_spark.log.operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, ReplicaAddress, ReplicaState
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -387,11 +387,23 @@ class _Cleaner:
         progress: CompactionProgress,
     ) -> bool:
         """Commit a group, or counters alone; after a conflict again, if all of it still stands."""
-        seen = self.state.compaction
+        seen, epoch = self.state.compaction, self.order.partition.leader_epoch
         for _ in range(ATTEMPTS_MAX):
             if self.state.compaction != seen:
                 return False
-            change = self._change(parts, merged, progress)
+            if parts is None or merged is None:
+                change = operations.set_compaction(self.state, progress, leader_epoch=epoch)
+            else:
+                change = operations.replace_neighbours(
+                    self.state,
+                    parts,
+                    merged,
+                    operation="compact",
+                    leader_epoch=epoch,
+                    stable_offset=self.order.partition.high_watermark,
+                    registered=self.order.registered,
+                    compaction=progress,
+                )
             if change is None:
                 return merged is None  # there is nothing to change, or the inputs are gone
             try:
@@ -402,29 +414,9 @@ class _Cleaner:
                     return False  # it was merged above this image's high watermark
                 continue
             self.has_advanced = True
-            if parts is not None:
+            if parts is not None and merged is not None:
                 self.count += 1
                 self.size_bytes += sum(part.size_bytes for part in parts)
-                self.written_bytes += 0 if merged is None else merged.size_bytes
+                self.written_bytes += merged.size_bytes
             return True
         return False
-
-    def _change(
-        self,
-        parts: Sequence[LogPart] | None,
-        merged: MergedSegment | None,
-        progress: CompactionProgress,
-    ) -> LogChange | None:
-        epoch = self.order.partition.leader_epoch
-        if parts is None or merged is None:
-            return operations.set_compaction(self.state, progress, leader_epoch=epoch)
-        change = operations.replace_neighbours(
-            self.state,
-            parts,
-            merged,
-            operation="compact",
-            leader_epoch=epoch,
-            stable_offset=self.order.partition.high_watermark,
-            registered=self.order.registered,
-        )
-        return None if change is None else replace(change, compaction=progress)

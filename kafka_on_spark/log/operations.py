@@ -349,6 +349,7 @@ def replace_neighbours(
     leader_epoch: LeaderEpoch,
     stable_offset: Offset,
     registered: RegisteredProducers | None = None,
+    compaction: CompactionProgress | None = None,
 ) -> LogChange | None:
     """Decide to put `merged` in the place of `inputs`, of one leadership and kind of timestamps.
 
@@ -370,7 +371,8 @@ def replace_neighbours(
     check_named_under(merged.segments, leader_epoch)
     ensure(_are_new(state, merged.segments), merged)
     producers = entries_without(state, inputs, registered)
-    return replace(_changed(state, operation, producers=producers), merged=merged)
+    change = _changed(state, operation, producers=producers, compaction=compaction)
+    return replace(change, merged=merged)
 
 
 def set_compaction(

@@ -81,8 +81,8 @@ def _as_its_leader(self: Any, leader: Any, **named: Any) -> Any:
     return leader
 
 
-def _targets_at_the_end(self: Any, parts: Any, merged: Any, progress: Any) -> Any:
-    return _CHANGE(self, parts, merged, progress if merged is None else self.state.compaction)
+def _targets_at_the_end(*arguments: Any, **named: Any) -> Any:
+    return _REPLACE_NEIGHBOURS(*arguments, **{**named, "compaction": None})
 
 
 def _by_position(segment: Any, base_offset: int) -> Any:
@@ -90,7 +90,7 @@ def _by_position(segment: Any, base_offset: int) -> Any:
     return tuple((base_offset + place, value) for place, (_, value) in enumerate(rows))
 
 
-_CHANGE = compacting_replicas._Cleaner._change
+_REPLACE_NEIGHBOURS = operations.replace_neighbours
 
 
 def _unfenced(decide: Any) -> Any:
@@ -216,7 +216,7 @@ COMPACTION_MUTANTS = [
     ),
     Mutant(
         "the targets count from the first commit on",
-        ((compacting_replicas._Cleaner, "_change", _targets_at_the_end),),
+        ((operations, "replace_neighbours", _targets_at_the_end),),
         seed=1,
         invariant="I1 committed prefix",
     ),
