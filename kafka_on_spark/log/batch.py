@@ -83,19 +83,16 @@ class Segment:
         return self.file_name.split("-")[2].removesuffix(".parquet")
 
     def named_under(self, leader_epoch: LeaderEpoch) -> "Segment":
-        """Return the file under the name that it has in a table fenced at `leader_epoch`."""
         if self.epoch_in_name == leader_epoch:
             return self
         return replace(self, file_name=segment_name(leader_epoch, self.uuid, self.digest))
 
 
 def uuid_in_name(file_name: str) -> str:
-    """Return the uuid in a segment's file name."""
     return file_name.split("-", 2)[1]
 
 
 def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:
-    """Return the file name of a segment staged under `leader_epoch`."""
     return f"{leader_epoch}-{uuid}-{digest}.parquet"
 
 
@@ -143,7 +140,6 @@ class WriterFence:
 
     @property
     def key(self) -> str:
-        """The name of the epoch among those of producers."""
         return f"{WRITER_PREFIX}{self.transactional_id}"
 
 
@@ -179,7 +175,6 @@ class StagedBatch:
 
     @property
     def record_count(self) -> int:
-        """Records in all segments."""
         return sum(segment.record_count for segment in self.segments)
 
     @property
@@ -232,12 +227,10 @@ class Batch:
 
     @property
     def end_offset(self) -> Offset:
-        """Offset after the last record."""
         return Offset(self.base_offset + self.record_count)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
@@ -247,7 +240,6 @@ class Batch:
 
     @property
     def chain_digest(self) -> ChainDigest:
-        """Chain digest of the log up to the end of this batch."""
         return self.chain_digests[-1]
 
     @property
@@ -264,8 +256,6 @@ class Batch:
             base_offset = end_offset
 
     def named_under(self, leader_epoch: LeaderEpoch) -> Self:
-        """Return the batch with its files under the names that they have in a table fenced at
-        `leader_epoch`."""
         segments = tuple(each.named_under(leader_epoch) for each in self.segments)
         return replace(self, segments=segments)
 
@@ -273,7 +263,6 @@ class Batch:
 def with_offsets(
     staged: StagedBatch, *, base_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int
 ) -> Batch:
-    """Return `staged` as the batch that begins at `base_offset`, appended by `leader_epoch`."""
     segments = staged.segments
     if staged.is_log_append_time:
         time_us = now_ms * 1000
@@ -352,17 +341,14 @@ class MergedSegment:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The one file."""
         return (self.segment,)
 
     @property
     def chain_digests(self) -> tuple[ChainDigest, ...]:
-        """The one chain digest that the header has."""
         return (self.chain_digest,)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the file."""
         return self.segment.size_bytes
 
     @property
@@ -372,7 +358,6 @@ class MergedSegment:
         return min(self.segment.timestamp_min_us // 1000, self.appended_at_ms)
 
     def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
-        """Return the segment under the name that it has in a table fenced at `leader_epoch`."""
         return replace(self, segment=self.segment.named_under(leader_epoch))
 
     def borders_within(self, offset: Offset) -> Iterator[Border]:
@@ -381,7 +366,6 @@ class MergedSegment:
         return (each for each in reversed(self.borders or own) if each.offset <= offset)
 
     def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
-        """Yield the file with the offsets that it covers, the end exclusive."""
         yield self.segment, self.base_offset, self.end_offset
 
 

@@ -46,7 +46,6 @@ WHAT: Final = "files deleted"
 
 
 def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
-    """Delete the files in a replica's folder that may go."""
     address, folders = order.address, worker.folders
     listed = folders.names(address)  # before the table is read
     replica = worker.replicas.open(address)
@@ -147,7 +146,6 @@ class ReplicaFolders:
         return [name for name in names if name != _LOG]
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
-        """Return those of the files that are there, with sizes and times."""
         files = RootFiles(address.root, self._options)
 
         def find() -> list[FoundFile]:
@@ -171,7 +169,6 @@ class ReplicaFolders:
         return root_now_ms(address.root, address.directory_id, self._options)
 
     def clean_log(self, address: ReplicaAddress) -> int:
-        """Delete old commits and checkpoints of a replica's table; return how many commits."""
         files, uri = RootFiles(address.root, self._options), address.folder
         with as_storage_errors(f"clean the log of {uri}", self._options):
             return within(address.root, lambda: clean_log(files, uri))

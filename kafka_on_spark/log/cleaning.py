@@ -66,8 +66,6 @@ class CleaningTimes:
 
 
 class Fate(Enum):
-    """What becomes of a file."""
-
     STAYS = "it is named, may be named yet, or is none of a replica's files"
     WAITS = "it may be deleted once readers and appends under way had their time"
     GOES = "it may be deleted"
@@ -103,7 +101,6 @@ def is_cleaned(name: str) -> bool:
 
 
 def files_of(state: ReplicaState) -> frozenset[str]:
-    """Return the files that a log names."""
     return frozenset(file.file_name for part in state.batches for file in part.segments)
 
 

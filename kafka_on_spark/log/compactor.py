@@ -100,7 +100,6 @@ class KeyMap:
         return found
 
     def _sort(self) -> None:
-        """Sort what was added since the last time, and keep the last offset of each key."""
         if not self._parts:
             return
         self._parts.append((self._high, self._low, self._offsets))
@@ -118,8 +117,6 @@ class KeyMap:
 
 
 class Compactor:
-    """Reads the keys of parts of a log, and writes parts without the records that go."""
-
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
 
@@ -219,7 +216,6 @@ def _kept(
     compacted_below: Offset,
     tombstones_below: Offset,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records stay."""
     if (offsets >= compacted_below).all():
         return np.ones(len(offsets), np.bool_)
     keys, is_tombstone = records.column("key"), np.zeros(len(offsets), np.bool_)

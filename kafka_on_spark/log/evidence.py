@@ -56,7 +56,6 @@ EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
 
 
 def is_evidence(error: KafkaOnSparkError) -> bool:
-    """Return whether `error` is evidence that a replica is bad."""
     return isinstance(error, EVIDENCE)
 
 
@@ -232,7 +231,6 @@ def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
 
 
 def _read(inspection: RootInspection, folder: str, name: str) -> bytes:
-    """Return the bytes of a listed file of the log."""
     bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
     content = inspection.read(f"{folder}/{_LOG}/{name}", bytes_max)
     if content is None:

@@ -198,14 +198,12 @@ def inspect_partition(
 
 
 def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
-    """Bring one follower up to its leader. A task."""
     result = fetch(order, worker.replicas, worker.segments, worker.clock)
     _maintain(order, result, worker)
     return result
 
 
 def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
-    """Fetch for, or inspect, all replicas of one partition. A task."""
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for order, result in zip(orders, results, strict=True):
         _maintain(order, result, worker)
@@ -379,7 +377,6 @@ class _Fetcher:
 
     @_refused_by(FollowerRefusedError)
     def _commit(self, follower: ReplicaState, change: LogChange) -> ReplicaState:
-        """Commit a change of the follower's log; return the state after it."""
         return self._follower_log.commit(follower, change)
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
@@ -544,7 +541,6 @@ def partition_report(
     *,
     now_ms: int,
 ) -> PartitionReport:
-    """Return one report of a partition from what was `seen` of its leader, and its followers'."""
     since_ms = None
     borders: list[tuple[Offset, ChainDigest]] = []
     if isinstance(seen, KafkaOnSparkError):

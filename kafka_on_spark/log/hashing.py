@@ -203,7 +203,6 @@ def sum_digests(digests: UInt64) -> int:
 
 
 def add_digests(first: int, second: int) -> int:
-    """Return the digest of two parts together."""
     return (first + second + 2**63) % 2**64 - 2**63
 
 
@@ -214,7 +213,6 @@ def _join(parts: list[pa.Array]) -> pa.Array:
 
 
 def _fixed(values: npt.NDArray[Any], dtype: str) -> pa.Array:
-    """Return each number's bytes as a binary array."""
     numbers = np.ascontiguousarray(values, dtype)
     width = numbers.dtype.itemsize
     offsets = np.arange(0, (len(numbers) + 1) * width, width, dtype=np.int32)

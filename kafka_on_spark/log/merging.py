@@ -116,7 +116,6 @@ def read_borders(
 
 
 def borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
-    """Return the borders in the bytes of a merged segment."""
     own = Border(merged.end_offset, merged.chain_digest)
     return decode_borders(content, merged.segment.file_name, merged.base_offset, own)
 
@@ -170,7 +169,6 @@ class Content:
     digest: int = 0
 
     def plus(self, records: pa.RecordBatch, base_offset: int) -> "Content":
-        """Return the content with the records of a segment that begins at `base_offset`."""
         digest = sum_digests(content_digests(records, base_offset))
         return self.with_more(Content(records.num_rows, digest))
 
@@ -181,7 +179,6 @@ class Content:
 
 
 def content_of(records: pa.Table, base_offset: int) -> Content:
-    """Return what the records of a segment's file amount to."""
     content = Content()
     for each in records.to_batches(BATCH_ROWS):
         content = content.plus(typed(each), base_offset)
@@ -257,7 +254,6 @@ def encode_merged(
 
 
 def _groups(records: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield records as tables of about GROUP_BYTES."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for each in records:
@@ -352,7 +348,6 @@ class _Read:
 
     @property
     def end_offset(self) -> Offset:
-        """Where what was read ends."""
         return self.borders[-1].offset if self.borders else self._start
 
     def records(self, parts: Iterable[LogPart]) -> Iterator[pa.RecordBatch]:
@@ -597,7 +592,6 @@ class _Merger:
 
     @property
     def left_out(self) -> frozenset[Segment]:
-        """The files that no merge takes."""
         return frozenset(self.too_large.union(self.damage))
 
     def done(self, *, is_left: bool) -> WorkDone:
@@ -612,7 +606,6 @@ class _Merger:
         return done if error is None else done.failed(error, segment)
 
     def due(self) -> list[tuple[LogPart, ...]]:
-        """Return the merges that are due next."""
         rules = replace(rules_of(self.order, self.state), left_out=self.left_out)
         return merges_due(self.state.batches, rules)
 

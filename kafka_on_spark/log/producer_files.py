@@ -110,7 +110,6 @@ def read_producers(
 def decode_producers(
     content: bytes, replica_uuid: ReplicaUuid, file: ProducersFile
 ) -> ProducerEntries:
-    """Return the entries in the bytes of a producer-state file."""
     name = producers_file_name(file.number)
     table = read_parquet(content, name, verifies_pages=True)
     with parsing(f"the producer state {name}"):

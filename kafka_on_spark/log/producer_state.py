@@ -47,12 +47,10 @@ _FILE_NAME: Final = re.compile(r"producers-([0-9]{20})\.parquet")
 
 
 def producers_file_name(number: int) -> str:
-    """Return the name of a replica's producer-state file."""
     return f"producers-{number:020d}.parquet"
 
 
 def producers_file_number(name: str) -> int | None:
-    """Return the number of a producer-state file, or None: the name is not one's."""
     found = _FILE_NAME.fullmatch(name)
     return None if found is None else int(found[1])
 
@@ -279,7 +277,6 @@ def _check_payload(retry: ProducerStamp, payload_digest: int, stands: Batch | La
 
 
 def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:
-    """Return the error of a run that a newer one has fenced."""
     return ProducerFencedError(
         f"producer {producer_id!r} was taken over by a newer run: stop this one",
         producer_epoch=producer_epoch,
@@ -297,7 +294,6 @@ def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
 
 
 def writer_fenced(writer: WriterFence, newer_epoch: int) -> ProducerFencedError:
-    """Return the error of a writer that a newer one has fenced."""
     return ProducerFencedError(
         f"transactional id {writer.transactional_id!r} was taken over by a newer writer, which"
         " fences this one: stop it; if it is the one to go on, restart it (the query, or"

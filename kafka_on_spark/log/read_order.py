@@ -143,7 +143,6 @@ def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrde
 
 
 def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:
-    """Return an order to read what a partition had when the image was `then`."""
     partition = then.partition(order.key)
     if partition is None:
         return order  # the topic that has the name now is another one

@@ -68,7 +68,6 @@ class Handling(TypedDict, total=False):
 
 
 def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
-    """Raise OffsetOutOfRangeError: records that are asked for are deleted."""
     end = min(log_start_offset, order.end_offset)
     raise OffsetOutOfRangeError(
         f"offsets {first} to {end} of {order.name} were deleted after the read was planned: its log"
@@ -262,7 +261,6 @@ ConsumerRecord.leaderEpoch."""
 
 
 def row_schema(*, has_headers: bool, has_epochs: bool = False) -> pa.Schema:
-    """Return the schema of the rows that `read_rows` yields."""
     schema = ROW_SCHEMA_WITH_HEADERS if has_headers else ROW_SCHEMA
     return schema.append(LEADER_EPOCH) if has_epochs else schema
 
@@ -324,7 +322,6 @@ def count_records(
 
 
 def end_of(rows: pa.RecordBatch) -> Offset:
-    """Return the offset after the last of some rows."""
     return Offset(rows.column("offset")[-1].as_py() + 1)
 
 
@@ -343,7 +340,6 @@ class _Constants:
 def _rows(
     constants: _Constants, piece: Piece, records: pa.RecordBatch, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return records of a segment as rows of such a schema."""
     count = records.num_rows
     timestamp_us = piece.batch.common_timestamp_us
     if timestamp_us is not None:

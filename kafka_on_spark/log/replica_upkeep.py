@@ -117,7 +117,6 @@ def _readable(order: UpkeepOrder, worker: Worker) -> ReplicaState | None:
 
 
 def upkeep_task(order: UpkeepOrder, worker: Worker) -> UpkeepResult:
-    """Do the upkeep of one replica that is due. A task."""
     try:
         # One call for all of it: each of its many steps would be handed to another thread.
         return within(order.address.root, lambda: run_upkeep(order, worker))

@@ -421,7 +421,6 @@ def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
-    """Return the configuration of a replica's table, since version 0."""
     return {
         "kos.topic.id": identity.topic_id,
         "kos.partition": str(identity.partition),

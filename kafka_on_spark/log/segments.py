@@ -161,7 +161,6 @@ def flush_folder(address: ReplicaAddress) -> None:
 
 
 def encode_segment(records: pa.Table) -> pa.Buffer:
-    """Return `records` (RECORD_SCHEMA) as the bytes of a segment, in their order."""
     deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
     table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
     sink = pa.BufferOutputStream()
@@ -170,7 +169,6 @@ def encode_segment(records: pa.Table) -> pa.Buffer:
 
 
 def parquet_format(size_bytes: int) -> dict[str, Any]:
-    """Return the options under which pyarrow writes records of `size_bytes` as a segment."""
     is_small = size_bytes < _COMPRESSED_BYTES_MIN
     return {
         "compression": "none" if is_small else "zstd",
@@ -199,7 +197,6 @@ def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, 
 
 
 def digest_of(content: Any) -> str:
-    """Return xxh3_128 of a file's bytes as 32 hexadecimal digits."""
     return xxhash.xxh3_128_hexdigest(content)
 
 
@@ -275,7 +272,6 @@ def _flaw_of(content: bytes, segment: Segment) -> str | None:
 
 
 def bytes_max_of(segment: Segment) -> int:
-    """Return how much may be read of a segment's file."""
     return min(segment.size_bytes, SEGMENT_BYTES_MAX)
 
 
@@ -381,7 +377,6 @@ def begin_puts(
 
 
 def begin_write(address: ReplicaAddress, write: Callable[[], None]) -> Write:
-    """Begin a write to a replica's root."""
     try:
         return begin(address.root, write)
     except KafkaStorageError as error:
@@ -436,8 +431,6 @@ def _failure(write: Write) -> KafkaOnSparkError | None:
 
 
 class SegmentStore:
-    """Copies, checks and rewrites segments in replicas' folders."""
-
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
 
@@ -518,7 +511,6 @@ class SegmentStore:
     def too_large_to_merge(
         self, address: ReplicaAddress, parts: Iterable[LogPart]
     ) -> frozenset[Segment]:
-        """Return the files of those parts that are too large to be merged once uncompressed."""
         from kafka_on_spark.log.merging import too_large_to_merge
 
         find = partial(too_large_to_merge, address, parts, self._options)
@@ -595,7 +587,6 @@ TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 
 def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None]]]:
-    """Yield each segment with its header."""
     shared: dict[str, str | None] = dict.fromkeys((*_OF_ONE_BATCH, "content_digest"))
     if isinstance(part, Batch):
         shared |= {
@@ -672,7 +663,6 @@ def iso(time_us: int) -> str:
 
 
 def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
-    """Return a table's files in the order of their offsets."""
     try:
         return sorted(files, key=lambda file: _number(file, "base_offset"))
     except (TypeError, KeyError, ValueError) as error:
@@ -680,7 +670,6 @@ def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:
 
 
 def batches_of(files: Sequence[FileEntry]) -> Iterator[LogPart]:
-    """Yield the batches and merged segments of a table's files, which are in offset order."""
     for batch, run in groupby(files, key=lambda file: file.values.get("batch_base_offset")):
         group = list(run)
         try:

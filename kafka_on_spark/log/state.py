@@ -82,7 +82,6 @@ class ProducerEntry:
         return max(self.unknown_to, -1 if self.last is None else self.last.sequence)
 
     def with_append(self, producer_epoch: ProducerEpoch, append: LastAppend) -> Self:
-        """Return the entry after the header of `append` went, too."""
         is_newer = self.last is None or append.sequence > self.last.sequence
         return replace(
             self,
@@ -282,7 +281,6 @@ class ReplicaAddress:
 
     @property
     def identity(self) -> ReplicaIdentity:
-        """What the table's properties must say."""
         return ReplicaIdentity(
             topic_id=self.key.topic_id,
             partition=self.key.partition,
@@ -356,11 +354,9 @@ class ReplicaState:
     files: FileIndex = field(default=NO_FILES, init=False, repr=False, compare=False)
 
     def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
-        """Return whether the replica has seen a later leadership than `leader_epoch`."""
         return self.leader_epoch is not None and self.leader_epoch > leader_epoch
 
     def is_fenced_at(self, leader_epoch: LeaderEpoch) -> bool:
-        """Return whether the replica has adopted exactly `leader_epoch`."""
         return self.leader_epoch == leader_epoch
 
     def batch_index_at(self, offset: Offset) -> int | None:
@@ -371,7 +367,6 @@ class ReplicaState:
         return place
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
-        """Return the epoch that covers `offset`, or None if none does."""
         place = self.batch_index_at(offset)
         return None if place is None else self.batches[place].leader_epoch
 
@@ -387,7 +382,6 @@ class ReplicaState:
 
     @property
     def chain_digest(self) -> ChainDigest:
-        """Chain digest at the log end."""
         return self.batches[-1].chain_digest if self.batches else self.chain_before
 
     def chain_at(self, offset: Offset) -> ChainDigest | None:
@@ -445,7 +439,6 @@ class ReplicaState:
         return replace(batch, chain_digests=digests)
 
     def apply(self, change: "LogChange") -> Self:
-        """Return the state after `change` was committed at the next version."""
         kept = self.batches
         if change.cut_from is not None:
             place = bisect_right(kept, change.cut_from - 1, key=_BASE_OFFSET)
@@ -472,7 +465,6 @@ class ReplicaState:
         return after
 
     def removed_by(self, change: "LogChange") -> tuple[LogPart, ...]:
-        """Return the batches that `change` takes out of the log."""
         if change.merged is not None:
             first, end = self._places_of(change.merged)
             return self.batches[first:end]

@@ -59,7 +59,6 @@ class EpochHistory:
 
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
-        """The last leader epoch; None for a log that has none."""
         return self.entries[-1].leader_epoch if self.entries else None
 
     def end_offset_for(
@@ -97,12 +96,10 @@ def epoch_history(state: ReplicaState) -> EpochHistory:
 
 
 def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
-    """Return where `leader_epoch`, or the largest epoch below it, ends in this log."""
     return epoch_history(state).end_offset_for(leader_epoch, state.log_end_offset)
 
 
 def latest_epoch_with_records(state: ReplicaState) -> LeaderEpoch | None:
-    """Return the epoch of the last record, or None for a log without any."""
     return state.batches[-1].leader_epoch if state.batches else None
 
 

@@ -59,7 +59,6 @@ class UpkeepOrder:
 
     @property
     def is_of_leader(self) -> bool:
-        """Whether the replica leads its partition."""
         return self.leader == self.address
 
 
@@ -157,12 +156,10 @@ class UpkeepResult:
 
     @property
     def is_left(self) -> bool:
-        """Whether more is due now."""
         return any(work.is_left for _, work in self.done)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a kind of work ended early."""
         return any(work.error for _, work in self.done)
 
     @property
@@ -194,7 +191,6 @@ class Allowance:
 
     @property
     def took_ms(self) -> int:
-        """How long the task has worked."""
         return self._clock.monotonic_ms() - self._started_ms
 
     @property
@@ -217,7 +213,6 @@ class Allowance:
         return self.is_time_over or self.bytes_left == 0
 
     def charge(self, size_bytes: int) -> None:
-        """Count bytes that were read and rewritten."""
         self.moved_bytes += size_bytes
 
 

@@ -68,7 +68,6 @@ class ViewFile:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of the file's offsets are not in the view."""
         return self.end_delta - self.first_delta < self.covered
 
 
@@ -80,7 +79,6 @@ class TimeRange:
     end_us: int | None = None
 
     def has_any_of(self, segment: Segment) -> bool:
-        """Return whether a segment may have a record in the range."""
         ends_after_start = self.start_us is None or segment.timestamp_max_us >= self.start_us
         begins_before_end = self.end_us is None or segment.timestamp_min_us < self.end_us
         return ends_after_start and begins_before_end
@@ -281,7 +279,6 @@ def _add(file: ViewFile) -> dict[str, Any]:
 
 
 def url_of(file: ViewFile) -> str:
-    """Return the URL (normalized) of a view's file."""
     return f"{file.address.folder}/{file.segment.file_name}"
 
 

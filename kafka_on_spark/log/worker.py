@@ -33,19 +33,16 @@ class Worker:
 
     @property
     def replicas(self) -> "ReplicaStore":
-        """The open tables of replicas."""
         return replica_store(self.options)
 
     @cached_property
     def segments(self) -> "SegmentStore":
-        """Their files of records."""
         from kafka_on_spark.log.segments import SegmentStore
 
         return SegmentStore(self.options)
 
     @cached_property
     def folders(self) -> "ReplicaFolders":
-        """Lists and deletes their files."""
         from kafka_on_spark.log.cleaner import ReplicaFolders
 
         return ReplicaFolders(self.options)
