@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
@@ -28,14 +28,13 @@ from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import iso
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.store.counts import count_request
 from kafka_on_spark.store.deadlines import short_call_seconds, within
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import make_folder
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, filesystem, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
-FindSize = Callable[[ReplicaAddress, str], int | None]
-"""Returns the size of a file of a replica, or None if there is none."""
+IsWhole = Callable[[ReplicaAddress, Segment], bool]
+"""Returns whether a replica's file is there, and as long as the log says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ def time_range(start: object, end: object) -> TimeRange:
 def files_of(
     order: ReadOrder,
     replicas: ReplicaStore,
-    find_size: FindSize,
+    is_whole: IsWhole,
     times: TimeRange,
     finish_compaction: FinishCompaction | None = None,
 ) -> list[ViewFile]:
@@ -116,14 +115,8 @@ def files_of(
     def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
         if not piece.segment.record_count or not times.has_any_of(piece.segment):
             return
-        size = find_size(piece.address, piece.segment.file_name)
-        if size != piece.segment.size_bytes:
-            raise CorruptLogError(
-                "a segment is missing or cut short",
-                path=piece.segment.file_name,
-                size_bytes=size,
-                expected_bytes=piece.segment.size_bytes,
-            )
+        if not is_whole(piece.address, piece.segment):
+            raise CorruptLogError("a segment is missing or cut short", path=piece.segment.file_name)
         yield ViewFile(
             address=piece.address,
             segment=piece.segment,
@@ -290,34 +283,18 @@ def hadoop_url(url: str) -> str:
     return f"{_HADOOP_SCHEMES.get(parts.scheme, parts.scheme)}://{parts.netloc}{quote(parts.path)}"
 
 
-def size_finder(options: StorageOptions) -> FindSize:
-    """Return a function that finds the sizes of replicas' files; it lists each folder once."""
+def whole_files(options: StorageOptions) -> IsWhole:
+    """Return what tells whole files. A store's folder is listed once: an object is there as it was
+    put, or not at all."""
 
     @cache
-    def sizes(address: ReplicaAddress) -> Mapping[str, int]:
-        return file_sizes(address.root, address.folder, options)
+    def names(address: ReplicaAddress) -> frozenset[str]:
+        return frozenset(RootFiles(address.root, options).names(address.folder))
 
-    return lambda address, name: sizes(address).get(name)
+    def is_whole(address: ReplicaAddress, segment: Segment) -> bool:
+        if not is_local(address.root):
+            return segment.file_name in names(address)
+        path = f"{address.folder}/{segment.file_name}"
+        return RootFiles(address.root, options).size(path) == segment.size_bytes
 
-
-def _local_sizes(folder: str) -> dict[str, int]:
-    with os.scandir(folder) as entries:
-        return {each.name: each.stat().st_size for each in entries}
-
-
-def file_sizes(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
-    """Return the files of a folder and their sizes; none if there is no such folder."""
-    # A store's client raises its own errors, which are no OSErrors.
-    kinds = OSError if is_local(folder) else Exception
-    count_request("LIST", folder)
-    try:
-        if is_local(folder):
-            return within(root, partial(_local_sizes, folder), short_call_seconds(root))
-        found = filesystem(folder, options).ls(folder, detail=True)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except kinds as error:
-        raise KafkaStorageError(
-            f"can't list {folder}: {reason(error, options)}"
-        ) from options.shown(error)
-    return {each["name"].rsplit("/", 1)[-1]: each["size"] or 0 for each in found}
+    return is_whole

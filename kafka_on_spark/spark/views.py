@@ -32,9 +32,9 @@ from kafka_on_spark.log.view_table import (
     branches_of,
     files_of,
     hadoop_url,
-    size_finder,
     time_range,
     url_of,
+    whole_files,
     write_view_table,
 )
 from kafka_on_spark.metadata.metadata_log import first_answering_root
@@ -105,7 +105,7 @@ def open_view(
     )
     spark = check_view_session(session, name)
     worker, times = reads.node.tasks.worker, time_range(start, end)
-    find_size = size_finder(worker.options)
+    is_whole = whole_files(worker.options)
     compacting = threading.Lock()
 
     def finish_compaction(order: ReadOrder) -> None:
@@ -113,7 +113,7 @@ def open_view(
             reads.finish_compaction(order)
 
     def plan(order: ReadOrder) -> list[ViewFile]:
-        return files_of(order, worker.replicas, find_size, times, finish_compaction)
+        return files_of(order, worker.replicas, is_whole, times, finish_compaction)
 
     with DaemonThreads(THREADS, "view") as threads:
         files = [each for part in threads.map(plan, orders) for each in part]
