@@ -92,14 +92,16 @@ class RootInspection:
             return self._files.read(f"{self._root}/{path}", bytes_max)
         return self._asked("GET", partial(read_local, path, bytes_max, self._handle))
 
-    def size(self, path: str) -> int | None:
-        """Return a file's size; None if there is no such file."""
-        if self._handle is None:
-            return self._files.size(f"{self._root}/{path}")
-        found = self._asked(
-            "HEAD", partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
-        )
-        return None if found is None else found.st_size
+    def listed(self, folder: str, name: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes, as `read`; None: a listing of its folder lacks it, too.
+
+        Raises:
+            KafkaStorageError: It disappeared while it was read.
+        """
+        content = self.read(f"{folder}/{name}", bytes_max)
+        if content is None and name in (self.names(folder) or ()):
+            raise KafkaStorageError(f"{folder}/{name} disappeared while it was read: try again")
+        return content
 
     def names(self, path: str) -> frozenset[str] | None:
         """Return the names in a folder; None if there is no such folder."""
@@ -268,21 +270,15 @@ def file_flaw(
     `flaw_of` says what is wrong with its bytes.
     """
     path = f"{folder}/{name}"
-    size = inspection.size(path)
-    if size is None:
-        names = inspection.names(folder)
-        if names is not None and name in names:
-            raise KafkaStorageError(f"{path} disappeared while it was read: try again")
-        return CorruptLogError(f"the file {name} is missing from the folder {folder}")
-    if size != size_bytes:
-        return CorruptLogError(f"the file {path} has {size} bytes, the log says {size_bytes}")
-    if size > SEGMENT_BYTES_MAX:
-        return CorruptLogError(f"the file {path} is larger than it can be", size_bytes=size)
     try:
-        content = inspection.read(path, size)
+        content = inspection.listed(folder, name, min(size_bytes, SEGMENT_BYTES_MAX))
     except UnsafeFileError as error:
         return CorruptLogError(error.message, **error.context)
     if content is None:
-        raise KafkaStorageError(f"{path} disappeared while it was read: try again")
+        return CorruptLogError(f"the file {name} is missing from the folder {folder}")
+    if len(content) != size_bytes:
+        return CorruptLogError(
+            f"the file {path} has {len(content)} bytes, the log says {size_bytes}"
+        )
     flaw = flaw_of(content)
     return None if flaw is None else CorruptLogError(f"the file {path}: {flaw}")

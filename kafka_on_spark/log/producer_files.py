@@ -22,7 +22,6 @@ import xxhash
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import ProducerEpoch, ReplicaUuid, ensure
-from kafka_on_spark.log.evidence import RootInspection
 from kafka_on_spark.log.producer_state import (
     ProducersFile,
     producers_file_name,
@@ -31,7 +30,7 @@ from kafka_on_spark.log.producer_state import (
 from kafka_on_spark.log.state import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.error_translation import parsing
-from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX, UnsafeFileError
+from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.parquet_files import read_parquet
 from kafka_on_spark.store.roots import RootFiles
 
@@ -126,21 +125,6 @@ def decode_producers(
                 " writer has put under its number"
             )
         return _entries_of(table)
-
-
-def listed_file(inspection: RootInspection, folder: str) -> ReadFile:
-    """Return how a replica's files are read for evidence: only a listing shows that one is missing.
-
-    `folder` is relative to the root.
-    """
-
-    def read(name: str) -> bytes | None:
-        content = inspection.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX)
-        if content is None and name in (inspection.names(folder) or ()):
-            raise KafkaStorageError(f"{folder}/{name} disappeared while it was read: try again")
-        return content
-
-    return read
 
 
 def _encoded(table: pa.Table, label: bytes) -> bytes:

@@ -12,6 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -38,7 +39,6 @@ from kafka_on_spark.log.evidence import (
 from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_files import (
     ReadFile,
-    listed_file,
     read_producers,
     write_producers,
 )
@@ -232,7 +232,9 @@ class ReplicaLog:
                 inspection, folder, seen_version=self._delta.version, configuration=expected
             )
             if flaw is None:
-                flaw = self._flaw_on_second_read(listed_file(inspection, folder))
+                # Of its other files, too, only a listing shows that one is missing.
+                read = partial(inspection.listed, folder, bytes_max=PRODUCERS_BYTES_MAX)
+                flaw = self._flaw_on_second_read(read)
         if flaw is None:
             kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
             flaw = kind(
