@@ -101,8 +101,7 @@ class ProducerStamp:
     """The producer of a batch, for idempotence.
 
     Attributes:
-        producer_id: The producer, the same in all of its runs.
-        producer_epoch: Its run; a higher one fences the lower.
+        producer_epoch: The producer's run; a higher one fences the lower.
         sequence: Its append number, the same for all partitions of the append.
         payload_digest: Of the records of the whole append, to all partitions, signed 64 bits; of a
             `Producer`, which appends to each partition by itself, of this partition's.
@@ -150,7 +149,6 @@ class StagedBatch:
     Attributes:
         segments: In task order, which is the order of their offsets.
         partition_count: The topic's partitions when the records were split.
-        producer: None without idempotence.
         is_log_append_time: Records' timestamps are the time of the commit
             (message.timestamp.type=LogAppendTime), not their own.
         renamed_from: Epoch in the files' first names, if the append went on under a later
@@ -195,10 +193,8 @@ class Batch:
     """A committed batch with its offsets.
 
     Attributes:
-        partition_count, producer: As in StagedBatch.
         appended_at_ms: Time of the leader's commit; copied by followers
             (AddFile.modificationTime).
-        segments: In offset order.
         has_append_time: The records' timestamps are the append time (LogAppendTime), not the
             file's.
         chain_digests: Chain digests of the log up to the end of each segment, in order, as the
@@ -298,13 +294,11 @@ class MergedSegment:
 
     Attributes:
         base_offset: First offset that it covers; there may be no record at it.
-        end_offset: Offset after the last one that it covers.
         appended_at_ms: The newest append time of its batches.
         segment: The file. Each record's timestamp is in it, an append time too.
         content_digest: Sum of its records' hashes, offset and timestamp included, signed 64 bits.
         chain_digest: Chain digest of the log up to its end. It is taken from the last segment
             that went in: it can't be computed.
-        has_append_time: As in Batch.
         borders: The ends of the plain segments that went in, its own end last, if they were read
             from the file; empty: compaction has dropped them; None: they were not read.
     """
@@ -359,11 +353,6 @@ class MergedSegment:
 
     def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
         return replace(self, segment=self.segment.named_under(leader_epoch))
-
-    def borders_within(self, offset: Offset) -> Iterator[Border]:
-        """Yield the borders at or below `offset` that are known, the highest first."""
-        own = (Border(self.end_offset, self.chain_digest),)
-        return (each for each in reversed(self.borders or own) if each.offset <= offset)
 
     def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
         yield self.segment, self.base_offset, self.end_offset

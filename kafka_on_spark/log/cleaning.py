@@ -77,8 +77,6 @@ class TableFiles:
     """What a table says of files, as of one state of it.
 
     Attributes:
-        named: The files that it names.
-        fence: Its fence; None: it has adopted no leadership.
         removed_at_ms: When it removed files, as far as its log still tells.
         producers: Number of the producer-state file that counts; None: there is none, or it was not
             listed.

@@ -211,10 +211,8 @@ class Dirt:
     """A log's dirty part: what compaction has not seen.
 
     Attributes:
-        first_dirty: Where it begins.
         cleanable_below: Where what may be compacted ends: a border of batches.
-        clean_bytes: Bytes before the dirty part.
-        dirty_bytes: Bytes from there to `cleanable_below`.
+        dirty_bytes: Bytes from `first_dirty` to `cleanable_below`.
         oldest_dirty_ms: When the first dirty batch that may be compacted was appended, or before;
             None: there is none.
     """

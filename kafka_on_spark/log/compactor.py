@@ -296,10 +296,7 @@ class _Cleaner:
     changed that, it stops: the next order goes on from what is there.
 
     Attributes:
-        state: The replica's log after the last commit.
-        count: Groups that were rewritten.
-        size_bytes: Bytes of the files that they took.
-        written_bytes: Bytes of the files that were put in their place.
+        count, size_bytes, written_bytes: Of groups that were rewritten, as in WorkDone.
         has_advanced: A commit says that the log is compacted further, perhaps of groups in which
             nothing goes.
     """

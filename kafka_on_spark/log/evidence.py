@@ -130,11 +130,7 @@ class RootInspection:
 def inspect_root(
     root: str, directory_id: DirectoryId, options: StorageOptions
 ) -> Iterator[RootInspection]:
-    """Inspect a root, and check before and after that it is the disk `directory_id`.
-
-    Raises:
-        KafkaStorageError: It is another disk or none, or it does not answer.
-    """
+    """Inspect a root, and check before and after that it is the disk `directory_id`."""
     inspection: RootInspection | None = None
     try:
         inspection = RootInspection(root, options)

@@ -102,12 +102,7 @@ def read_borders(
     address: ReplicaAddress, merged: MergedSegment, options: StorageOptions
 ) -> tuple[Border, ...]:
     """Return the borders that a replica's merged segment keeps, after a check of the whole file;
-    empty: it keeps none.
-
-    Raises:
-        CorruptLogError: The file is missing or damaged, or they are not those of the segment.
-        KafkaStorageError: The root is another disk or none, or does not answer.
-    """
+    empty: it keeps none. Raises as `segment_pieces`."""
     _, content = checked_content(address, merged.segment, options)
     try:
         return borders_in(content, merged)
@@ -574,8 +569,7 @@ class _Merger:
     """Merges one replica's runs of neighbours, one after the other.
 
     Attributes:
-        size_bytes: Bytes of the files that the merges took.
-        written_bytes: Bytes of the files that they put in their place.
+        size_bytes, written_bytes: As in WorkDone.
         damage: What is wrong with files that could not be read.
         too_large: Files that are too large to be merged.
     """

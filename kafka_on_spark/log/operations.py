@@ -63,9 +63,7 @@ def append(
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
-        UnexpectedOffsetError: The log does not end at `expected_offset`.
-        ProducerFencedError: A newer writer under its transactional id writes this log.
-        And as `producer_state.find_append`.
+        And as `find_append`, `check_writer` and `check_end`.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     found = find_append(state, staged)
@@ -234,9 +232,8 @@ def truncate_fully_and_start_at(
     """Decide a new start at `offset`: for a follower whose next records its leader has removed, or
     for a leader that was elected without records.
 
-    `producers` are the entries after it: those that hold of the leader's log.
-    `chain_before` is the leader's chain digest where its batch at `offset` begins; NO_CHAIN for a
-    leader.
+    `producers`: the entries that hold of the leader's log. `chain_before`: the leader's chain
+    digest where its batch at `offset` begins; NO_CHAIN for a leader.
     """
     _check_not_above(state, leader_epoch)
     return replace(
@@ -325,7 +322,7 @@ def merge(
 ) -> LogChange | None:
     """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
 
-    Return and raise as `replace_neighbours`.
+    See `replace_neighbours`.
     """
     in_inputs = sum(each.record_count for each in inputs)
     ensure(merged.record_count == in_inputs, "a merge keeps all records")
@@ -378,10 +375,7 @@ def replace_neighbours(
 def set_compaction(
     state: ReplicaState, progress: CompactionProgress, *, leader_epoch: LeaderEpoch
 ) -> LogChange | None:
-    """Decide to write how far a replica is compacted, where no segment changes; None: it says so.
-
-    `progress` follows from that of `state`.
-    """
+    """Decide to write how far a replica is compacted, where no segment changes; None: it does."""
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if progress == state.compaction:
         return None
@@ -430,7 +424,7 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     moved on says nothing against the records that are left. What compaction has removed from every
     member of the ISR is not read from a replica that still has it (I27).
 
-    Raises: as `check_complete`; for a log start only where it is above that high watermark.
+    Raises: as `check_complete`.
     """
     mark = partition.high_watermark
     if partition.log_start_offset < state.log_start_offset <= mark:

@@ -70,9 +70,6 @@ def write_producers(
 
     It takes the first that is free, not the one after the highest: a file of somebody else's may
     have the highest that there can be.
-
-    Raises:
-        KafkaStorageError: The root does not answer, or has no room, or others keep taking numbers.
     """
     table = _table_of(entries)
     number, digest = above + 1, _digest(table)
@@ -91,11 +88,7 @@ def write_producers(
 def read_producers(
     read: ReadFile, replica_uuid: ReplicaUuid, file: ProducersFile
 ) -> ProducerEntries:
-    """Return the entries of the producer-state file that a replica's commits name.
-
-    Raises:
-        CorruptLogError: It is missing or damaged, or another one, or another replica's.
-    """
+    """Return the entries of the file that a replica's commits name, or raise CorruptLogError."""
     name = producers_file_name(file.number)
     try:
         content = read(name)

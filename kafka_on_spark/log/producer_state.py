@@ -161,12 +161,8 @@ _NO_ENTRY: Final = ProducerEntry(producer_epoch=ProducerEpoch(0))
 
 @dataclass(frozen=True, slots=True)
 class AppendedBefore:
-    """The append is in the log already.
-
-    Attributes:
-        batch: The batch it became; None if the log no longer has its header.
-        last: Without a batch, where it stands: it is its producer's last append.
-    """
+    """The append is in the log already, as `batch`; without one, since its header went, as the
+    `last` append of its producer."""
 
     batch: Batch | None
     last: LastAppend | None = None
@@ -204,10 +200,7 @@ def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
 
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
-    """Return the append of `producer`'s sequence, or None if the sequence is a new one.
-
-    It is looked for in the headers, then among the producers whose headers went.
-    """
+    """Return the append of `producer`'s sequence, by headers, then by entries; None: it is new."""
     entry = state.producers.get(producer.producer_id, _NO_ENTRY)
     if producer.producer_epoch < entry.producer_epoch:
         raise producer_fenced(producer.producer_id, producer.producer_epoch, entry.producer_epoch)
@@ -323,7 +316,6 @@ class KnownProducer(NamedTuple):
 
 
 def known_producer(state: ReplicaState, producer_id: str) -> KnownProducer:
-    """Return what a log knows of a producer, by headers and entries."""
     entry = state.producers.get(producer_id)
     sequence, epoch = (-1, -1) if entry is None else (entry.sequence, int(entry.producer_epoch))
     for _, stamp in _appends_of(state.batches, producer_id):
@@ -376,7 +368,7 @@ def fence_producer(
     """Decide to write a producer's epoch, so that none of its older runs can append.
 
     It is also written if the log has it already: the commit itself excludes an append that was
-    tried at this version and never answered. `registered`: as in `entries_without`.
+    tried at this version and never answered.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     known = known_producer(state, producer_id)
@@ -406,7 +398,7 @@ def fence_writer(
 ) -> LogChange | None:
     """Decide to write a writer's epoch before its first append, so that no older one appends after.
 
-    None if the log has it already. `registered`: as in `entries_without`.
+    None if the log has it already.
     """
     check_leader_epoch(state.leader_epoch, leader_epoch)
     check_writer(state, writer)

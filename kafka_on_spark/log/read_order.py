@@ -67,13 +67,8 @@ def plan_read(
     end_offset: Offset,
     client_rack: str | None = None,
 ) -> ReadOrder:
-    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
-
-    Between the high watermark and the log end nothing can be read yet: the order is empty.
-
-    Raises:
-        OffsetOutOfRangeError: The start is below the log start or above the log end.
-    """
+    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed: between
+    the high watermark and the log end it is empty. A start outside of the log is out of range."""
     partition = image.topics[key.topic_id].partitions[key.partition]
     name = image.name_of(key)
     if not partition.log_start_offset <= start_offset <= partition.known_log_end:

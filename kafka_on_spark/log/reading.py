@@ -153,8 +153,6 @@ class _Reading:
     """How far a range was read.
 
     Attributes:
-        order: The range.
-        replicas: Opens replicas.
         position: The next offset to read.
         log_start_offset: The lowest log start above it of the replicas that were asked; None: none
             of them starts above it.

@@ -137,11 +137,7 @@ class ReplicaLog:
         *,
         leader_epoch: LeaderEpoch | None = None,
     ) -> "ReplicaLog":
-        """Create the empty table at `address`, fenced at `leader_epoch`, or use an earlier try's.
-
-        Raises:
-            KafkaStorageError: The root is not the disk of the address, or does not answer.
-        """
+        """Create an empty table at `address`, fenced at `leader_epoch`, or use an earlier try's."""
 
         def create() -> "ReplicaLog":
             check_obeys(address.root, address.directory_id, address.registered_voters, options)
@@ -246,10 +242,7 @@ class ReplicaLog:
         return flaw
 
     def _flaw_on_second_read(self, read: ReadFile) -> KafkaOnSparkError | None:
-        """Return what a second read finds wrong with the log, whose commits can all be read.
-
-        `read` reads the replica's other files.
-        """
+        """Return what a second read finds wrong with the log, whose commits can all be read."""
         log = ReplicaLog(self._address, self._options)
         try:
             version = log._delta.refresh()
@@ -525,17 +518,8 @@ ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 """Reads the borders in the file of a replica's merged segment."""
 
 
-def no_borders(merged: MergedSegment) -> tuple[Border, ...]:
-    """Read none, where no commit was put that may stand."""
-    return ()
-
-
 CheckState = Callable[[ReplicaState], None]
 """Refuses, by an error, to say of a log that was read that it has not an append."""
-
-
-def anything_goes(state: ReplicaState) -> None:
-    """Refuse nothing."""
 
 
 ATTEMPTS_MAX: Final = 32
@@ -544,13 +528,8 @@ ATTEMPTS_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The result of an append to one table, and the table after it.
-
-    Attributes:
-        batch: The batch in the log; None if the log no longer has its header.
-        is_duplicate: The log had it before.
-        last: Without a batch, where it stands, if that is known.
-    """
+    """The result of an append to one table, and the table after it; `batch` and `last` as in
+    AppendedBefore."""
 
     state: ReplicaState
     batch: Batch | None
@@ -561,12 +540,7 @@ class Appended:
 def commit_decided(
     replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
 ) -> ReplicaState:
-    """Commit what `decide` says of the newest state; return the state after it.
-
-    Raises:
-        KafkaStorageError: Commits kept conflicting.
-        And what `decide` and the log raise.
-    """
+    """Commit what `decide` says of the newest state; return the state after it."""
     for _ in range(ATTEMPTS_MAX):
         state = replica.load()
         change = decide(state)
@@ -622,11 +596,8 @@ def fence_older_writers(
     writer: WriterFence | None,
     registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
-    """Write a writer's epoch to a leader's table, last seen at `state`, before it appends.
-
-    This takes one commit, the first time that a writer appends to a partition. `registered`: the
-    producer ids that have not expired, if it is known.
-    """
+    """Write a writer's epoch to a leader's table, last seen at `state`, before it appends: one
+    commit, the first time that a writer appends to a partition."""
     if writer is None:
         return state
     leader_epoch = state.leader_epoch
@@ -659,8 +630,8 @@ def commit_staged(
     now_ms: int,
     expected_offset: Offset | None = None,
     puts: list[Batch] | None = None,
-    read_borders: ReadBorders = no_borders,
-    check_absent: CheckState = anything_goes,
+    read_borders: ReadBorders = lambda merged: (),
+    check_absent: CheckState = lambda state: None,
 ) -> Appended:
     """Append `staged` to a leader's table last seen at `state`, or find it there.
 
@@ -668,8 +639,6 @@ def commit_staged(
     `puts`: the commits of this append that may stand; this call adds its own. An append is never
     put again while one of them may stand, also if the batch was merged since.
     `check_absent` is called with each state that has not the append, after that was read.
-
-    Raises: as `operations.append`, the log, `find_put` and `check_absent`.
     """
     puts = [] if puts is None else puts
     for _ in range(ATTEMPTS_MAX):

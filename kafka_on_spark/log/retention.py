@@ -15,13 +15,8 @@ from kafka_on_spark.log.state import ReplicaState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """What a topic's settings allow its logs to keep.
-
-    Attributes:
-        retention_ms: Older batches go; None: age is no reason.
-        retention_bytes: The oldest batches go while those after them have as many bytes; None:
-            size is no reason.
-    """
+    """What a topic's settings allow its logs to keep: batches that are older go, and the oldest
+    while those after them have as many bytes. None: no reason."""
 
     retention_ms: int | None
     retention_bytes: int | None
@@ -32,12 +27,9 @@ class Retained:
     """What a log may keep, and why the rest goes.
 
     Attributes:
-        log_start_offset: The first offset that is kept.
         expired_to: Below it, batches are older than retention.ms; if none is, where the log starts.
         newest_ms: Of the expired batches, the latest time that counts for the age; None: none is
             expired.
-        removed_bytes: Bytes of the batches that go.
-        kept_bytes: Bytes of the batches that stay.
         expires_at_ms: When the first batch that stays is older than retention.ms; None: never.
     """
 

@@ -105,9 +105,7 @@ _COMPRESSED_BYTES_MIN: Final = 1024
 def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Create a local replica's folder, if its root is the disk that the address names.
 
-    Raises:
-        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
-            not answer.
+    If it is another or none, nothing is written.
     """
     if not is_local(address.root):
         return
@@ -284,11 +282,7 @@ def read_segment(
     """Return a segment's records with `offset_delta`, after a check of the file's digest.
 
     The digest covers every byte that is read, also page headers and the footer. Page checksums
-    do not cover those, and take five times as long.
-
-    Raises:
-        CorruptLogError: The file is missing or damaged.
-        KafkaStorageError: The root is another disk or none, or does not answer.
+    do not cover those, and take five times as long. Raises as `segment_pieces`.
     """
     path, content = checked_content(address, segment, options)
     try:
@@ -447,11 +441,7 @@ class SegmentStore:
 
         One that `target` has already, complete and undamaged, is not copied. `names` are the names
         in `target`, where they differ. `is_staged`: they were written to `target` just now, and
-        flushed: one of the right size is complete and undamaged.
-
-        Raises:
-            CorruptLogError: The source's bytes are not what the name says.
-            KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
+        flushed: one of the right size is complete and undamaged. Raises as `segment_pieces`.
         """
         names = names or [each.file_name for each in segments]
 
@@ -487,12 +477,8 @@ class SegmentStore:
         start_offset: Offset,
         end_offset: Offset,
     ) -> MergedSegment:
-        """Write what neighbouring `parts` of `source`'s log have in a range as one merged segment
-        of `target`: see `merging.rewrite`.
-
-        The parts are of one leadership and one kind of timestamps; the range begins and ends at
-        borders.
-        """
+        """Write what neighbouring `parts` of `source`'s log, of one leadership and one kind of
+        timestamps, have between two borders as one merged segment: see `merging.rewrite`."""
         # In the function: most processes merge nothing.
         from kafka_on_spark.log.merging import rewrite
 
@@ -620,10 +606,7 @@ def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None
 
 
 def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFile]:
-    """Yield the actions that add a batch's segments to a table.
-
-    `changes_data`: the table did not have all of its records.
-    """
+    """Yield the actions that add a batch's segments; `changes_data`: the table lacked records."""
     for segment, header in _with_headers(batch):
         stats = {
             "numRecords": segment.record_count,
@@ -642,10 +625,7 @@ def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFil
 
 
 def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[RemoveFile]:
-    """Yield the actions that remove a batch's segments from a table.
-
-    `changes_data`: the table does not keep all of its records.
-    """
+    """Yield the actions that remove a batch's segments; `changes_data`: records go with them."""
     for segment, header in _with_headers(batch):
         yield RemoveFile(
             path=segment.file_name,

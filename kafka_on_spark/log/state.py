@@ -234,9 +234,7 @@ NO_FILES: Final = FileIndex()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """The replica that a table is, as its properties say from version 0 on: another topic of the
-    same name has another id, another disk another directory id, another incarnation another uuid.
-    """
+    """The replica that a table is, as its properties say from version 0 on."""
 
     topic_id: TopicId
     partition: int
@@ -261,7 +259,6 @@ class ReplicaAddress:
         root: URL of the broker's root.
         topic: The topic's name, for people who read the folder's path.
         directory_id: The disk that it was created on, or is to be created on.
-        replica_uuid: This incarnation of the replica.
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
         delete_delay_ms: How long what it removes stays (file.delete.delay.ms), if it is to be
             created.
@@ -305,10 +302,8 @@ def address_of(
     *,
     directory_id: DirectoryId | None = None,
 ) -> ReplicaAddress:
-    """Return the address of the replica on `broker_id`.
-
-    `directory_id` is the disk to create it on; None: the disk that it was created on.
-    """
+    """Return the address of a replica. `directory_id`: the disk to create it on, if it is not
+    created."""
     created_on = directory_id or partition.directory_of(broker_id)
     assert created_on is not None, "a replica that was not created has no address"
     settings = image.settings(key.topic_id)
@@ -337,7 +332,6 @@ class ReplicaState:
         producers: Entries of producers whose headers went (log/producer_state.py), and of fences.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
-        compaction: How far it is compacted.
         files: The files of its first batches; follows from `batches`. Who replaces those begins
             with none.
     """
@@ -425,7 +419,8 @@ class ReplicaState:
         for number in range(place - 1, -1, -1):
             batch = self.batches[number]
             if isinstance(batch, MergedSegment):
-                yield from batch.borders_within(offset)
+                own = (Border(batch.end_offset, batch.chain_digest),)
+                yield from (each for each in reversed(batch.borders or own) if each[0] <= offset)
             elif batch.end_offset <= offset:
                 yield batch.end_offset, batch.chain_digest
         first = self.batches[0].base_offset if self.batches else self.log_end_offset
@@ -487,7 +482,6 @@ class LogChange:
     Attributes:
         operation: Its name, for the table's history.
         log_start_offset, log_end_offset, leader_epoch: As they are after the commit.
-        adds: Batches appended.
         merged: Takes the place of the batches that it covers, whole neighbours; None: no merge.
             Such a change neither cuts nor drops.
         cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
@@ -513,14 +507,8 @@ class LogChange:
 
 
 def check_leader_epoch(known: LeaderEpoch | None, asked: LeaderEpoch | None) -> None:
-    """Check the leader epoch of a request against the one `known` here.
-
-    A request without one is not checked: a plain consumer has none.
-
-    Raises:
-        FencedLeaderEpochError: The request's is older: its sender was deposed, or must refresh.
-        UnknownLeaderEpochError: The request's is newer: this side must catch up.
-    """
+    """Check the leader epoch of a request against the one `known` here: that of an older one is
+    fenced, that of a newer one unknown. A plain consumer's has none, and is not checked."""
     if asked is None or asked == known:
         return
     if known is not None and asked < known:
@@ -533,10 +521,8 @@ def check_leader_epoch(known: LeaderEpoch | None, asked: LeaderEpoch | None) -> 
 
 
 def check_log(state: ReplicaState, *, checked: int = 0) -> None:
-    """Check that a log that was read is dense, and that its chain computes.
-
-    `checked`: how many of its first batches were checked before, after the same digest.
-    """
+    """Check that a log that was read is dense, and that its chain computes, but for the first
+    batches that were `checked` before, after the same digest."""
     check_dense(state)
     place = min(checked, len(state.batches))
     before = state.batches[place - 1].chain_digest if place else state.chain_before

@@ -35,12 +35,10 @@ class UpkeepOrder:
         partition: Its registration in that image, which was taken before the table is read.
         leader: The leader's replica, which may be this one; None: the partition has no leader, or
             its replica can't be reached.
-        settings: The topic's.
         bytes_max: Bytes that may be read and rewritten; one piece of work at least, unless 0. None:
             no bound.
         work_ms_max: How long the task may work; it ends the piece that it is at, and each kind of
             work has its part whatever those before it have taken. None: no bound.
-        is_dry_run: Say what is due, and change nothing.
         works: The names of the kinds of work to do; None: all.
         registered: The producer ids that have not expired, in that image; None: none ever has.
     """
@@ -67,7 +65,7 @@ class WorkDone:
     """What one kind of work has done on one replica. In a dry run: what is due.
 
     Attributes:
-        count: Pieces of work: files deleted, merges committed, and so on. 0: none was done.
+        count: Pieces of work: files deleted, merges committed, and so on.
         has_advanced: The next order has less to do, also if no piece of work was done.
         what: The pieces in a word or two, in the plural ("files deleted").
         size_bytes: Bytes that these pieces were about.
@@ -75,9 +73,7 @@ class WorkDone:
         is_left: More is due now than was done.
         orphan_bytes: Bytes of files of the current leader epoch that no commit names.
         error_code: Why it ended early; NO_ERROR: it did not.
-        error: The same in words.
-        is_evidence: The error is evidence that the replica is bad.
-        suspect: The file that it is about; None: the log.
+        suspect: The file that the error is about; None: the log.
     """
 
     count: int = 0

@@ -46,9 +46,7 @@ class ViewFile:
         covered: How many offsets the file covers; it may have fewer records.
         first_delta: First offset of the file that is in the view, counted from 0.
         end_delta: First offset behind the view, likewise.
-        appended_at_ms: Time of the leader's commit.
-        has_append_time: The records' timestamp is the time of their append (LogAppendTime).
-        common_timestamp_us: That time, where it is not in the file.
+        common_timestamp_us: The time of their append, where it is not in the file.
     """
 
     address: ReplicaAddress
@@ -135,13 +133,8 @@ def files_of(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Branch:
-    """A kind of files, which one query reads in one way.
-
-    Attributes:
-        has_append_time: Their records' timestamp is that of the append.
-        has_common_time: It is not in the file.
-        is_cut: Not all of their records are in the view.
-    """
+    """A kind of files, which one query reads in one way: their records' timestamp is that of the
+    append or their own, is in the file or not, and all of them are in the view or not."""
 
     has_append_time: bool = False
     has_common_time: bool = False

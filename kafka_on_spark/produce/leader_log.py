@@ -40,7 +40,6 @@ from kafka_on_spark.log.replicas import (
     commit_decided,
     commit_staged,
     fence_older_writers,
-    no_borders,
     with_borders_over,
 )
 from kafka_on_spark.log.segments import SegmentStore
@@ -369,7 +368,7 @@ def is_acknowledged(
     seen: ReplicaState,
     batch: Batch | None,
     leader: ReplicaLog,
-    read_borders: ReadBorders = no_borders,
+    read_borders: ReadBorders = lambda merged: (),
 ) -> bool:
     """Return whether a batch is committed, as `is_committed`. If the high watermark has moved past
     what was seen, read the leader's log again; the batch may be merged there."""
