@@ -174,18 +174,6 @@ def lacks_replaced_records(progress: CompactionProgress, shared_end: Offset) -> 
     return progress.compacted_below > shared_end
 
 
-def was_cut_below_target(
-    progress: CompactionProgress, *, high_watermark: Offset, has_followed: bool
-) -> bool:
-    """Return whether an unclean election has cut what had replaced records that a log lacks.
-
-    Without one no target is above the high watermark. `has_followed`: the log has adopted the
-    leadership that `high_watermark` is of, or a later one, and was found to lack none; then the
-    high watermark may be an old one.
-    """
-    return not has_followed and progress.compacted_below > high_watermark
-
-
 def has_missed_tombstones(
     follower: CompactionProgress,
     log_end_offset: Offset,

@@ -353,6 +353,8 @@ class _Fetcher:
         """Move the follower to the leadership: fence and truncation in one commit. What it keeps of
         a merged segment that it cuts is written first."""
         address, epoch = self._follower, self._epoch
+        if follower.is_fenced_at(epoch) and follower.log_end_offset >= leader.log_start_offset:
+            return follower  # under one epoch nothing is cut
         is_floored = must_be_complete(self._partition, address.broker_id)
         floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
         kept = None

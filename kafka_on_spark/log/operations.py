@@ -27,7 +27,7 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     with_offsets,
 )
-from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, was_cut_below_target
+from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     RegisteredProducers,
@@ -456,16 +456,15 @@ def has_lost_replacements(state: ReplicaState, partition: PartitionRegistration)
     """Return whether a log lacks records that are the last of their keys again, since an unclean
     election has cut those that had replaced them (I27). The chain does not show it.
 
-    What its leader has is all that is left.
+    Without one no target is above the high watermark. A log that has adopted this leadership, or a
+    later one, was found to lack none; then the high watermark may be an old one. What its leader
+    has is all that is left.
     """
-    if state.identity.broker_id == partition.leader:
-        return False
     fence = state.leader_epoch
-    return was_cut_below_target(
-        state.compaction,
-        high_watermark=partition.high_watermark,
-        has_followed=fence is not None and fence >= partition.leader_epoch,
-    )
+    has_followed = fence is not None and fence >= partition.leader_epoch
+    if has_followed or state.identity.broker_id == partition.leader:
+        return False
+    return state.compaction.compacted_below > partition.high_watermark
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

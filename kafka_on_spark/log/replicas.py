@@ -29,7 +29,7 @@ from kafka_on_spark.base.ids import NO_CHAIN, ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
-from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.evidence import (
     EVIDENCE,
     identity_flaw,
@@ -274,7 +274,8 @@ class ReplicaLog:
         )
         number, digest = self._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST)
         producers = self._producers_of(ProducersFile(number or 0, digest or 0), read)
-        compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
+        counters = self._delta.counters_of(*COMPACTION_COUNTERS.values())
+        progress = zip(COMPACTION_COUNTERS, (Offset(each or 0) for each in counters), strict=True)
         active = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
             files = in_offset_order(active)
@@ -289,7 +290,7 @@ class ReplicaLog:
                 batches=(*kept, *batches_of(files[same:])),
                 producers=producers,
                 chain_before=before,
-                compaction=_compaction(compaction),
+                compaction=CompactionProgress(**dict(progress)),
             )
             check_log(state, checked=len(kept))
         self._checked = _Checked(files, before, state.batches)
@@ -406,13 +407,6 @@ class ReplicaLog:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         if self._delta.may_need_checkpoint():  # no thread is asked after most commits
             within(self._address.root, self._delta.checkpoint_if_due)
-
-
-def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
-    if not any(counters):
-        return NO_PROGRESS
-    offsets = (Offset(each or 0) for each in counters)
-    return CompactionProgress(**dict(zip(COMPACTION_COUNTERS, offsets, strict=True)))
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -678,7 +672,7 @@ def advance_to(
     registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
     """Move a log's start to `offset`, if its end is not below; return the state after it."""
-    if offset > state.log_end_offset:
+    if not state.log_start_offset < offset <= state.log_end_offset:
         return state
     try:
         while (change := operations.advance_log_start(state, offset, registered)) is not None:
