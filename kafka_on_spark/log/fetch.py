@@ -198,22 +198,16 @@ def inspect_partition(
 
 
 def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
-    result = fetch(order, worker.replicas, worker.segments, worker.clock)
-    _maintain(order, result, worker)
+    [result] = inspect_partition_task((order,), worker)
     return result
 
 
 def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for order, result in zip(orders, results, strict=True):
-        _maintain(order, result, worker)
+        if order.follower is not None and result.copied_records:
+            worker.replicas.open(order.follower).maintain()  # a checkpoint may be due
     return results
-
-
-def _maintain(order: FetchOrder, result: FetchResult, worker: Worker) -> None:
-    """Write a follower's checkpoint, if it got records and one is due."""
-    if order.follower is not None and result.copied_records:
-        worker.replicas.open(order.follower).maintain()
 
 
 class _Fetcher:

@@ -81,22 +81,26 @@ def pass_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A segment that holds a part of a range, on the replica that is read.
+    """A segment that holds a part of what is left to read of a range, on the replica that is read.
 
-    What it covers may begin before the range, and end behind it.
+    Attributes:
+        covered: How many offsets the file covers; it may have fewer records.
+        first_delta, end_delta: Those of them that are to be read, counted from its base.
     """
 
     address: ReplicaAddress
     batch: LogPart
     segment: Segment
     base_offset: Offset
-    end_offset: Offset
+    covered: int
+    first_delta: int
+    end_delta: int
 
 
 def read_pieces(
     order: ReadOrder,
     replicas: ReplicaStore,
-    read: Callable[[Piece, Offset], Iterable[Rows]],
+    read: Callable[[Piece], Iterable[Rows]],
     note: NoteFailure = lambda address, segment, error: None,
     *,
     end_of: Callable[[Rows], Offset] | None = None,
@@ -105,12 +109,11 @@ def read_pieces(
 ) -> Iterator[Rows]:
     """Yield what `read` returns for the range's segments, in offset order.
 
-    `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
-    `note` is called, and another replica goes on at the next offset. A segment that the replica has
-    removed meanwhile is no failure: the rest is planned again. `end_of` returns the offset
-    after some rows; `read` may fail after rows of a segment only where it is given. `on_deleted` is
-    called if the log start has passed the next offset since the read was planned;
-    `finish_compaction`, once, if a replica is not compacted as far as it must be.
+    If a replica fails in the middle, `note` is called, and another replica goes on at the next
+    offset. A segment that the replica has removed meanwhile is no failure: the rest is planned
+    again. `end_of` returns the offset after some rows; `read` may fail after rows of a segment only
+    where it is given. `on_deleted` is called if the log start has passed the next offset since the
+    read was planned; `finish_compaction`, once, if a replica is not compacted as far as it must be.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
@@ -168,7 +171,7 @@ class _Reading:
     def read_from(
         self,
         address: ReplicaAddress,
-        read: Callable[[Piece, Offset], Iterable[Rows]],
+        read: Callable[[Piece], Iterable[Rows]],
         end_of: Callable[[Rows], Offset] | None,
     ) -> Generator[Rows, None, _Failure | None]:
         """Yield the rest of the range from one replica; return what it failed at, if it did.
@@ -180,11 +183,11 @@ class _Reading:
             piece = None
             try:
                 for piece in self._pieces(address):
-                    for rows in read(piece, self.position):
+                    for rows in read(piece):
                         yield rows
                         if end_of is not None:
                             self.position = end_of(rows)
-                    self.position = Offset(min(piece.end_offset, self.order.end_offset))
+                    self.position = Offset(piece.base_offset + piece.end_delta)
                 return None
             except KafkaOnSparkError as error:
                 failure = (None if piece is None else piece.segment, error)
@@ -221,7 +224,9 @@ class _Reading:
                         batch=batch,
                         segment=segment,
                         base_offset=base_offset,
-                        end_offset=end_offset,
+                        covered=end_offset - base_offset,
+                        first_delta=max(position - base_offset, 0),
+                        end_delta=min(order.end_offset, end_offset) - base_offset,
                     )
 
 
@@ -277,16 +282,14 @@ def read_rows(
     columns = ("offset_delta", "timestamp", "key", "value", *(("headers",) if has_headers else ()))
     schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
 
-    def rows_of(piece: Piece, position: Offset) -> Iterator[pa.RecordBatch]:
-        first = max(position - piece.base_offset, 0)
-        end = min(order.end_offset, piece.end_offset) - piece.base_offset
+    def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
         for records in segment_batches(
             piece.address, piece.segment, options, columns, BATCH_ROWS_MAX
         ):
-            wanted = between_deltas(records, first, end)
+            wanted = between_deltas(records, piece.first_delta, piece.end_delta)
             if wanted.num_rows:
                 yield _rows(constants, piece, wanted, schema)
-            if records.column("offset_delta")[-1].as_py() >= end - 1:
+            if records.column("offset_delta")[-1].as_py() >= piece.end_delta - 1:
                 return
 
     yield from read_pieces(order, replicas, rows_of, end_of=end_of, **handling)
@@ -304,13 +307,11 @@ def count_records(
     that one the offsets count.
     """
 
-    def counts_of(piece: Piece, position: Offset) -> Iterator[int]:
-        first = max(position - piece.base_offset, 0)
-        end = min(order.end_offset, piece.end_offset) - piece.base_offset
-        size = piece.end_offset - piece.base_offset
-        if (first, end) == (0, size):
+    def counts_of(piece: Piece) -> Iterator[int]:
+        first, end = piece.first_delta, piece.end_delta
+        if end - first == piece.covered:
             yield piece.segment.record_count
-        elif piece.segment.record_count == size:
+        elif piece.segment.record_count == piece.covered:
             yield end - first
         else:
             records = read_segment(piece.address, piece.segment, options, ("offset_delta",))

@@ -110,7 +110,7 @@ def files_of(
         KafkaStorageError: No replica has the rest of the range; it names each one's error.
     """
 
-    def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
+    def file_of(piece: Piece) -> Iterator[ViewFile]:
         if not piece.segment.record_count or not times.has_any_of(piece.segment):
             return
         if not is_whole(piece.address, piece.segment):
@@ -120,9 +120,9 @@ def files_of(
             segment=piece.segment,
             partition=order.name.partition,
             base_offset=piece.base_offset,
-            covered=piece.end_offset - piece.base_offset,
-            first_delta=max(position - piece.base_offset, 0),
-            end_delta=min(order.end_offset, piece.end_offset) - piece.base_offset,
+            covered=piece.covered,
+            first_delta=piece.first_delta,
+            end_delta=piece.end_delta,
             appended_at_ms=piece.batch.appended_at_ms,
             has_append_time=piece.batch.has_append_time,
             common_timestamp_us=piece.batch.common_timestamp_us,

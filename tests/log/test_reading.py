@@ -64,14 +64,18 @@ def change_to(state):
     )
 
 
+def first_of(piece):
+    return piece.base_offset + piece.first_delta
+
+
 def read(order, store):
     """Return the first letter and the offsets of what is read, and from which broker."""
     return list(
         read_pieces(
             order,
             store,
-            lambda piece, position: [
-                (piece.segment.uuid[0], max(piece.base_offset, position), piece.address.broker_id)
+            lambda piece: [
+                (piece.segment.uuid[0], first_of(piece), piece.address.broker_id),
             ],
         )
     )
@@ -105,7 +109,7 @@ def read_from_start(start, on_deleted=refuse_deleted):
     rows = read_pieces(
         replace(order, candidates=(address(1),)),
         store,
-        lambda piece, position: [max(piece.base_offset, position)],
+        lambda piece: [first_of(piece)],
         lambda address, segment, error: noted.append(error),
         on_deleted=on_deleted,
     )
@@ -136,10 +140,10 @@ def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():
     [order] = planned()
     store = replicas_of(on_1="0:abc", on_2="0:abc")
 
-    def rows_of(piece, position):
-        if piece.address.broker_id == 1 and position == 2:
+    def rows_of(piece):
+        if piece.address.broker_id == 1 and first_of(piece) == 2:
             raise KafkaStorageError("the disk is gone")
-        yield (position, piece.address.broker_id)
+        yield (first_of(piece), piece.address.broker_id)
 
     assert list(read_pieces(order, store, rows_of)) == [(1, 1), (2, 2)]
 

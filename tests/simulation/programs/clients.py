@@ -91,11 +91,12 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
     """Return (offset, value) of the range's records."""
     asked = []
 
-    def read(piece: Any, position: int) -> list[tuple[int, int]]:
+    def read(piece: Any) -> list[tuple[int, int]]:
         asked.append(piece.address.broker_id)
         driver.worker.segments.read(piece.address, piece.segment)
         rows = rows_in(piece.segment, piece.base_offset)
-        return [row for row in rows if position <= row[0] < order.end_offset]
+        first, end = (piece.base_offset + each for each in (piece.first_delta, piece.end_delta))
+        return [row for row in rows if first <= row[0] < end]
 
     note = driver.second_inspections.record_unread
     finish = driver.finish_compaction
