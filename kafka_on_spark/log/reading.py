@@ -89,12 +89,17 @@ class Piece:
     """
 
     address: ReplicaAddress
+    partition: int
     batch: LogPart
     segment: Segment
     base_offset: Offset
     covered: int
     first_delta: int
     end_delta: int
+
+    @property
+    def is_cut(self) -> bool:
+        return self.end_delta - self.first_delta < self.covered
 
 
 def read_pieces(
@@ -221,6 +226,7 @@ class _Reading:
                 if base_offset < order.end_offset and end_offset > position:
                     yield Piece(
                         address=address,
+                        partition=order.name.partition,
                         batch=batch,
                         segment=segment,
                         base_offset=base_offset,
@@ -309,7 +315,7 @@ def count_records(
 
     def counts_of(piece: Piece) -> Iterator[int]:
         first, end = piece.first_delta, piece.end_delta
-        if end - first == piece.covered:
+        if not piece.is_cut:
             yield piece.segment.record_count
         elif piece.segment.record_count == piece.covered:
             yield end - first

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.base.ids import Offset, given_micros
+from kafka_on_spark.base.ids import given_micros
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
@@ -35,37 +35,6 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 IsWhole = Callable[[ReplicaAddress, Segment], bool]
 """Returns whether a replica's file is there, and as long as the log says."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewFile:
-    """A segment of a view, on the replica that it is read from.
-
-    Attributes:
-        base_offset: First offset that the file covers, which may lie before the view.
-        covered: How many offsets the file covers; it may have fewer records.
-        first_delta: First offset of the file that is in the view, counted from 0.
-        end_delta: First offset behind the view, likewise.
-        common_timestamp_us: The time of their append, where it is not in the file.
-    """
-
-    address: ReplicaAddress
-    segment: Segment
-    partition: int
-    base_offset: Offset
-    covered: int
-    first_delta: int
-    end_delta: int
-    appended_at_ms: int
-    has_append_time: bool
-    common_timestamp_us: int | None
-
-    def __post_init__(self) -> None:
-        assert 0 <= self.first_delta < self.end_delta <= self.covered, self
-
-    @property
-    def is_cut(self) -> bool:
-        return self.end_delta - self.first_delta < self.covered
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +69,7 @@ def files_of(
     is_whole: IsWhole,
     times: TimeRange,
     finish_compaction: FinishCompaction | None = None,
-) -> list[ViewFile]:
+) -> list[Piece]:
     """Return the files that hold an order's range and may have records of `times`, in order.
 
     A file that is missing, or not as long as the log says, is taken from another replica.
@@ -110,23 +79,12 @@ def files_of(
         KafkaStorageError: No replica has the rest of the range; it names each one's error.
     """
 
-    def file_of(piece: Piece) -> Iterator[ViewFile]:
+    def file_of(piece: Piece) -> Iterator[Piece]:
         if not piece.segment.record_count or not times.has_any_of(piece.segment):
             return
         if not is_whole(piece.address, piece.segment):
             raise CorruptLogError("a segment is missing or cut short", path=piece.segment.file_name)
-        yield ViewFile(
-            address=piece.address,
-            segment=piece.segment,
-            partition=order.name.partition,
-            base_offset=piece.base_offset,
-            covered=piece.covered,
-            first_delta=piece.first_delta,
-            end_delta=piece.end_delta,
-            appended_at_ms=piece.batch.appended_at_ms,
-            has_append_time=piece.batch.has_append_time,
-            common_timestamp_us=piece.batch.common_timestamp_us,
-        )
+        yield piece
 
     return list(read_pieces(order, replicas, file_of, finish_compaction=finish_compaction))
 
@@ -141,13 +99,13 @@ class Branch:
     is_cut: bool = False
 
 
-def branches_of(files: Sequence[ViewFile]) -> list[Branch]:
+def branches_of(files: Sequence[Piece]) -> list[Branch]:
     """Return the kinds of files in a view, at least one; most topics have one kind.
 
     So only the few files that need a condition on each row, and a column for it, pay for that.
     """
     found = {
-        Branch(each.has_append_time, each.common_timestamp_us is not None, each.is_cut)
+        Branch(each.batch.has_append_time, each.batch.common_timestamp_us is not None, each.is_cut)
         for each in files
     }
     return sorted(found) or [Branch()]
@@ -188,7 +146,7 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a"}
 
 
 def write_view_table(
-    folder: str, files: Iterable[ViewFile], options: StorageOptions, *, now_ms: int
+    folder: str, files: Iterable[Piece], options: StorageOptions, *, now_ms: int
 ) -> str:
     """Write the Delta log of a view into a new folder (normalized); return the URL of its commit.
 
@@ -236,12 +194,12 @@ def _metadata(now_ms: int) -> dict[str, Any]:
     }
 
 
-def _add(file: ViewFile) -> dict[str, Any]:
-    segment = file.segment
+def _add(file: Piece) -> dict[str, Any]:
+    segment, append_us = file.segment, file.batch.common_timestamp_us
     # For each column in a view's own conditions: Delta does not prune a file that lacks the
     # statistics of a column in the condition.
     stats: dict[str, Any] = {"numRecords": segment.record_count, "nullCount": {"offset_delta": 0}}
-    if file.common_timestamp_us is None:  # else the log's are not those of the file's column
+    if append_us is None:  # else the log's are not those of the file's column
         stats["minValues"] = {"timestamp": iso(segment.timestamp_min_us)}
         stats["maxValues"] = {"timestamp": iso(segment.timestamp_max_us)}
         stats["nullCount"]["timestamp"] = 0
@@ -250,21 +208,21 @@ def _add(file: ViewFile) -> dict[str, Any]:
         "base_offset": str(file.base_offset),
         "first_delta": str(file.first_delta),
         "end_delta": str(file.end_delta),
-        "append_time": None if file.common_timestamp_us is None else iso(file.common_timestamp_us),
-        "has_append_time": str(file.has_append_time).lower(),
+        "append_time": None if append_us is None else iso(append_us),
+        "has_append_time": str(file.batch.has_append_time).lower(),
         "is_cut": str(file.is_cut).lower(),
     }
     return {
         "path": hadoop_url(url_of(file)),
         "partitionValues": values,
         "size": segment.size_bytes,
-        "modificationTime": file.appended_at_ms,
+        "modificationTime": file.batch.appended_at_ms,
         "dataChange": True,
         "stats": json.dumps(stats),
     }
 
 
-def url_of(file: ViewFile) -> str:
+def url_of(file: Piece) -> str:
     return f"{file.address.folder}/{file.segment.file_name}"
 
 

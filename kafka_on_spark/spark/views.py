@@ -24,11 +24,11 @@ from pyspark.sql.functions import col, lit, max_by, struct, timestamp_micros
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.log.read_order import ReadOrder
+from kafka_on_spark.log.reading import Piece
 from kafka_on_spark.log.segments import APPEND_TIME, CREATE_TIME
 from kafka_on_spark.log.view_table import (
     Branch,
     TimeRange,
-    ViewFile,
     branches_of,
     files_of,
     hadoop_url,
@@ -112,7 +112,7 @@ def open_view(
         with compacting:
             reads.finish_compaction(order)
 
-    def plan(order: ReadOrder) -> list[ViewFile]:
+    def plan(order: ReadOrder) -> list[Piece]:
         return files_of(order, worker.replicas, is_whole, times, finish_compaction)
 
     with DaemonThreads(THREADS, "view") as threads:
@@ -161,7 +161,7 @@ def check_view_session(spark: object, name: object) -> SparkSession:
 def make_view(
     spark: SparkSession,
     topic: str,
-    files: Sequence[ViewFile],
+    files: Sequence[Piece],
     options: StorageOptions,
     *,
     metadata_root: str,

@@ -103,11 +103,11 @@ def test_a_moment_without_a_time_zone_is_refused():
 def test_files_that_are_read_alike_are_one_branch():
     whole = files_of(order(0, 9), Replicas(b1=LOG), all_there, EVER)
     cut = files_of(order(1, 9), Replicas(b1=LOG), all_there, EVER)
-    stamped = [replace(each, has_append_time=True) for each in whole]
+    stamped = [replace(each, batch=replace(each.batch, has_append_time=True)) for each in whole]
 
     assert branches_of(whole) == [Branch()]
     assert branches_of(cut) == [Branch(), Branch(is_cut=True)]
     assert branches_of([*stamped, *cut]) == [
-        Branch(), Branch(is_cut=True), Branch(has_append_time=True)
+        Branch(), Branch(is_cut=True), Branch(has_append_time=True, has_common_time=True)
     ]  # fmt: skip
     assert branches_of([]) == [Branch()]
