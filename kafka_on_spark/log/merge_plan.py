@@ -76,7 +76,7 @@ def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogP
     """
     runs = list(_runs(batches, rules))
     for tier in range(TIERS):
-        found = [merge for run in runs for merge in _merges_of(run, tier, rules)]
+        found = [merge for run in runs for merge in _merges_of(*run, tier, rules)]
         if found:
             return found
     return []
@@ -95,20 +95,11 @@ def _weight(part: LogPart) -> int:
     return max(1, part.record_count + part.size_bytes // 1024)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Neighbours that may come into one segment by what they are.
-
-    Attributes:
-        parts: They, in order.
-        is_closed: No more will join them.
-    """
-
-    parts: Sequence[LogPart]
-    is_closed: bool
-
-
-def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
+def _runs(
+    batches: Sequence[LogPart], rules: MergeRules
+) -> Iterator[tuple[Sequence[LogPart], bool]]:
+    """Yield neighbours that may come into one segment by what they are, and whether their run is
+    closed: no more will join them."""
     last = max(0, len(batches) - rules.lag_batches)
     kinds = list(_kinds(batches, rules))
     open_kinds = {*kinds[last:], *kinds[-1:]}
@@ -120,7 +111,7 @@ def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
     for kind, group in groupby(may_merge):
         start, end = end, end + sum(1 for _ in group)
         if kind is not None:
-            yield _Run(batches[start:end], is_closed=kind not in open_kinds)
+            yield batches[start:end], kind not in open_kinds
 
 
 _Kind = tuple[int, bool, int]
@@ -152,13 +143,15 @@ def _kind_of(part: LogPart, rules: MergeRules, appended_ms: int) -> _Kind:
     return part.leader_epoch, part.has_append_time, appended_ms // rules.span_ms
 
 
-def _merges_of(run: _Run, tier: int, rules: MergeRules) -> Iterator[tuple[LogPart, ...]]:
+def _merges_of(
+    run: Sequence[LogPart], is_closed: bool, tier: int, rules: MergeRules
+) -> Iterator[tuple[LogPart, ...]]:
     """Yield the merges of a run that lift what is in `tier` or below."""
     taken = _Taken(rules)
-    for part in run.parts:
+    for part in run:
         own_tier = tier_of(part)
         if own_tier > tier:
-            if run.is_closed and taken.is_worth_one_file:
+            if is_closed and taken.is_worth_one_file:
                 yield tuple(taken.parts)
             taken = _Taken(rules)
             continue
@@ -171,7 +164,7 @@ def _merges_of(run: _Run, tier: int, rules: MergeRules) -> Iterator[tuple[LogPar
         if taken.of_tier >= FAN_IN and taken.size_bytes >= rules.size_bytes_min:
             yield tuple(taken.parts)
             taken = _Taken(rules)
-    if run.is_closed and taken.is_worth_one_file:
+    if is_closed and taken.is_worth_one_file:
         yield tuple(taken.parts)
 
 
