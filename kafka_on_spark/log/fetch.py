@@ -233,7 +233,9 @@ class _Fetcher:
     def run(self, known: ReplicaState | None) -> FetchResult:
         """Fetch; return what was seen of the leader, and of the follower after it, or why that
         failed. `known`: of the leader, if it was seen just now."""
-        order, followers, failure = self._order, [], None
+        order = self._order
+        followers: list[ReplicaReport] = []
+        failure: KafkaOnSparkError | None = None
         # The follower is read before its leader: what it has, the leader must have.
         follower: ReplicaState | None = None
         try:
