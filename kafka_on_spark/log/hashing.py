@@ -87,7 +87,8 @@ def _with_words(
     def mixed(words: npt.NDArray[Any]) -> npt.NDArray[Any]:
         words = words * factor
         words ^= words >> shift
-        return words * factor
+        words *= factor
+        return words
 
     width, lengths = factor.itemsize, np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")

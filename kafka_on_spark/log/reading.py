@@ -125,9 +125,9 @@ def read_pieces(
         OffsetOutOfRangeError: Compaction has removed what the order asks for from all that answer.
         And what `on_deleted` raises.
     """
-    reading = _Reading(order, replicas, order.start_offset)
-    while reading.position < order.end_offset:
-        reading.log_start_offset, reading.is_unfinished = None, False
+    position = order.start_offset
+    while position < order.end_offset:
+        reading = _Reading(order, replicas, position)
         reasons: list[str] = []
         gone: OffsetOutOfRangeError | None = None
         for address in order.candidates:
@@ -141,7 +141,7 @@ def read_pieces(
                 note(address, segment, error)
         if reading.is_unfinished and finish_compaction is not None:
             finish_compaction(order)
-            finish_compaction = None
+            finish_compaction, position = None, reading.position
             continue
         if reading.log_start_offset is None:
             asked = "; ".join(reasons) or "none was ever created"
@@ -150,7 +150,7 @@ def read_pieces(
                 f" from any replica: {asked}"
             )
         on_deleted(order, reading.position, reading.log_start_offset)
-        reading.position = reading.log_start_offset
+        position = reading.log_start_offset
 
 
 _Failure = tuple[Segment | None, KafkaOnSparkError]
