@@ -1,13 +1,14 @@
 """What the console's page takes with 10,000 partitions: the first view, an event, a scroll."""
 
 import shutil
+import threading
 import time
 from typing import Any
 
 from jobs.benchmarks.bench import Bench, say, seconds
 from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark import Cluster
-from kafka_on_spark.console.console import Console, ConsoleThread
+from kafka_on_spark.console.console import Console
 
 PARTITIONS = 10_000
 SCROLLS = 100
@@ -34,9 +35,11 @@ def console(bench: Bench) -> list[Row]:
     with bench.make_cluster("console") as cluster, sync_playwright() as driver:
         cluster.create_topic("many", partitions=PARTITIONS, replication_factor=3)
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        served = ConsoleThread(Console(cluster))
+        served = Console(cluster)
+        thread = threading.Thread(target=served.run, name="console server", daemon=True)
+        thread.start()
         try:
-            address = served.console.address
+            address = served.address
             _first_view(browser, address)
             views = [_first_view(browser, address) for _ in range(bench.runs)]
             page = _page(browser)
@@ -46,7 +49,8 @@ def console(bench: Bench) -> list[Row]:
             cluster.alter_group_offsets("all", {("many", each): 0 for each in range(PARTITIONS)})
             of_group = [_scroll_group(page) for _ in range(bench.runs)]
         finally:
-            served.close()
+            served.end()
+            thread.join()
             browser.close()
     name = f"console, {PARTITIONS:,} partitions"
     second, no_stutter = Budget(bound=1, on="value"), Budget(bound=200, on="value")

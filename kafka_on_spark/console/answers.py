@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import GroupIdNotFoundError, InvalidRequestError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.console.grid import LiveGrid, grid_view
+from kafka_on_spark.console.grid import LiveGrid
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.timeline import Histories, moments_view, timeline_view
 from kafka_on_spark.groups.offsets import describe_group, groups_of
@@ -107,7 +107,7 @@ def past_grid(image: MetadataImage) -> dict[str, Any]:
     """Return the grid of an image that nobody follows."""
     live = LiveGrid()
     live.take(image)
-    return grid_view(live.grid, live.rows())
+    return live.view()
 
 
 def whole(asked: Asked, name: str, *, is_signed: bool = False) -> int | None:

@@ -12,9 +12,9 @@ import asyncio
 import json
 import logging
 import secrets
-import threading
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
+from functools import partial
 from hmac import compare_digest
 from typing import Final
 
@@ -35,7 +35,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.console.answers import Answer, Answers, Asked
 from kafka_on_spark.console.following import Follower, Subscribers
-from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening, shown
+from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.roots import is_local
 
@@ -109,14 +109,15 @@ HEADERS: Final = {
 """Headers of every answer. Trusted types keep text from becoming markup."""
 
 API: Final = "/api/"
+HOST: Final = "127.0.0.1"
 HTTP_PORT: Final = 80
 METHODS: Final = frozenset({"GET", "HEAD"})
 
 
-def names_of(host: str, port: int) -> frozenset[str]:
-    """Return the names under which a browser may ask for a server at an address. It leaves out the
-    port that is HTTP's own."""
-    names = {"127.0.0.1", "localhost", "[::1]", shown(host)}
+def names_of(port: int) -> frozenset[str]:
+    """Return the names under which a browser may ask for this server. It leaves out the port that
+    is HTTP's own."""
+    names = {HOST, "localhost"}
     return frozenset({f"{each}:{port}" for each in names} | (names if port == HTTP_PORT else set()))
 
 
@@ -184,7 +185,7 @@ class Console:
         address: Where a browser finds it, with its token.
     """
 
-    def __init__(self, cluster: Cluster, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, cluster: Cluster, *, port: int = 0) -> None:
         """Listen.
 
         Raises:
@@ -198,16 +199,16 @@ class Console:
             subscribers.publish,
             is_local=is_local(node.metadata.table),
         )
-        self._socket = listening(host, port, what="the console", options="--port")
+        self._socket = listening(HOST, port, what="the console", options="--port")
         taken: int = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        names = names_of(host, taken)
-        self.address = f"http://{shown(host)}:{taken}/#token={token}"
+        names = names_of(taken)
+        self.address = f"http://{HOST}:{taken}/#token={token}"
         answers = Answers(node, self._follower.grid_view)
         self._threads = DaemonThreads(THREADS, "view")
         app = application(answers, self._follower, subscribers, self._threads)
         guarded = Guard(app, names=names, token=token)
-        self._server = HttpServer(guarded, ending=subscribers.end)
+        self._server = HttpServer(guarded, ending=partial(subscribers.publish, None))
 
     def run(self) -> None:
         """Answer until `end`."""
@@ -222,17 +223,3 @@ class Console:
     def end(self) -> None:
         """Have `run` return. Any thread may call it, and the handler of a signal."""
         self._server.should_exit = True
-
-
-class ConsoleThread:
-    """A console that answers in a thread of this process, for tests and notebooks."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self._thread = threading.Thread(target=console.run, name="console server", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End it."""
-        self.console.end()
-        self._thread.join()

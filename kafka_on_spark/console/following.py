@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.base.process import Clock
-from kafka_on_spark.console.grid import LiveGrid, concerns, figures_view, grid_view
+from kafka_on_spark.console.grid import LiveGrid, concerns, figures_view
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -78,7 +78,7 @@ class Follower:
     def grid_view(self) -> dict[str, Any]:
         """Return the grid of the newest image that was told of."""
         with self._lock:
-            return grid_view(self._live.grid, self._live.rows())
+            return self._live.view()
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -151,15 +151,8 @@ class Subscribers:
         self._lock = threading.Lock()
         self._queues: dict[asyncio.Queue[bytes | None], asyncio.AbstractEventLoop] = {}
 
-    def publish(self, event: bytes) -> None:
-        """Send an event to every page."""
-        self._send(event)
-
-    def end(self) -> None:
-        """End every stream."""
-        self._send(None)
-
-    def _send(self, event: bytes | None) -> None:
+    def publish(self, event: bytes | None) -> None:
+        """Send an event to every page; None ends every stream."""
         with self._lock:
             for queue, loop in self._queues.items():
                 loop.call_soon_threadsafe(_put, queue, event)

@@ -1,7 +1,5 @@
 """The grid as plain values: a row for each partition, with all that the metadata says of it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.base.ids import TopicId
@@ -33,18 +31,6 @@ PART_LETTERS: Final = {
 
 Row = list[Any]
 View = dict[str, Any]
-
-
-def grid_view(grid: Grid, rows: Iterable[Row]) -> View:
-    """Return the whole grid; `rows` are those of its rows, in order."""
-    return {
-        "cluster": grid.cluster_id,
-        "fields": ROW_FIELDS,
-        "legend": [[letter, part.value] for part, letter in PART_LETTERS.items()],
-        "topics": sorted({row.name.topic for row in grid.rows}),
-        "rows": list(rows),
-        **figures_view(grid),
-    }
 
 
 def figures_view(grid: Grid) -> View:
@@ -104,13 +90,6 @@ def concerns(before: MetadataImage, after: MetadataImage) -> list[str]:
     return [name for name, is_other in found.items() if is_other]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    partition: PartitionRegistration
-    row: GridRow
-    view: Row
-
-
 class LiveGrid:
     """The rows of one image, and of the next, by topic and number: a commit costs what it changes.
     To make every row anew, as `grid_of` does, takes longer at ten thousand partitions than the
@@ -118,33 +97,39 @@ class LiveGrid:
 
     def __init__(self) -> None:
         self._image = MetadataImage()
-        self._kept: dict[tuple[TopicId, int], _Kept] = {}
+        self._rows: dict[tuple[TopicId, int], tuple[PartitionRegistration, GridRow]] = {}
 
     def take(self, image: MetadataImage) -> list[Row] | None:
         """Take the next image; return the rows that changed. None: more changed than rows, such as
         a broker or a topic, and all of them are to be shown anew."""
         is_other = _is_other(self._image, image)
-        known, changed = ({} if is_other else self._kept), list[Row]()
-        self._image, self._kept = image, {}
+        known, changed = ({} if is_other else self._rows), list[Row]()
+        self._image, self._rows = image, {}
         for topic in sorted(image.topics.values(), key=lambda each: each.name):
             for number, partition in sorted(topic.partitions.items()):
                 key = (topic.topic_id, number)
-                kept = known.get(key)
-                if kept is None or kept.partition is not partition:
+                before, row = known.get(key, (None, None))
+                if row is None or before is not partition:
                     row = row_of(image, topic, number, partition)
-                    kept = _Kept(partition, row, row_view(row, partition))
-                    changed.append(kept.view)
-                self._kept[key] = kept
+                    changed.append(row_view(row, partition))
+                self._rows[key] = partition, row
         return None if is_other else changed
 
     @property
     def grid(self) -> Grid:
         """The grid of the image that was taken last."""
-        return grid_with(self._image, [each.row for each in self._kept.values()])
+        return grid_with(self._image, [row for _, row in self._rows.values()])
 
-    def rows(self) -> list[Row]:
-        """Return the views of all rows."""
-        return [each.view for each in self._kept.values()]
+    def view(self) -> View:
+        """Return the whole grid as plain values."""
+        return {
+            "cluster": self._image.cluster_id,
+            "fields": ROW_FIELDS,
+            "legend": [[letter, part.value] for part, letter in PART_LETTERS.items()],
+            "topics": sorted({row.name.topic for _, row in self._rows.values()}),
+            "rows": [row_view(row, partition) for partition, row in self._rows.values()],
+            **figures_view(self.grid),
+        }
 
 
 def _is_other(before: MetadataImage, after: MetadataImage) -> bool:

@@ -1,11 +1,12 @@
 """A console in a thread of the test's process, and the system's Chromium that looks at it."""
 
 import shutil
+import threading
 from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.console.console import Console, ConsoleThread
+from kafka_on_spark.console.console import Console
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 60_000
@@ -46,11 +47,14 @@ def browser():
 @contextmanager
 def console_of(cluster, **arguments):
     """Give the address of a console."""
-    thread = ConsoleThread(Console(cluster, **arguments))
+    console = Console(cluster, **arguments)
+    thread = threading.Thread(target=console.run, name="console server", daemon=True)
+    thread.start()
     try:
-        yield thread.console.address
+        yield console.address
     finally:
-        thread.close()
+        console.end()
+        thread.join()
 
 
 class Page:

@@ -66,7 +66,7 @@ def test_every_page_gets_every_event_and_a_slow_one_is_greeted_anew():
             subscribers.publish(b"%d" % count)
             got.append(await anext(quick))
         late = [await anext(slow), await anext(slow)]
-        subscribers.end()
+        subscribers.publish(None)
         ends = [[each async for each in stream] for stream in (quick, slow)]
         return got, late, ends, len(subscribers._queues)
 

@@ -5,7 +5,7 @@ from starlette.datastructures import Headers
 
 from kafka_on_spark.console.console import HEADERS, names_of, refusal
 
-NAMES = names_of("127.0.0.1", 8000)
+NAMES = names_of(8000)
 GOOD = {"host": "127.0.0.1:8000", "authorization": "Bearer secret"}
 
 

@@ -40,7 +40,7 @@ def test_after_a_change_the_grid_is_the_one_that_is_made_anew():
     live.take(after)
 
     assert live.grid == grid_of(after)
-    assert live.rows() == past_grid(after)["rows"]
+    assert live.view() == past_grid(after)
 
 
 def test_a_broker_a_topic_or_a_setting_that_changed_is_told_as_a_whole():
