@@ -41,7 +41,6 @@ from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import id_of_one_run
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce.accumulator import (
     LINGER_MS,
     TRY_MS_MIN,
@@ -58,9 +57,6 @@ CHUNK_BYTES: Final = 8 * 2**20
 and they take a hundred megabytes of memory at most."""
 
 READ_BYTES: Final = 2**20
-GATHER_MS_MAX: Final = 100
-"""How long a chunk may gather while there is always more to read."""
-
 WIDENING: Final = 8
 """A line of JSON has at most six bytes for one of the record's, and names of fields beside it."""
 
@@ -260,20 +256,15 @@ class Input(NamedTuple):
         clock = SystemClock()
         more = select.poll()
         more.register(descriptor, select.POLLIN)
-        read_bytes = 0
-        first_at_ms = None
+        read_bytes, end_ms = 0, None
         while read_bytes < max(self.chunk_bytes, 1):
             part = os.read(descriptor, READ_BYTES)
             if not part:
                 return True
-            now_ms = clock.monotonic_ms()
-            first_at_ms = now_ms if first_at_ms is None else first_at_ms
             rest += part
             read_bytes += len(part)
-            waited_ms = now_ms - first_at_ms
-            if waited_ms >= max(GATHER_MS_MAX, self.linger_ms):
-                break
-            if not more.poll(max(self.linger_ms - waited_ms, 0)):
+            end_ms = clock.monotonic_ms() + self.linger_ms if end_ms is None else end_ms
+            if not more.poll(max(end_ms - clock.monotonic_ms(), 0)):
                 break
         return False
 
@@ -318,6 +309,9 @@ _OF_A_RECORD = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
 class Appends:
     """The appends of one call, each of an idempotent producer, and what became of them.
 
+    Not those of `Cluster.producer`, which go on with the other partitions where one fails: after
+    the line that an error names nothing is to stand.
+
     Attributes:
         parse: Makes records of a chunk's lines.
         partition: Of all records; -1: the key decides, whatever a line says.
@@ -341,7 +335,6 @@ class Appends:
         self._producer_id = id_of_one_run(uuid)
         self._turn = int(uuid.replace("-", ""), 16)
         self._sequence = 0
-        self._partitions: Mapping[int, PartitionRegistration] = {}
 
     def append_chunk(self, chunk: Chunk) -> None:
         """Append the records of a chunk, once, up to the first that can't be.
@@ -358,21 +351,20 @@ class Appends:
         while first < batch.num_rows:
             name = chunk.name(places[first], places[end - 1])
             try:
-                error, is_unknown = self._append(batch.slice(first, end - first))
+                self._append(batch.slice(first, end - first))
+                first, end = end, batch.num_rows
             except KeyboardInterrupt:
                 note(f"{name}: whether it was appended is unknown.")
                 raise
-            if error is None:
-                first, end = end, batch.num_rows
-            elif is_unknown:
+            except CommitOutcomeUnknownError as error:
                 raise CommitOutcomeUnknownError(
                     f"{name}: whether it was appended is unknown ({error}); read the topic before"
                     " you append it again"
-                )
-            elif isinstance(error, _OF_A_RECORD) and end - first > 1:
+                ) from None
+            except KafkaOnSparkError as error:
+                if not isinstance(error, _OF_A_RECORD) or end - first == 1:
+                    raise InvalidRequestError(f"{name}: {error}") from None
                 end = first + (end - first) // 2
-            else:
-                raise InvalidRequestError(f"{name}: {error}")
         if bad is not None:
             place, why = bad
             raise InvalidRequestError(f"{chunk.name(place, place)} {why}")
@@ -385,14 +377,14 @@ class Appends:
         given = columns.get("partition", nothing)
         if self.partition is not None:
             given = nothing if self.partition < 0 else [self.partition] * count
-        chosen = dict(columns)
-        if None in given:
-            sticky = self.sticky()
-            given = [
+        sticky = self.sticky()
+        chosen = {
+            **columns,
+            "partition": [
                 sticky if key is None and number is None else number
                 for key, number in zip(columns.get("key", nothing), given, strict=True)
-            ]
-        chosen["partition"] = given
+            ],
+        }
         return pa.RecordBatch.from_arrays(
             [pa.array(chosen.get(each.name, nothing), each.type) for each in INPUT_SCHEMA],
             schema=INPUT_SCHEMA,
@@ -400,23 +392,20 @@ class Appends:
 
     def sticky(self) -> int:
         """Return the partition of the next append's keyless records: each in turn that has a
-        leader, the first one by chance.
-
-        Raises: as `Cluster.image`, the first time; later on it is the append that tells.
-        """
-        try:
-            self._partitions = self.cluster.image.topic(self.topic).partitions
-        except KafkaOnSparkError:
-            if not self._partitions:
-                raise
-        partitions = self._partitions
+        leader, the first one by chance. By the metadata that this process knows: each append reads
+        them anew, and may wait for their root."""
+        partitions = self.cluster._node.metadata.image.topic(self.topic).partitions
         numbers = sorted(partitions)
         led = [each for each in numbers if partitions[each].leader is not None] or numbers
         return led[(self._turn + self._sequence) % len(led)]
 
-    def _append(self, batch: pa.RecordBatch) -> tuple[KafkaOnSparkError | None, bool]:
-        """Try until there is an answer, for delivery.timeout.ms at most. Return the last try's
-        error, or None; and whether a part of what has an error may stand."""
+    def _append(self, batch: pa.RecordBatch) -> None:
+        """Append a batch, tried for delivery.timeout.ms at most.
+
+        Raises:
+            CommitOutcomeUnknownError: A part of it may stand.
+            KafkaOnSparkError: None of it stands; the last try's error.
+        """
         began_ms = self.clock.monotonic_ms()
         end_ms = began_ms + self.delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1
@@ -436,14 +425,15 @@ class Appends:
                 is_unknown = is_unknown or _may_stand(error)
                 now_ms = self.clock.monotonic_ms()
                 if not is_passing(error) or end_ms - now_ms <= pause_ms:
-                    return error, is_unknown
+                    if is_unknown:
+                        raise CommitOutcomeUnknownError(str(error)) from None
+                    raise
                 if (word := slow.say(now_ms, end_ms, error)) is not None:
                     note(f"{self.topic}: {word}")
                 self.clock.sleep_ms(pause_ms)
             else:
                 self._count(result)
-                break
-        return None, False
+                return
 
     def _count(self, result: AppendResult) -> None:
         for number, part in result.partitions.items():

@@ -254,7 +254,8 @@ def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):
 
     class FullCluster:
         def __init__(self):
-            self.image = SimpleNamespace(topic=lambda name: SimpleNamespace(partitions={0: LED}))
+            image = SimpleNamespace(topic=lambda name: SimpleNamespace(partitions={0: LED}))
+            self._node = SimpleNamespace(metadata=SimpleNamespace(image=image))
 
         def append(self, topic, batch, *, timeout_ms, **others):
             tries.append(timeout_ms)
