@@ -202,23 +202,19 @@ def dump_log(
     A key or a value is a text "in quotes", {"base64": "…"} where it is not UTF-8, or null. With
     --verify, the exit code is 1 if a file is damaged.
     """
-    image, codes = session.cluster.image, {0}
-    if partition is None:
-        keys = _partitions_on(image, topic, broker)
-    else:
-        keys = [partition_key(image, topic, partition)]
-    columns = BATCH_COLUMNS
-    rows_of = partial(_batches, codes=codes, is_verified="verify" in views)
+    is_verified, codes = "verify" in views, {0}
+    columns = f"{BATCH_COLUMNS} flaw" if is_verified else BATCH_COLUMNS
+    rows_of = partial(_batches, is_verified=is_verified)
     if "print_data_log" in views:
         columns = RECORD_COLUMNS
         rows_of = partial(_records, start=offset)
-    elif "verify" in views:
-        columns = f"{BATCH_COLUMNS} flaw"
 
     def found() -> Iterator[dict[str, Any]]:
-        for key in keys:
+        for key in _asked_for(session.cluster.image, topic, partition, broker):
             try:
-                yield from rows_of(session, _log(session, key, broker, Offset(offset)))
+                for row in rows_of(session, _log(session, key, broker, Offset(offset))):
+                    codes.add(0 if row.get("flaw") is None else FOUND)
+                    yield row
             except KafkaOnSparkError as error:
                 if partition is not None:
                     raise
@@ -229,6 +225,22 @@ def dump_log(
     raise typer.Exit(max(codes))
 
 
+def _asked_for(
+    image: MetadataImage, name: str, number: int | None, broker: int | None
+) -> list[PartitionKey]:
+    """Return a partition, or all of a topic, of which a `broker` (None: any) has a replica."""
+    topic = image.topic(name)
+    keys = [PartitionKey(topic.topic_id, each) for each in sorted(topic.partitions)]
+    if number is not None:
+        keys = [partition_key(image, name, number)]
+    replicas = {key: topic.partitions[key.partition].replicas for key in keys}
+    found = [key for key in keys if broker is None or broker in replicas[key]]
+    if not found:
+        others = sorted({int(each) for of_one in replicas.values() for each in of_one})
+        raise InvalidRequestError(f"broker {broker} has no replica of {name}: name one of {others}")
+    return found
+
+
 Log = Iterator[tuple[ReplicaAddress, LogPart, Offset]]
 """The batches of a replica, with its address and the partition's high watermark."""
 
@@ -237,7 +249,9 @@ def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset)
     """Yield the batches of a replica from an offset on; none if it was not begun."""
     image = session.cluster.image
     partition = image.topics[key.topic_id].partitions[key.partition]
-    broker_id = _replica_asked_for(partition, broker, str(image.name_of(key)))
+    # Without a leader, the preferred leader's log is as good as any.
+    chosen = partition.leader if broker is None else BrokerId(broker)
+    broker_id = partition.replicas[0] if chosen is None else chosen
     if not partition.was_begun:
         return
     if not partition.is_created(broker_id):
@@ -253,9 +267,7 @@ def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset)
         yield address, batch, partition.high_watermark
 
 
-def _batches(
-    session: Session, log: Log, *, codes: set[int], is_verified: bool
-) -> Iterator[dict[str, Any]]:
+def _batches(session: Session, log: Log, *, is_verified: bool) -> Iterator[dict[str, Any]]:
     for address, batch, high_watermark in log:
         producer = batch.producer
         row = {
@@ -277,7 +289,6 @@ def _batches(
         }
         if is_verified:
             row["flaw"] = batch_flaw(address, batch, session.options)
-            codes.add(0 if row["flaw"] is None else FOUND)
         yield row
 
 
@@ -303,33 +314,6 @@ def _records(session: Session, log: Log, *, start: int) -> Iterator[dict[str, An
 
 def _cell(content: Content | list[Any]) -> Shown:
     return Shown(quoted(content) if isinstance(content, str) else visible_json(content))
-
-
-def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
-    """Return a topic's partitions, or those of which a `broker` has a replica."""
-    topic = image.topic(name)
-    keys = [
-        PartitionKey(topic.topic_id, number)
-        for number, partition in sorted(topic.partitions.items())
-        if broker is None or broker in partition.replicas
-    ]
-    if not keys:
-        raise InvalidRequestError(
-            f"broker {broker} has no replica of topic {name!r}: topics --describe shows which"
-            " brokers have one"
-        )
-    return keys
-
-
-def _replica_asked_for(partition: PartitionRegistration, broker: int | None, name: str) -> BrokerId:
-    if broker is None:
-        # Without a leader, the preferred leader's log is as good as any.
-        return partition.replicas[0] if partition.leader is None else partition.leader
-    if broker not in partition.replicas:
-        raise InvalidRequestError(
-            f"broker {broker} has no replica of {name}: name one of {list(partition.replicas)}"
-        )
-    return BrokerId(broker)
 
 
 @alone()

@@ -44,12 +44,6 @@ Assignment = Annotated[
     "Brokers of each partition, preferred leader first; existing partitions, too.",
 ]
 IfExists = Annotated[bool, "Ignore a missing topic."]
-STATES: Final = {
-    "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
-    "under_min_isr_partitions": PartitionState.UNDER_MIN_ISR,
-    "at_min_isr_partitions": PartitionState.AT_MIN_ISR,
-    "unavailable_partitions": PartitionState.UNAVAILABLE,
-}
 FILTERS: Final = {
     "exclude_internal": "Leave out internal topics.",
     "topics_with_overrides": "Only topics with own settings.",
@@ -211,12 +205,11 @@ def describe(
 ) -> None:
     """Show topics and their partitions."""
     image = session.cluster.image
-    found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=if_exists)]
-    chosen = _chosen(image, found, filters)
+    names = named_topics(image, topic, include, if_exist=if_exists)
+    chosen, wanted = _chosen(image, names, filters)
     if logs:
         _show_logs(session, [each.name for each in chosen])
         return
-    wanted = _wanted(filters)
     if session.output is Output.JSON:
         answer = [
             {
@@ -243,26 +236,26 @@ def list_(
 ) -> None:
     """Show the names of topics."""
     image = session.cluster.image
-    found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=True)]
-    names = [each.name for each in _chosen(image, found, filters)]
+    found, _ = _chosen(image, named_topics(image, topic, include, if_exist=True), filters)
+    names = [each.name for each in found]
     session.show(names, *names)
 
 
-def _wanted(filters: Mapping[str, bool]) -> frozenset[PartitionState]:
-    return frozenset(STATES[name] for name in filters if name in STATES)
-
-
 def _chosen(
-    image: MetadataImage, topics: Iterable[TopicImage], filters: Mapping[str, bool]
-) -> list[TopicImage]:
-    wanted = _wanted(filters)
-    return [
+    image: MetadataImage, names: Iterable[str], filters: Mapping[str, bool]
+) -> tuple[list[TopicImage], frozenset[PartitionState]]:
+    """Return the topics that the filters let through, and the states that these ask for."""
+    wanted = frozenset(
+        state for state in PartitionState if f"{state.name.lower()}_partitions" in filters
+    )
+    chosen = [
         each
-        for each in topics
+        for each in map(image.topic, names)
         if not ("exclude_internal" in filters and each.name in INTERNAL_TOPICS)
         and ("topics_with_overrides" not in filters or each.configs)
         and (not wanted or next(_partition_rows(image, each, wanted), None))
     ]
+    return chosen, wanted
 
 
 def _partition_rows(
