@@ -7,8 +7,8 @@ is asked for more. So what is handed out and not printed is sought back to.
 import re
 import select
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Annotated, Any, Final
 
@@ -236,7 +236,6 @@ class Printing:
     timeout_ms: int | None
     record_count: int = 0
     _stops: Mapping[TopicPartition, int] | None = None
-    _open: set[TopicPartition] = field(default_factory=set)
     _failing_since_ms: float | None = None
 
     def begin_at(self, start: str | int, *, has_end: bool) -> None:
@@ -250,6 +249,7 @@ class Printing:
             self.consumer.seek(name, place)
         if has_end:
             self._stops = ends
+            self._pause_at_stops(names)
 
     def end_at(self, image: MetadataImage, topic: str | None, pattern: str | None) -> None:
         """End at what is committed now, in all partitions of the topics: a member of a group may
@@ -282,7 +282,10 @@ class Printing:
             if table.num_rows or self.consumer.is_waiting:
                 idle_since_ms = clock.monotonic_ms()
             else:
-                self._open.clear()
+                # Partitions may have come, and positions move over gaps, too.
+                self._pause_at_stops(
+                    set(self.consumer.assignment()).difference(self.consumer.paused())
+                )
                 is_over = left_ms <= 0
                 self._check_readable(clock.monotonic_ms(), is_over=is_over)
                 if is_over:
@@ -304,26 +307,17 @@ class Printing:
         return self.records_max is not None and self.record_count >= self.records_max
 
     def _is_at_end(self) -> bool:
-        """Return whether all partitions are at their stops; those that are, are paused.
-
-        Partitions come and go while a member polls, so `_open` is asked for anew once it is empty,
-        and after a poll that has found nothing: positions move over gaps, too.
-        """
+        """Return whether all partitions are at their stops. A member that has none yet waits for
+        one: the others are at work on theirs."""
         if not self._stops:
             return self._stops is not None
-        if self._open:
-            return False
         mine = set(self.consumer.assignment())
-        self._open = mine - set(self.consumer.paused())
-        for name in list(self._open):
-            self._close_at_stop(name)
-        # A member that has no partition yet waits for one: the others are at work on theirs.
-        return bool(mine) and not self._open
+        return bool(mine) and mine <= set(self.consumer.paused())
 
-    def _close_at_stop(self, name: TopicPartition) -> None:
-        if self._stops and self.consumer.position(name) >= self._stops.get(name, 0):
-            self.consumer.pause([name])
-            self._open.discard(name)
+    def _pause_at_stops(self, names: Iterable[TopicPartition]) -> None:
+        if self._stops is not None:
+            stops, position = self._stops, self.consumer.position
+            self.consumer.pause([name for name in names if position(name) >= stops.get(name, 0)])
 
     def _print(self, table: pa.Table) -> None:
         """Print rows below their stops, and no more than are asked for."""
@@ -341,8 +335,7 @@ class Printing:
         sys.stdout.buffer.flush()
         for name, offset in left.items():
             self.consumer.seek(name, offset)
-        for name in names:
-            self._close_at_stop(name)
+        self._pause_at_stops(names)
 
 
 def _for_a_terminal(form: Form) -> Form:
