@@ -136,34 +136,31 @@ def _by_partition(
     path: str, key: str, is_fine: Callable[[object], bool], what: str
 ) -> dict[TopicPartition, Any]:
     """Return the values of `key` by partition; `what` is wrong with one that is not fine."""
-    entries: dict[TopicPartition, dict[str, Any]] = {}
+    found: dict[TopicPartition, Any] = {}
     for number, entry in enumerate(_entries(path, "partitions")):
         where = f"partitions[{number}] of {path}"
-        topic, partition = entry.get("topic"), entry.get("partition")
+        topic, partition, value = entry.get("topic"), entry.get("partition"), entry.get(key)
         if not isinstance(topic, str) or not _is_number(partition) or partition < 0:
             raise InvalidRequestError(
                 f'{where} names no partition: give {{"topic": "flights", "partition": 0}}'
             )
         name = TopicPartition(topic, partition)
-        if name in entries:
+        if name in found:
             raise InvalidRequestError(f"{where} names {name} again: name each partition once")
-        entries[name] = entry
-    for name, entry in entries.items():
-        if not is_fine(entry.get(key)):
+        if not is_fine(value):
             raise InvalidRequestError(f"{name} in {path} {what}")
-    return {name: entry[key] for name, entry in entries.items()}
+        found[name] = value
+    return found
 
 
 def read_topics(path: str) -> list[str]:
     """Return topics, from the file of kafka-reassign-partitions --generate."""
-    names: dict[str, None] = {}
-    for number, entry in enumerate(_entries(path, "topics")):
-        if not isinstance(entry.get("topic"), str):
-            raise InvalidRequestError(
-                f'topics[{number}] of {path} names no topic: give {{"topic": "flights"}}'
-            )
-        names[entry["topic"]] = None
-    return list(names)
+    names = [entry.get("topic") for entry in _entries(path, "topics")]
+    if not all(isinstance(each, str) for each in names):
+        raise InvalidRequestError(
+            f'{path} has an entry without a topic: give {{"topic": "flights"}}'
+        )
+    return list(dict.fromkeys(map(str, names)))
 
 
 def _entries(path: str, key: str) -> list[dict[str, Any]]:
@@ -177,15 +174,11 @@ def _entries(path: str, key: str) -> list[dict[str, Any]]:
     version, entries = content.get("version", 1), content.get(key)
     if version != 1:
         raise InvalidRequestError(f"{path} has version {version!r}: only 1 is known")
-    if (
-        not entries
-        or not isinstance(entries, list)
-        or not all(isinstance(each, dict) for each in entries)
-    ):
-        raise InvalidRequestError(
-            f'{path} has no list "{key}" of objects: give one with at least one entry'
-        )
-    return entries
+    if isinstance(entries, list) and entries and all(isinstance(each, dict) for each in entries):
+        return entries
+    raise InvalidRequestError(
+        f'{path} has no list "{key}" of objects: give one with at least one entry'
+    )
 
 
 def _text(path: str) -> str:

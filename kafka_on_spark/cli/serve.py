@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -232,15 +233,13 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
     from kafka_on_spark.console.http_server import HttpServer, listening, shown
     from kafka_on_spark.observe.figures import OPENMETRICS, openmetrics
 
-    def answer(body: dict[str, Any]) -> Response:
-        text = json.dumps(body, indent=2) + "\n"
-        return Response(text, 200 if body["ok"] else 503, media_type="application/json")
+    def probe(path: str, ask: Callable[[], dict[str, Any]]) -> Route:
+        async def answer(request: Request) -> Response:
+            body = ask()
+            text = json.dumps(body, indent=2) + "\n"
+            return Response(text, 200 if body["ok"] else 503, media_type="application/json")
 
-    async def healthz(request: Request) -> Response:
-        return answer(served.health())
-
-    async def readyz(request: Request) -> Response:
-        return answer(served.readiness())
+        return Route(path, answer)
 
     def metrics(request: Request) -> Response:  # in a thread: a disk may hang for a moment
         text = openmetrics(served.metrics(), has_process=True)
@@ -250,14 +249,12 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
         log.error("the page %s has failed", request.url.path, exc_info=error)
         return Response("this page has failed: the log says why\n", 500)
 
-    app = Starlette(
-        routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", metrics),
-        ],
-        exception_handlers={Exception: failed},
-    )
+    pages = [
+        probe("/healthz", served.health),
+        probe("/readyz", served.readiness),
+        Route("/metrics", metrics),
+    ]
+    app = Starlette(routes=pages, exception_handlers={Exception: failed})
     taken = listening(host, port, what="the health port", options="--health-port or --health-host")
     # The log is not for clients that send something else than HTTP.
     server = HttpServer(app, log_level="critical")
