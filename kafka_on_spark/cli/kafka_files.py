@@ -18,6 +18,7 @@ from kafka_on_spark.base.text import visible, without_doubles
 from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.controller.reassignment import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 V = TypeVar("V")
 
@@ -104,6 +105,11 @@ def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[Topi
             partition_key(image, name, number)
             found.add(TopicPartition(name, number))
     return sorted(found)
+
+
+def registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistration:
+    """Return a partition, which must be there."""
+    return image.topics[partition_key(image, *name).topic_id].partitions[name.partition]
 
 
 def named(values: Mapping[TopicPartition, V]) -> dict[tuple[str, int], V]:

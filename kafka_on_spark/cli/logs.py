@@ -35,6 +35,7 @@ from kafka_on_spark.cli.kafka_files import (
     named_partitions,
     named_topics,
     read_offsets,
+    registered,
 )
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
 from kafka_on_spark.cli.options import (
@@ -57,7 +58,6 @@ from kafka_on_spark.log.reading import header_pairs
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.observe.descriptions import offsets_of
 from kafka_on_spark.observe.replicas import (
     batch_flaw,
@@ -148,7 +148,7 @@ def _offsets(
     at_us: int | None,
 ) -> dict[str, Any]:
     """Return a partition's offsets, or that of a time; of none, with the largest timestamp."""
-    known = offsets_of(_registered(image, name))
+    known = offsets_of(registered(image, name))
     if when is None:
         return asdict(known)
     if when in ("earliest", "latest"):
@@ -173,17 +173,13 @@ def delete_records(
     given = read_offsets(offset_json_file)
     image, count = session.cluster.image, 0
     for name, offset in given.items():
-        partition = _registered(image, name)
+        partition = registered(image, name)
         end = partition.high_watermark if offset == -1 else offset
         count += max(0, end - partition.log_start_offset)
     session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
     starts = session.cluster.delete_records(named(given))
     rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
     session.conclude({"partitions": rows})
-
-
-def _registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistration:
-    return image.topics[partition_key(image, *name).topic_id].partitions[name.partition]
 
 
 @alone(more=VIEWS)

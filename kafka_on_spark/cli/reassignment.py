@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     assignment_text,
@@ -13,6 +13,7 @@ from kafka_on_spark.cli.kafka_files import (
     read_assignment,
     read_partitions,
     read_topics,
+    registered,
 )
 from kafka_on_spark.cli.options import FOUND, Partition, Topic, numbers
 from kafka_on_spark.cli.output import (
@@ -94,10 +95,7 @@ def leader_election(
             )
     moved = session.cluster.elect_leaders(kind, names)
     image = session.cluster.image
-    answer = [
-        {**name._asdict(), "leader": image.topic(name.topic).partitions[name.partition].leader}
-        for name in moved
-    ]
+    answer = [{**name._asdict(), "leader": registered(image, name).leader} for name in moved]
     session.conclude({"election_type": kind, "elected": answer})
 
 
@@ -149,12 +147,7 @@ def execute(session: Session, moves: Moves, throttle: Throttle | None = None) ->
     """Begin to move replicas."""
     targets = read_assignment(moves)
     image = session.cluster.image
-    current = {}
-    for name in targets:  # the command itself refuses unknown ones
-        topic_id = image.topic_ids.get(name.topic)
-        partition = topic_id and image.partition(PartitionKey(topic_id, name.partition))
-        if partition:
-            current[name] = partition.original_replicas
+    current = {name: registered(image, name).original_replicas for name in targets}
     started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
     session.conclude(
         {"current": assignment_as_dict(current), "started": [each._asdict() for each in started]},
