@@ -10,11 +10,11 @@ A key or a value is a text, null, or {"base64": "…"} for bytes that are not UT
 offset and the type of the timestamp are ignored on the way in, so that lines can be appended again.
 """
 
-import binascii
 import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -112,7 +112,6 @@ def _shown_bytes(part: bytes) -> str:
 
 _TAKEN: Final = ("key", "value", "headers", "timestamp", "partition")
 _IGNORED: Final = ("topic", "offset", "timestamp_type", "leader_epoch", "is_committed")
-_TEXT: Final = 'a text, null or {"base64": "…"}'
 
 
 def parsed_json(lines: Sequence[bytes]) -> Records:
@@ -161,22 +160,14 @@ def _record(line: bytes) -> dict[str, Any]:
 
 
 def _content(name: str, given: object) -> bytes | None:
-    if given is None:
-        return None
-    try:
-        if isinstance(given, str):
-            return given.encode()
+    with suppress(TypeError, ValueError):  # half a surrogate pair, or no base64
+        if given is None or isinstance(given, str):
+            return None if given is None else given.encode()
         if isinstance(given, dict) and given.keys() == {"base64"}:
             return b64decode(given["base64"], validate=True)
-    except UnicodeEncodeError:
-        raise InvalidRequestError(
-            f'has a "{name}" with half a surrogate pair: give {_TEXT}'
-        ) from None
-    except (binascii.Error, TypeError, ValueError):
-        raise InvalidRequestError(f'has a "{name}" that is no base64: {_shown(given)}') from None
     raise InvalidRequestError(
-        f'has a "{name}" that is {_shown(given)}: give {_TEXT}; JSON in a {name} is a text, too'
-        r" (jq's tojson makes one)"
+        f'has a "{name}" that is {_shown(given)}: give a text, null or {{"base64": "…"}}; JSON is a'
+        " text, too (jq's tojson makes one)"
     )
 
 
