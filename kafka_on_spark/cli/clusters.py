@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.cli.options import Config, RootMode, pairs
-from kafka_on_spark.cli.output import Output, plural, write_answer, write_json, write_rows
+from kafka_on_spark.cli.output import plural, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import registered_broker
@@ -74,12 +74,12 @@ def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
 def describe(session: Session) -> None:
     """Show its id, its settings and its brokers."""
     answer = _answer(session.cluster)
-    if session.output is Output.JSON:
+    if session.is_json:
         write_json(answer)
         return
     brokers = answer.pop("brokers")
-    write_answer(session.output, answer)
-    write_rows(session.output, "broker state rack root", brokers)
+    session.write_answer(answer)
+    session.write_rows("broker state rack root", brokers)
 
 
 def _answer(cluster: Cluster) -> dict[str, Any]:
@@ -107,13 +107,13 @@ cluster = verb(
 
 def list_(session: Session) -> None:
     """Show brokers, their states and roots."""
-    write_rows(session.output, "broker state rack root writes", _rows(session, None))
+    session.write_rows("broker state rack root writes", _rows(session, None))
 
 
 def describe_(session: Session, broker: Broker | None = None) -> None:
     """Show also what each broker leads and holds."""
     columns = "broker state rack leaders preferred replicas in_sync lost root writes"
-    write_rows(session.output, columns, _rows(session, broker))
+    session.write_rows(columns, _rows(session, broker))
 
 
 def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:

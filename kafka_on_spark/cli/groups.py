@@ -19,7 +19,7 @@ from kafka_on_spark.cli.kafka_files import (
     write_group_offsets,
 )
 from kafka_on_spark.cli.options import time_in
-from kafka_on_spark.cli.output import Output, note, plural, say, write_rows
+from kafka_on_spark.cli.output import note, plural, say
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
@@ -84,7 +84,7 @@ def list_(session: Session, **views: bool) -> None:
         {"group": name, "state": state_of(image.consumer_groups.get(name))}
         for name in groups_of(image)
     )
-    write_rows(session.output, "group state" if views else "group", rows)
+    session.write_rows("group state" if views else "group", rows)
 
 
 def describe(
@@ -105,7 +105,7 @@ def describe(
             {"group": name, "state": each.state, "member_count": len(each.members)}
             for name, each in described.items()
         ]
-        write_rows(session.output, STATE_COLUMNS, rows)
+        session.write_rows(STATE_COLUMNS, rows)
     elif "members" in views:
         rows = [
             {
@@ -120,7 +120,7 @@ def describe(
             for member in each.members
         ]
         _note_empty(described, rows, "has no members")
-        write_rows(session.output, MEMBER_COLUMNS, rows)
+        session.write_rows(MEMBER_COLUMNS, rows)
     else:
         rows = [
             {
@@ -134,7 +134,7 @@ def describe(
             for lag in describe_group(image, name)
         ]
         _note_empty(described, rows, "has committed no offset")
-        write_rows(session.output, OFFSET_COLUMNS, rows)
+        session.write_rows(OFFSET_COLUMNS, rows)
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None, *, all_groups: bool) -> list[str]:
@@ -214,8 +214,7 @@ def reset_offsets(
 ) -> None:
     """Show the new offsets of groups; --execute sets them."""
     single = group[0] if group is not None and len(group) == 1 else None
-    is_json = session.output is Output.JSON
-    if export and is_json:
+    if export and session.is_json:
         raise InvalidRequestError("--export writes CSV: leave --output json out")
     if len(targets) != 1:
         ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
@@ -246,7 +245,7 @@ def reset_offsets(
     else:
         rows = list(chain.from_iterable(resets.values()))
         session.show({"dry_run": not execute, "offsets": rows}, columns=RESET_COLUMNS, rows=rows)
-    if not (execute or is_json):
+    if not (execute or session.is_json):
         (note if export else say)("A dry run: nothing was changed; --execute does it.")
 
 

@@ -50,7 +50,7 @@ from kafka_on_spark.cli.options import (
     micros,
     numbers,
 )
-from kafka_on_spark.cli.output import Output, Shown, note, plural, time_text, write_rows
+from kafka_on_spark.cli.output import Shown, note, plural, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.log.batch import LogPart
@@ -122,7 +122,7 @@ def get_offsets(
         for name in names
         if not (exclude_internal_topics and name.topic in INTERNAL_TOPICS)
     )
-    write_rows(session.output, f"topic partition {columns}", rows)
+    session.write_rows(f"topic partition {columns}", rows)
 
 
 def _of_topics(
@@ -217,7 +217,7 @@ def dump_log(
                 note(f"partition {key.partition}: {error}")
                 codes.add(FAILED)
 
-    write_rows(session.output, columns, islice(found(), limit))
+    session.write_rows(columns, islice(found(), limit))
     raise typer.Exit(max(codes))
 
 
@@ -290,7 +290,7 @@ def _batches(session: Session, log: Log, *, is_verified: bool) -> Iterator[dict[
 
 def _records(session: Session, log: Log, *, start: int) -> Iterator[dict[str, Any]]:
     """Yield records from an offset on; in a table, texts stand in quotes."""
-    shown = _cell if session.output is Output.TABLE else lambda content: content
+    shown = (lambda content: content) if session.is_json else _cell
     for address, batch, high_watermark in log:
         for record in batch_records(address, batch, session.options):
             if record["offset"] >= start:
@@ -356,7 +356,7 @@ def log_dirs(
                     }
                 )
     rows.sort(key=itemgetter("broker", "topic", "partition"))
-    write_rows(session.output, SIZE_COLUMNS, rows)
+    session.write_rows(SIZE_COLUMNS, rows)
 
 
 @alone()

@@ -10,14 +10,7 @@ import typer
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.options import BeginHere, DryRun, RootMode, RowsMax
-from kafka_on_spark.cli.output import (
-    Output,
-    text_of,
-    time_text,
-    write_answer,
-    write_json,
-    write_rows,
-)
+from kafka_on_spark.cli.output import text_of, time_text, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
@@ -66,7 +59,7 @@ def log(
     rows = _log_rows(session, offset)
     if end_offset is not None:
         rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
-    write_rows(session.output, BATCH_COLUMNS, _chosen(session, rows, **filters))
+    session.write_rows(BATCH_COLUMNS, _chosen(session, rows, **filters))
 
 
 def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
@@ -92,7 +85,7 @@ def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
 def image(session: Session, **filters: Any) -> None:
     """The cluster as it is now, as records."""
     rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
-    write_rows(session.output, RECORD_COLUMNS, _chosen(session, rows, **filters))
+    session.write_rows(RECORD_COLUMNS, _chosen(session, rows, **filters))
 
 
 def _chosen(
@@ -167,11 +160,11 @@ def reset_time(session: Session, dry_run: DryRun = False) -> None:
             lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=node.timeout_ms
         )
     answer = {"dry_run": dry_run, **asdict(reset)}
-    if session.output is Output.JSON:
+    if session.is_json:
         write_json({**answer, "records": rows})
         return
-    write_rows(session.output, RECORD_COLUMNS, rows)
-    write_answer(session.output, answer)
+    session.write_rows(RECORD_COLUMNS, rows)
+    session.write_answer(answer)
 
 
 metadata = verb(
@@ -204,7 +197,7 @@ def describe(
             "roots": [each.voter.root for each in found.voters],
             "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
         }
-        write_answer(session.output, answer)
+        session.write_answer(answer)
         return
     rows = (
         {
@@ -218,7 +211,7 @@ def describe(
         for each in found.voters
     )
     columns = "node_id directory_id log_end_offset lag epoch status root problem"
-    write_rows(session.output, columns, rows)
+    session.write_rows(columns, rows)
 
 
 def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
@@ -279,7 +272,7 @@ def force(
         "metadata_offset": found.table.log.end_offset,
     }
     if session.is_dry_run:
-        write_answer(session.output, {"dry_run": True, **standing})
+        session.write_answer({"dry_run": True, **standing})
         return
     session.confirm(
         "giving up what the other voters may have known alone"
@@ -289,8 +282,7 @@ def force(
     )
     done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
     report = done.elections
-    write_answer(
-        session.output,
+    session.write_answer(
         {
             "dry_run": False,
             **standing,

@@ -45,25 +45,13 @@ def write_json(answer: Any) -> None:
     sys.stdout.write(visible_json(answer, indent=2) + "\n")
 
 
-def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
-    """Write rows: all keys as JSON, or only `columns` as a table."""
-    if output is Output.TABLE:
-        write_table(columns, rows)
-        return
+def write_json_rows(rows: Iterable[Row]) -> None:
+    """Write rows as they come, each on a line of its own."""
     separator = "[\n  "
     for row in rows:
         sys.stdout.write(separator + visible_json(row))
         separator = ",\n  "
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
-
-
-def write_answer(output: Output, answer: Mapping[str, Any]) -> None:
-    """Write named values, as JSON or as a table of names and values."""
-    if output is Output.JSON:
-        write_json(answer)
-        return
-    rows = [{"name": name.replace("_", " "), "value": value} for name, value in answer.items()]
-    write_table("name value", rows)
 
 
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:

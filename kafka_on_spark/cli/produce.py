@@ -36,7 +36,7 @@ from kafka_on_spark.cli.lines import (
     parsed_json,
 )
 from kafka_on_spark.cli.options import INTERRUPTED, Limits, Quiet, Topic, properties_of
-from kafka_on_spark.cli.output import Output, note, plural, say, write_json
+from kafka_on_spark.cli.output import note, plural, say, write_json
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
@@ -162,17 +162,22 @@ def produce(
                 appends.append_chunk(chunk)
         except (KafkaOnSparkError, KeyboardInterrupt) as error:
             ending = error
-    _conclude(session.output, topic, appends, ending, is_quiet=quiet)
+    _conclude(session, topic, appends, ending, is_quiet=quiet)
     if ending is not None:
         raise typer.Exit(interrupts.code or INTERRUPTED)
 
 
 def _conclude(
-    output: Output, topic: str, appends: "Appends", ending: BaseException | None, *, is_quiet: bool
+    session: Session,
+    topic: str,
+    appends: "Appends",
+    ending: BaseException | None,
+    *,
+    is_quiet: bool,
 ) -> None:
     """Say what stands, in spite of an error, too."""
     count = plural(appends.record_count, "record")
-    if output is Output.JSON:
+    if session.is_json:
         rows = [row for _, row in sorted(appends.acknowledged.items())]
         write_json({"topic": topic, "record_count": appends.record_count, "partitions": rows})
     elif not is_quiet and not isinstance(ending, KafkaOnSparkError):

@@ -16,15 +16,7 @@ from kafka_on_spark.cli.kafka_files import (
     registered,
 )
 from kafka_on_spark.cli.options import FOUND, Partition, Topic, numbers
-from kafka_on_spark.cli.output import (
-    Output,
-    note,
-    plural,
-    say,
-    write_answer,
-    write_json,
-    write_rows,
-)
+from kafka_on_spark.cli.output import note, plural, say, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, alone, verb
 from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.controller.reassignment import (
@@ -132,12 +124,12 @@ def generate(
         "is_rate_known": plan.is_rate_known,
         "unmeasured": [name._asdict() for name in plan.unmeasured],
     }
-    if session.output is Output.JSON:
+    if session.is_json:
         files = {"current": plan.current_as_dict(), "proposed": plan.as_dict()}
         write_json({**files, "moves": moves, **summary})
         return
-    write_rows(session.output, "topic partition replicas target bytes_moved", moves)
-    write_answer(session.output, summary)
+    session.write_rows("topic partition replicas target bytes_moved", moves)
+    session.write_answer(summary)
     # The file's content comes last, as in Kafka's tool.
     say("", "Current partition replica assignment", assignment_text(plan.current))
     say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
@@ -184,7 +176,7 @@ def cancel(session: Session, moves: Moves | None = None) -> None:
 def list_(session: Session) -> None:
     """Show partitions that are being reassigned."""
     moving = list_reassignments(session.cluster.image)
-    if not moving and session.output is Output.TABLE:
+    if not moving and not session.is_json:
         note("No partition is being reassigned.")
     # No table says what was left to copy at a past moment.
     progress_of = [] if session.is_past else session.cluster.reassignment_progress()
@@ -201,7 +193,7 @@ def list_(session: Session) -> None:
         }
         for move in moving
     )
-    write_rows(session.output, LIST_COLUMNS, rows)
+    session.write_rows(LIST_COLUMNS, rows)
 
 
 reassign_partitions = verb(

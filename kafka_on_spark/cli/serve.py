@@ -22,7 +22,7 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli import process
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FAILED, FOUND, Include, Limits, Topics
-from kafka_on_spark.cli.output import Output, note, plural, say, time_text, write_answer
+from kafka_on_spark.cli.output import note, plural, say, time_text
 from kafka_on_spark.cli.process import Interrupts, LogFormat
 from kafka_on_spark.cli.verbs import Action, Session, alone, verb
 from kafka_on_spark.metadata.records import BrokerState
@@ -65,7 +65,7 @@ def describe(session: Session) -> None:
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
         **{f"brokers_{each.value}": states.count(each) for each in BrokerState},
     }
-    write_answer(session.output, answer)
+    session.write_answer(answer)
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     if session.is_dry_run and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     report = session.cluster.run_controller(seconds)
-    write_answer(session.output, asdict(report))
+    session.write_answer(asdict(report))
 
 
 controller = verb(
@@ -105,10 +105,10 @@ def replicate(
     """
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
     answer = asdict(report)
-    if session.output is Output.TABLE:
+    if not session.is_json:
         for sentence in answer.pop("failures"):
             note(sentence)
-    write_answer(session.output, answer)
+    session.write_answer(answer)
     raise typer.Exit(0 if report.is_caught_up else FOUND)
 
 
@@ -137,7 +137,7 @@ def maintain(
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
     rows = [asdict(row) for row in report.rows]
-    if session.output is Output.TABLE:
+    if not session.is_json:
         for each in report.not_looked_at:
             note(f"not looked at: {each}")
     answer = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}

@@ -20,7 +20,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import Config, Include, Topics, numbers, pairs
-from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
+from kafka_on_spark.cli.output import note, plural, say, text_of, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Change, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -210,7 +210,7 @@ def describe(
     if logs:
         _show_logs(session, [each.name for each in chosen])
         return
-    if session.output is Output.JSON:
+    if session.is_json:
         answer = [
             {
                 "topic": each.name,
@@ -228,7 +228,7 @@ def describe(
         say(*map(_summary, chosen))
     if "topics_with_overrides" not in filters:
         rows = (row for each in chosen for row in _partition_rows(image, each, wanted))
-        write_rows(session.output, COLUMNS, rows)
+        session.write_rows(COLUMNS, rows)
 
 
 def list_(
@@ -365,7 +365,7 @@ def describe_(
     if not _is_of_cluster(topic, include, entity_type, is_default=entity_default):
         names = named_topics(image, topic, include)
     rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
-    write_rows(session.output, "entity name value source", rows)
+    session.write_rows("entity name value source", rows)
 
 
 def _is_of_cluster(

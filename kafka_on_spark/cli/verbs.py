@@ -36,8 +36,8 @@ from kafka_on_spark.cli.output import (
     Row,
     plural,
     say,
-    write_answer,
     write_json,
+    write_json_rows,
     write_table,
 )
 from kafka_on_spark.cluster import Cluster
@@ -66,7 +66,7 @@ class Session:
         cluster: The open cluster; of a dry run, the cluster that decides only.
         storage_options: Credentials of all roots, as they were given.
         options: The same, as roots take them.
-        output: How the answer is written.
+        is_json: The answer is written as JSON.
         is_dry_run: Changes are decided, and not made.
         is_past: The cluster is opened as of a past moment, with --as-of.
     """
@@ -84,7 +84,7 @@ class Session:
         self.url = url
         self.storage_options = pairs(storage_option, "--storage-option")
         self.options = StorageOptions(self.storage_options)
-        self.output = output
+        self.is_json = output is Output.JSON
         self.is_dry_run = dry_run
         self.is_past = as_of is not None
         self._is_yes = yes
@@ -137,11 +137,23 @@ class Session:
         for change in changes:
             change(self.cluster)
 
+    def write_rows(self, columns: Columns, rows: Iterable[Row]) -> None:
+        """Write rows: all keys as JSON, or only `columns` as a table."""
+        if self.is_json:
+            write_json_rows(rows)
+        else:
+            write_table(columns, rows)
+
+    def write_answer(self, answer: Mapping[str, Any]) -> None:
+        """Write named values, as JSON or as a table of names and values."""
+        rows = [{"name": name.replace("_", " "), "value": value} for name, value in answer.items()]
+        self.show(answer, columns="name value", rows=rows)
+
     def show(
         self, answer: Any, *words: str, columns: Columns = "", rows: Iterable[Row] = ()
     ) -> None:
         """Write an answer as JSON; for people, a table of `rows` and lines of `words` instead."""
-        if self.output is Output.JSON:
+        if self.is_json:
             write_json(answer)
         else:
             write_table(columns, rows)
@@ -152,10 +164,10 @@ class Session:
         records instead."""
         if self.is_dry_run:
             self.show_decided()
-        elif self.output is Output.JSON or words:
+        elif self.is_json or words:
             self.show({"dry_run": False, **answer}, *words)
         else:
-            write_answer(self.output, answer)
+            self.write_answer(answer)
 
     def show_decided(self) -> None:
         """Show the records that this dry run has decided."""

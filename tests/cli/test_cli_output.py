@@ -6,7 +6,7 @@ import json
 import pytest
 
 from kafka_on_spark.cli import output
-from kafka_on_spark.cli.output import NOTHING, Output, plural, text_of, write_rows
+from kafka_on_spark.cli.output import NOTHING, plural, text_of, write_json_rows, write_table
 
 COLUMNS = "name size_in_bytes why empty"
 ROWS = [
@@ -15,9 +15,12 @@ ROWS = [
 ]
 
 
-def written(monkeypatch, stream, *, kind=Output.TABLE, rows=ROWS):
+def written(monkeypatch, stream, *, rows=ROWS, is_json=False):
     monkeypatch.setattr("sys.stdout", stream)
-    write_rows(kind, COLUMNS, rows)
+    if is_json:
+        write_json_rows(rows)
+    else:
+        write_table(COLUMNS, rows)
     return stream.getvalue()
 
 
@@ -31,10 +34,10 @@ def test_a_row_is_a_line_with_all_columns(monkeypatch):
 
 
 def test_json_says_what_the_columns_leave_out(monkeypatch):
-    text = written(monkeypatch, io.StringIO(), kind=Output.JSON)
+    text = written(monkeypatch, io.StringIO(), is_json=True)
 
     assert json.loads(text) == ROWS
-    assert written(monkeypatch, io.StringIO(), kind=Output.JSON, rows=[]) == "[]\n"
+    assert written(monkeypatch, io.StringIO(), rows=[], is_json=True) == "[]\n"
 
 
 def test_long_answer_is_written_as_it_comes(monkeypatch):
