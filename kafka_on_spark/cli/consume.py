@@ -7,7 +7,7 @@ is asked for more. So what is handed out and not printed is sought back to.
 import re
 import select
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Annotated, Any, Final
@@ -83,7 +83,20 @@ FORMS: Final[Mapping[str, Any]] = {
 }
 
 
-@alone(more={**PLACES, **FORMS}, is_open=False, has_format=False)
+@alone(
+    more={**PLACES, **FORMS},
+    one_of=("topic include",),
+    # The offsets of a group say where its members begin.
+    at_most_one_of=(
+        "partition include",
+        "group partition",
+        "group offset",
+        "offset from_beginning",
+        "json formatter_property",
+    ),
+    is_open=False,
+    has_format=False,
+)
 def consume(
     session: Session,
     topic: Topic | None = None,
@@ -120,7 +133,6 @@ def consume(
     Without an option that says where to begin, it prints what comes from now on. Keys and values
     are printed as the bytes they are; at a terminal, control characters as escapes.
     """
-    _check(topic, include, partition, is_member=group is not None, is_placed="offset" in more)
     form = _form(more)
     client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
@@ -164,32 +176,7 @@ def consume(
             raise typer.Exit(interrupts.code or INTERRUPTED)
 
 
-def _check(
-    topic: str | None,
-    include: str | None,
-    partition: Sequence[int] | None,
-    *,
-    is_member: bool,
-    is_placed: bool,
-) -> None:
-    """Check that a call says in one way what it reads, and where it begins."""
-    if (topic is None) == (include is None) or (partition and topic is None):
-        raise InvalidRequestError(
-            "name the topics in one way: --topic, with --partition or without, or --include"
-            " EXPRESSION"
-        )
-    if is_member and (partition or is_placed):
-        raise InvalidRequestError(
-            "the offsets of --group say where to begin in all partitions: leave --partition and"
-            " --offset out, or set the offsets by consumer-groups --reset-offsets"
-        )
-
-
 def _form(more: Mapping[str, Any]) -> Form:
-    if more.keys() >= FORMS.keys():
-        raise InvalidRequestError(
-            "--json and --property both say how a record is printed: give one of them"
-        )
     known = [*FLAGS, *SEPARATORS, NULL]
     given = properties_of(more.get("formatter_property"), "--property", known)
     form = json_form if "json" in more else form_of(given)
@@ -197,8 +184,6 @@ def _form(more: Mapping[str, Any]) -> Form:
 
 
 def _start(default: str, more: Mapping[str, Any]) -> str | int:
-    if more.keys() >= {"offset", "from_beginning"}:
-        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
     text = more.get("offset", default)
     if text in (EARLIEST, LATEST):
         return str(text)

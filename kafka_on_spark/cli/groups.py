@@ -68,6 +68,7 @@ OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag
 RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
 
 Groups = Annotated[list[str], "--group", "NAME", "A group; may be given more than once."]
+GROUPS: Final = "group all_groups"
 AllGroups = Annotated[bool, "All groups."]
 GroupTopics = Annotated[
     list[str],
@@ -92,14 +93,7 @@ def describe(
 ) -> None:
     """Show the offsets and the lag of groups; the log end is the high watermark."""
     image = session.cluster.image
-    views.pop("verbose", None)
-    if len(views) > 1:
-        raise InvalidRequestError(
-            "--describe shows one thing: give one of --offsets, --state and --members"
-        )
-    described = {
-        name: describe_members(image, name) for name in _chosen(image, group, all_groups=all_groups)
-    }
+    described = {name: describe_members(image, name) for name in _chosen(image, group)}
     if "state" in views:
         rows = [
             {"group": name, "state": each.state, "member_count": len(each.members)}
@@ -137,10 +131,8 @@ def describe(
         session.write_rows(OFFSET_COLUMNS, rows)
 
 
-def _chosen(image: MetadataImage, group: Sequence[str] | None, *, all_groups: bool) -> list[str]:
-    """Return the groups that the call names, each once."""
-    if bool(group) == all_groups:
-        raise InvalidRequestError("say which groups in one way: --group or --all-groups")
+def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:
+    """Return the groups that the call names, or all, each once."""
     return list(dict.fromkeys(group or groups_of(image)))
 
 
@@ -160,7 +152,7 @@ def _assignment(partitions: Sequence[tuple[str, int]]) -> str:
 def delete(session: Session, group: Groups | None = None, all_groups: AllGroups = False) -> None:
     """Delete groups."""
     image = session.cluster.image
-    groups = _chosen(image, group, all_groups=all_groups)
+    groups = _chosen(image, group)
     count = sum(len(deletable_partitions(image, name)) for name in groups)
     session.confirm(
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
@@ -216,16 +208,9 @@ def reset_offsets(
     single = group[0] if group is not None and len(group) == 1 else None
     if export and session.is_json:
         raise InvalidRequestError("--export writes CSV: leave --output json out")
-    if len(targets) != 1:
-        ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
-        raise InvalidRequestError(f"give one target: {ways}")
     [(kind, value)] = targets.items()
-    if [topic is not None, all_topics, kind == "from_file"].count(True) != 1:
-        raise InvalidRequestError(
-            "say which topics in one way: --topic or --all-topics, or by --from-file"
-        )
     image = session.cluster.image
-    groups = _chosen(image, group, all_groups=all_groups)
+    groups = _chosen(image, group)
     wanted = _wanted(image, groups, topic, kind, value, single)
     resets = {
         each: [_reset(session, image, each, *place) for place in wanted[each].items()]
@@ -368,9 +353,14 @@ def parse_duration(text: str) -> int:
 consumer_groups = verb(
     "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
     Action(list_, more=STATE),
-    Action(describe, more=VIEWS),
-    Action(delete, *CHANGING),
+    Action(describe, more=VIEWS, one_of=(GROUPS,), at_most_one_of=("offsets state members",)),
+    Action(delete, *CHANGING, one_of=(GROUPS,)),
     Action(delete_offsets, *CHANGING),
     Action(remove_members, *CHANGING),
-    Action(reset_offsets, "dry_run", more=TARGETS),
+    Action(
+        reset_offsets,
+        "dry_run",
+        more=TARGETS,
+        one_of=(GROUPS, " ".join(TARGETS), "topic all_topics from_file"),
+    ),
 )

@@ -38,7 +38,7 @@ def named_topics(
     """
     known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
     if names is not None and include is not None:
-        raise InvalidRequestError("--topic and --include both say which topics: give one of them")
+        raise InvalidRequestError("give one of --topic, --include")
     if names is not None:
         given = {each.strip() for each in names.split(",")}
         unknown = sorted(given - image.topic_ids.keys())

@@ -86,7 +86,14 @@ SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 """Kafka's numbers, and their names."""
 
 
-@alone("as_of")
+@alone(
+    "as_of",
+    at_most_one_of=(
+        "topic topic_partitions",
+        "include topic_partitions",
+        "partitions topic_partitions",
+    ),
+)
 def get_offsets(
     session: Session,
     topic: Topics | None = None,
@@ -107,10 +114,8 @@ def get_offsets(
     image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
     if topic_partitions is None:
         names = _of_topics(image, topic, include, partitions)
-    elif topic is None and include is None and partitions is None:
-        names = named_partitions(image, topic_partitions)
     else:
-        raise InvalidRequestError("--topic-partitions names topics, too: give it alone")
+        names = named_partitions(image, topic_partitions)
     columns = "log_start_offset high_watermark log_end_offset"
     at_us = None
     if when is not None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.options import BeginHere, DryRun, RootMode, RowsMax
 from kafka_on_spark.cli.output import text_of, time_text, write_json
@@ -183,8 +182,6 @@ def describe(
     replication: Annotated[bool, "How far each voter is, and its state."] = False,
 ) -> None:
     """Show who leads and who votes, or how far each voter is."""
-    if status == replication:
-        raise InvalidRequestError("describe shows one thing: choose one of --status, --replication")
     found = session.cluster.describe_quorum()
     if status:
         answer = {
@@ -316,7 +313,7 @@ def _voter(voter: Voter) -> dict[str, Any]:
 
 metadata_quorum = verb(
     "Show who leads the metadata log and how far each of its voters is, or change them.",
-    Action(describe),
+    Action(describe, one_of=("status replication",)),
     Action(add_controller, *CHANGING),
     Action(remove_controller, *CHANGING),
     Action(elect, *CHANGING),

@@ -93,7 +93,7 @@ READING: Final[Mapping[str, Any]] = {
 """What lines mean."""
 
 
-@alone(more=READING)
+@alone(more=READING, at_most_one_of=("json reader_property",))
 def produce(
     session: Session,
     topic: Topic,
@@ -129,8 +129,6 @@ def produce(
     """
     is_json = "json" in reading
     reader = properties_of(reading.get("reader_property"), "--property", READER_PROPERTIES)
-    if reader and is_json:
-        raise InvalidRequestError("--property is for lines, and not with --json: leave one out")
     client = properties_of(producer_property, "--producer-property", PROPERTIES)
     acks = check_acks(acks or client.get("acks", "all"))
     if acks == "0":

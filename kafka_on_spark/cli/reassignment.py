@@ -41,7 +41,11 @@ Moves = Annotated[
 Throttle = Annotated[int, "The most bytes a second to copy."]
 
 
-@alone(*CHANGING)
+@alone(
+    *CHANGING,
+    one_of=("topic all_topic_partitions path_to_json_file",),
+    at_most_one_of=("partition all_topic_partitions", "partition path_to_json_file"),
+)
 def leader_election(
     session: Session,
     election_type: Annotated[
@@ -62,12 +66,6 @@ def leader_election(
     if kind not in ("preferred", "unclean"):
         raise InvalidRequestError(
             f"can't hold a {election_type!r} election: --election-type is 'preferred' or 'unclean'"
-        )
-    ways = [topic is not None, all_topic_partitions, path_to_json_file is not None]
-    if sum(ways) != 1 or (partition is not None and topic is None):
-        raise InvalidRequestError(
-            "name partitions in one way: --topic (and --partition), --path-to-json-file, or"
-            " --all-topic-partitions"
         )
     image = session.cluster.image
     if path_to_json_file is not None:

@@ -110,7 +110,7 @@ def alter(
     """Give topics more partitions, or fewer."""
     counts = {
         name: len(session.cluster.image.topic(name).partitions)
-        for name in _asked(session, topic, include, if_exists=if_exists)
+        for name in named_topics(session.cluster.image, topic, include, if_exist=if_exists)
     }
     assignment = _assignment(replica_assignment)
     changes = [
@@ -170,7 +170,7 @@ def delete(
     if_exists: IfExists = False,
 ) -> None:
     """Delete topics."""
-    names = _asked(session, topic, include, if_exists=if_exists)
+    names = named_topics(session.cluster.image, topic, include, if_exist=if_exists)
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
         session.confirm(
@@ -184,15 +184,6 @@ def delete(
 
     session.do_all([partial(delete_one, name) for name in names])
     session.conclude({"deleted": names})
-
-
-def _asked(
-    session: Session, topic: str | None, include: str | None, *, if_exists: bool
-) -> list[str]:
-    """Return the topics to change, which a call has to name."""
-    if topic is None and include is None:
-        raise InvalidRequestError("--topic is missing: name the topics to change")
-    return named_topics(session.cluster.image, topic, include, if_exist=if_exists)
 
 
 def describe(
@@ -327,8 +318,8 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
 topics = verb(
     "Create, alter, delete, describe or list topics.",
     Action(create, *CHANGING),
-    Action(alter, *CHANGING),
-    Action(delete, *CHANGING),
+    Action(alter, *CHANGING, one_of=("topic include",)),
+    Action(delete, *CHANGING, one_of=("topic include",)),
     Action(describe, "as_of", more=FILTERS),
     Action(list_, "as_of", more=FILTERS),
 )
@@ -377,15 +368,11 @@ def _is_of_cluster(
             f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
             " cluster's settings"
         )
-    if kind == "topics" and is_default:
-        raise InvalidRequestError(
-            "the defaults of topics are the cluster's settings: give --entity-type brokers"
-        )
     is_named = name is not None or include is not None
-    if is_named and (kind == "brokers" or is_default):
+    if (kind == "topics" and is_default) or (is_named and (kind == "brokers" or is_default)):
         raise InvalidRequestError(
-            f"a single broker has no settings, so --entity-name can't be {name or include!r}: leave"
-            " it out for the settings of all brokers, which are the cluster's"
+            "the cluster's settings are the defaults of topics, and those of all brokers; a single"
+            " broker has none: give --entity-type brokers alone, or topics by --entity-name"
         )
     return not is_named and kind != "topics"
 

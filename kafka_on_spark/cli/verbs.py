@@ -9,7 +9,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_args, get_origin, get_type_hints
@@ -187,7 +186,9 @@ class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
     `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
-    creates or opens the cluster. `more`: further options, and what they declare.
+    creates or opens the cluster. `more`: further options, and what they declare. `one_of`,
+    `at_most_one_of`: names of options of which exactly one is given, or not two, with blanks
+    between.
     """
 
     def __init__(
@@ -195,10 +196,14 @@ class Action:
         run: Callable[..., None],
         *shared: str,
         more: Mapping[str, Any] = MappingProxyType({}),
+        one_of: Sequence[str] = (),
+        at_most_one_of: Sequence[str] = (),
         is_open: bool = True,
     ) -> None:
         self.run = run
         self.shared = shared
+        self.one_of = one_of
+        self.at_most_one_of = at_most_one_of
         self.is_open = is_open
         self.key = run.__name__.strip("_")
         self.help = inspect.getdoc(run) or ""
@@ -227,9 +232,6 @@ def _option(name: str, hint: Any) -> inspect.Parameter:
         flags = [each for each in given if each.startswith("-")] or [_flag(name)]
         metavar = next((each for each in given if not each.startswith("-")), None)
         info = typer.Option(*flags, metavar=metavar, help=words, min=low, max=high)
-    elif isinstance(info, OptionInfo) and info.default is ...:
-        info = copy(info)
-        info.default = _flag(name)
     if kind is bool:
         return _parameter(name, Annotated[bool, info], default=False)
     return _parameter(name, Annotated[kind | None, info], default=None)
@@ -301,15 +303,12 @@ def verb(
 
 
 def alone(
-    *shared: str,
-    more: Mapping[str, Any] = MappingProxyType({}),
-    is_open: bool = True,
-    has_format: bool = True,
+    *shared: str, has_format: bool = True, **declared: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb of one action, whose docstring is its help."""
+    """Make a verb of one action, as Action takes it, whose docstring is its help."""
 
     def verb_of(run: Callable[..., None]) -> Callable[..., None]:
-        action = Action(run, *shared, more=more, is_open=is_open)
+        action = Action(run, *shared, **declared)
         return verb(action.help, action, has_format=has_format)
 
     return verb_of
@@ -330,6 +329,11 @@ def _check(name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> 
             [declared] = parameter.annotation.__metadata__
             words = f"{declared.help[0].lower()}{declared.help[1:].rstrip('.')}"
             raise InvalidRequestError(f"{_shown(parameter)} is missing: {words}")
+    for names in (*action.one_of, *action.at_most_one_of):
+        count = sum(option in given for option in names.split())
+        if count > 1 or (count == 0 and names in action.one_of):
+            flags = ", ".join(_shown(action.options[option]) for option in names.split())
+            raise InvalidRequestError(f"give one of {flags}")
 
 
 def _shown(option: inspect.Parameter, *_: inspect.Parameter) -> str:

@@ -249,8 +249,10 @@ def test_a_line_without_a_group_says_nothing_where_there_may_be_several(call, to
 def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
     of_file = reset("--group", "g", "--from-file", tmp_path / "offsets.csv")
 
-    assert "give one target" in call.refused(*of_file, "--to-latest")
-    assert "or by --from-file" in call.refused(*of_file, "--all-topics")
+    assert "give one of --to-earliest" in call.refused(*of_file, "--to-latest")
+    assert "give one of --topic, --all-topics, --from-file" in call.refused(
+        *of_file, "--all-topics"
+    )
     assert "can't be read" in call.refused(*of_file)
     assert "leave --output json out" in call.refused(*of_file, "--export", "--output", "json")
     assert "--export does not go with --list" in call.refused(

@@ -28,7 +28,7 @@ def test_replication_shows_each_voter(call, cluster):
 def test_one_of_both_is_to_be_named(call):
     said = call.refused("metadata-quorum", "describe")
 
-    assert "choose one of --status, --replication" in said
+    assert "give one of --status, --replication" in said
 
 
 def test_a_voter_is_added_elected_and_removed(call, cluster, tmp_path):

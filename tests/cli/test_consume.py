@@ -241,11 +241,11 @@ def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topi
 
 
 REFUSED = [
-    (("--include", "x"), "name the topics in one way"),
-    (("--offset", "1", "--from-beginning"), "both say where to begin"),
-    (("--group", "g", "--offset", "1"), "the offsets of --group say"),
-    (("--group", "g", "-p", "0"), "the offsets of --group say"),
-    (("--json", "--property", "print.key=true"), "--json and --property both say"),
+    (("--include", "x"), "give one of --topic, --include"),
+    (("--offset", "1", "--from-beginning"), "give one of --offset, --from-beginning"),
+    (("--group", "g", "--offset", "1"), "give one of --group, --offset"),
+    (("--group", "g", "-p", "0"), "give one of --group, --partition"),
+    (("--json", "--property", "print.key=true"), "give one of --json, --property"),
     (("--value-deserializer", "x"), "No such option: --value-deserializer"),
     (("--consumer-property", "fetch.min.bytes=1"), "unknown property 'fetch.min.bytes'"),
     (("--consumer-property", "auto.offset.reset=none"), "can't begin at 'none'"),

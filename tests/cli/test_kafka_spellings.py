@@ -71,11 +71,11 @@ def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
 # fmt: off
 REFUSED = [
     (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "--entity-type can't be 'users'"),
-    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "a single broker has no settings, so --entity-name can't be '1'"),
-    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "a single broker has no settings"),
-    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "give --entity-type brokers"),
+    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "a single broker has none: give --entity-type brokers alone"),
+    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "a single broker has none"),
+    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "give --entity-type brokers alone"),
     (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
-    (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "--describe shows one thing"),
+    (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "give one of --"),
     (("consumer-groups", "--list", "--members"), "--members does not go with --list"),
 ]
 # fmt: on

@@ -129,7 +129,7 @@ def test_line_that_can_be_no_record_is_not_read_to_its_end(
 
 
 REFUSED = [
-    (("--json", "--property", "parse.key=true"), "--property is for lines, and not with --json"),
+    (("--json", "--property", "parse.key=true"), "give one of --json, --property"),
     (("--property", "parse.keys=true"), "did you mean 'parse.key'"),
     (("--acks", "0"), "waits for no answer"),
     (("--producer-property", "acks=0"), "waits for no answer"),
