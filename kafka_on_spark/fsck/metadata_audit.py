@@ -9,7 +9,7 @@ does not count here. Never writes.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from hashlib import blake2b
 
 from kafka_on_spark.base.errors import (
@@ -41,6 +41,7 @@ from kafka_on_spark.metadata.metadata_root import (
 )
 from kafka_on_spark.metadata.quorum.raft import counted_end
 from kafka_on_spark.metadata.quorum.voter_table import (
+    EMPTY_LOG,
     UNREADABLE,
     RaftBatch,
     RaftLog,
@@ -308,10 +309,8 @@ class _Search:
     def _newest_voters(self) -> VoterSet | None:
         """Return the voters by the best log: another may end with a change that came to nothing."""
         logs = (each.trace.log for each in self.readers.values())
-        named = [each for each in logs if each.voters is not None]
-        return (
-            max(named, key=lambda each: (each.end.epoch, each.end_offset)).voters if named else None
-        )
+        named = (each for each in logs if each.voters is not None)
+        return max(named, key=lambda log: (log.end.epoch, log.end_offset), default=EMPTY_LOG).voters
 
     def _ask(self, voter: Voter) -> None:
         try:
@@ -386,9 +385,9 @@ class MetadataAudit:
         self._snapshots = self._listed()
 
     @property
-    def _read(self) -> list[VoterTrace]:
+    def _read(self) -> list[VoterReader]:
         """The other voters that could be read."""
-        return [each.trace for each in self._others if each.problem is None]
+        return [each for each in self._others if each.problem is None]
 
     def catch_up(self) -> None:
         """Replay what was committed since the last call; the first also checks the snapshots.
@@ -439,7 +438,7 @@ class MetadataAudit:
         if main.leader != main.key:
             return log.proved_end
         held = {main.key: log.end_offset}
-        for each in self._read:
+        for each in (reader.trace for reader in self._read):
             if (each.epoch, each.leader) == (main.epoch, main.key):
                 held[each.key] = Offset(min(each.log.end_offset, log.end_offset))
         return Offset(max(counted_end(log, main.epoch, held) or 0, log.proved_end))
@@ -509,8 +508,8 @@ class MetadataAudit:
             KafkaStorageError: Somebody else was elected while the voters were read: what the main
                 voter says is old then.
         """
-        main = self._main.trace
-        if any(each.leader is not None and each.epoch > main.epoch for each in self._read):
+        others = [each.trace for each in self._read]
+        if any(each.leader and each.epoch > self._main.trace.epoch for each in others):
             raise KafkaStorageError(
                 "the metadata quorum elected another leader while it was checked: try again"
             )
@@ -529,7 +528,7 @@ class MetadataAudit:
             yield from each.all()
 
     def _flaws(self) -> Iterator[VoterFlaw]:
-        main, others = self._main.trace, self._read
+        main, others = self._main.trace, [each.trace for each in self._read]
         yield from voter_flaws([main, *others])
         yield from following_flaws(main, others)
         if self._proved is not None:
@@ -542,19 +541,14 @@ class MetadataAudit:
             )
             yield VoterFlaw(None, None, sentence)
         end = self._committed_end(main.log)
-        for reader in self._others if self._is_deep else ():
-            if reader.problem is None:
-                reader.read_rows(end)
-                yield from content_flaws(reader.digests, self._main.digests, reader.key, main.key)
+        for reader in self._read if self._is_deep else ():
+            reader.read_rows(end)
+            yield from content_flaws(reader.digests, self._main.digests, reader.key, main.key)
 
     def coverage(self) -> list[Coverage]:
-        readers: Sequence[VoterReader] = [
-            self._main,
-            *(each for each in self._others if each.problem is None),
-        ]
         return [
             each.coverage(Place(voter_id=each.key.node_id if self._others else None))
-            for each in readers
+            for each in (self._main, *self._read)
         ]
 
     def not_checked(self) -> list[str]:

@@ -504,7 +504,7 @@ def compare_contents(
     summed = [each for each in complete if each.log_start_offset <= start]
     # A decision that was made since the register was read may have taken records above its own.
     whole = [t for t in summed if t.compaction.compacted_below <= register.compacted_below]
-    _compare(_Range("I1", compacted, mark, 1), whole, register, findings)
+    _compare("I1", 1, whole, register, findings)
     yield from _left_out(complete, summed, start, mark, "logs were cut at their start")
     yield from _left_out(summed, whole, compacted, mark, "logs were compacted further")
     if len(summed) < 2 or compacted == start:
@@ -515,7 +515,7 @@ def compare_contents(
         if progress.is_finished:
             groups[progress.compacted_below, progress.tombstones_below].append(trace)
     for group in groups.values():
-        _compare(_Range("I27", start, compacted, 0), group, register, findings)
+        _compare("I27", 0, group, register, findings)
     largest = max(groups.values(), key=len, default=[])
     alone = [trace.member for trace in summed if trace not in largest]
     if alone:
@@ -541,20 +541,17 @@ def _left_out(
         )
 
 
-class _Range(NamedTuple):
-    """Offsets, the invariant by which replicas have the same records there, and which of a trace's
-    contents it is."""
-
-    invariant: str
-    first: int
-    end: int
-    place: int
-
-
 def _compare(
-    where: _Range, traces: Sequence[ReplicaTrace], register: Register, findings: FindingList
+    invariant: str,
+    place: int,
+    traces: Sequence[ReplicaTrace],
+    register: Register,
+    findings: FindingList,
 ) -> None:
-    sums = [(each, each.contents[where.place]) for each in traces if each.contents is not None]
+    """Compare what replicas hold between two borders of `register`, from the `place`-th on, where
+    by `invariant` they hold the same."""
+    first, end = borders_of(register)[place : place + 2]
+    sums = [(each, each.contents[place]) for each in traces if each.contents is not None]
     groups: dict[object, set[Member]] = defaultdict(set)
     for trace, own in sums:
         groups[own].add(trace.member)
@@ -571,10 +568,10 @@ def _compare(
     for trace, own in sums:
         if own != right:
             findings.add(
-                where.invariant,
-                f"the replica's files hold {own.record_count} records in [{where.first},"
-                f" {where.end}), and not those that other replicas hold; {why}",
+                invariant,
+                f"the replica's files hold {own.record_count} records in [{first}, {end}), and not"
+                f" those that other replicas hold; {why}",
                 broker_id=trace.broker_id,
                 version=trace.last_version,
-                offset=where.first,
+                offset=first,
             )
