@@ -207,10 +207,6 @@ class Span:
     leader_epoch: LeaderEpoch | None = None
     is_in_sync: bool = False
 
-    def is_alike(self, other: "Span") -> bool:
-        """Return whether the replica's part is the same in both."""
-        return (self.leader_epoch, self.is_in_sync) == (other.leader_epoch, other.is_in_sync)
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -244,8 +240,7 @@ def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
 
 def _extend(spans: list[Span], new: Span) -> None:
     """Add a span, joined with the one before if nothing changed."""
-    last = spans[-1] if spans else None
-    if last is not None and last.end == new.start and last.is_alike(new):
-        spans[-1] = replace(last, end=new.end)
+    if spans and replace(spans[-1], start=spans[-1].end, end=new.end) == new:
+        spans[-1] = replace(spans[-1], end=new.end)
     else:
         spans.append(new)

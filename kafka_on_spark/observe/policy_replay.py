@@ -267,11 +267,9 @@ class _Replay:
         """Elect leaders at the end of a pass where there are none, by what replicas are known to
         have: what was committed when they were last in sync, and perhaps more."""
         for key in sorted(key for key, each in self._open.items() if each.instead is None):
-            now, recorded = (
-                self._image.partition(key),
-                is_unclean_allowed(self._image, key.topic_id),
-            )
+            now = self._image.partition(key)
             assert now is not None, "it is open"
+            recorded = is_unclean_allowed(self._image, key.topic_id)
             before = self._apart.get(key, now)
             allows = self._policy.get(UNCLEAN, str(recorded).lower()) == "true"
             known = {

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import BrokerId, TopicPartition
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.controller.brokers import fence_broker, registered_broker
 from kafka_on_spark.controller.election import elect_where_none
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.reports import is_under_min_isr, min_isr
 
@@ -226,38 +225,23 @@ def leader_counts(image: MetadataImage) -> dict[BrokerId, int]:
 def _partitions(
     image: MetadataImage, after: MetadataImage, brokers: frozenset[BrokerId]
 ) -> Iterable[PartitionForecast]:
-    for topic in sorted(image.topics.values(), key=lambda each: each.name):
-        for number, before in sorted(topic.partitions.items()):
-            if brokers.isdisjoint(before.replicas):
-                continue
-            key = PartitionKey(topic.topic_id, number)
-            then = after.partition(key)
-            assert then is not None, "a forecast deletes no topic"
-            is_under = is_under_min_isr(after, topic.topic_id, then)
-            if then is not before or then.leader is None or is_under:
-                yield _forecast_of(image, after, key, before, then, brokers)
-
-
-def _forecast_of(
-    image: MetadataImage,
-    after: MetadataImage,
-    key: PartitionKey,
-    before: PartitionRegistration,
-    then: PartitionRegistration,
-    brokers: frozenset[BrokerId],
-) -> PartitionForecast:
-    is_leader_dead = before.leader in brokers
-    ahead = max(before.log_end_offset - before.high_watermark, 0)
-    alive = [each for each in then.isr | then.elr if after.brokers[each].is_online]
-    return PartitionForecast(
-        name=image.name_of(key),
-        leader_before=before.leader,
-        leader_after=then.leader,
-        isr_before=tuple(sorted(before.isr)),
-        isr_after=tuple(sorted(then.isr)),
-        min_isr=min_isr(after, key.topic_id, then),
-        is_under_min_isr=is_under_min_isr(after, key.topic_id, then),
-        uncommitted_records=ahead if is_leader_dead else 0,
-        committed_records=before.high_watermark - before.log_start_offset,
-        copies_left=len(alive),
-    )
+    affected = {key: each for dead in brokers for key, each in image.partitions_on(dead)}
+    for key, before in sorted(affected.items(), key=lambda item: image.name_of(item[0])):
+        then = after.partition(key)
+        assert then is not None, "a forecast deletes no topic"
+        is_under = is_under_min_isr(after, key.topic_id, then)
+        if then is before and then.leader is not None and not is_under:
+            continue
+        ahead = max(before.log_end_offset - before.high_watermark, 0)
+        yield PartitionForecast(
+            name=image.name_of(key),
+            leader_before=before.leader,
+            leader_after=then.leader,
+            isr_before=tuple(sorted(before.isr)),
+            isr_after=tuple(sorted(then.isr)),
+            min_isr=min_isr(after, key.topic_id, then),
+            is_under_min_isr=is_under,
+            uncommitted_records=ahead if before.leader in brokers else 0,
+            committed_records=before.high_watermark - before.log_start_offset,
+            copies_left=sum(after.brokers[each].is_online for each in then.isr | then.elr),
+        )
