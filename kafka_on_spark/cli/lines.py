@@ -199,23 +199,28 @@ def _cut(text: str, length_max: int) -> str:
 Form = Callable[["ConsumerRecord"], bytes]
 """Returns what is written for a record, with what ends it."""
 
-FLAGS: Final = (
-    "print.timestamp",
-    "print.partition",
-    "print.offset",
-    "print.epoch",
-    "print.headers",
-    "print.key",
-    "print.value",
-)
+Piece = Callable[["ConsumerRecord", bytes, bytes], bytes]
+"""Returns a part of a line, given also what stands between headers, and for null."""
+
+_TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
+_PIECES: Final[Mapping[str, Piece]] = {
+    "print.timestamp": lambda record, *_: (
+        b"%s:%d" % (_TIMESTAMP_TYPES[record.timestamp_type], record.timestamp_us // 1000)
+    ),
+    "print.partition": lambda record, *_: b"Partition:%d" % record.partition,
+    "print.offset": lambda record, *_: b"Offset:%d" % record.offset,
+    "print.epoch": lambda record, *_: b"Epoch:%d" % record.leader_epoch,
+    "print.headers": lambda *given: _header_list(*given) or b"NO_HEADERS",
+    "print.key": lambda record, _, null: null if record.key is None else record.key,
+    "print.value": lambda record, _, null: null if record.value is None else record.value,
+}
 """What stands in a line, in this order."""
 
+FLAGS: Final = tuple(_PIECES)
 SEPARATORS: Final = {"key.separator": r"\t", "line.separator": r"\n", "headers.separator": ","}
 NULL: Final = "null.literal"
 Content = str | dict[str, str] | None
 """A key or value as JSON has it."""
-
-_TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
 
 
 def json_form(record: "ConsumerRecord") -> bytes:
@@ -252,24 +257,13 @@ def form_of(properties: Mapping[str, str]) -> Form:
     """Return the form that properties of Kafka's formatter describe."""
     separator, end, between = (unescaped(properties.get(*each)) for each in SEPARATORS.items())
     null = properties.get(NULL, "null").encode(errors="surrogateescape")
-    pieces: dict[str, Form] = {
-        "print.timestamp": _timestamp,
-        "print.partition": lambda record: b"Partition:%d" % record.partition,
-        "print.offset": lambda record: b"Offset:%d" % record.offset,
-        "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
-        "print.headers": lambda record: _header_list(record, between, null) or b"NO_HEADERS",
-        "print.key": lambda record: null if record.key is None else record.key,
-        "print.value": lambda record: null if record.value is None else record.value,
-    }
     shown = {"print.value": "true", **properties}
-    chosen = [pieces[name] for name in FLAGS if parsed_flag(name, shown.get(name, "false"))]
+    chosen = [
+        piece for name, piece in _PIECES.items() if parsed_flag(name, shown.get(name, "false"))
+    ]
     if not chosen:
         return lambda record: b""
-    return lambda record: separator.join([piece(record) for piece in chosen]) + end
-
-
-def _timestamp(record: "ConsumerRecord") -> bytes:
-    return b"%s:%d" % (_TIMESTAMP_TYPES[record.timestamp_type], record.timestamp_us // 1000)
+    return lambda record: separator.join([piece(record, between, null) for piece in chosen]) + end
 
 
 def _header_list(record: "ConsumerRecord", between: bytes, null: bytes) -> bytes:
