@@ -404,13 +404,9 @@ def replicas(
     topic: Topic,
     partition: Annotated[int, "The replica's partition."],
     broker: Annotated[int, "The replica's broker."],
-    lost: Annotated[
-        bool, "Give the replica up: it is created again, and fetched from the others."
-    ] = False,
+    lost: Annotated[bool, "Give the replica up: it is created again, and fetched from the others."],
 ) -> None:
     """Declare a replica lost. It can't be read, and each replication report names it."""
-    if not lost:
-        raise InvalidRequestError("say what to do with the replica: --lost is the only choice")
     name = TopicPartition(topic, partition)
     session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)

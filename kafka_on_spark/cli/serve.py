@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli import process
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FAILED, FOUND, Include, Limits, Topics
@@ -74,8 +73,6 @@ def run(
     | None = None,
 ) -> None:
     """Be the controller: probe brokers, elect leaders, move replicas."""
-    if session.is_dry_run and seconds is not None:
-        raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     report = session.cluster.run_controller(seconds)
     session.write_answer(asdict(report))
 
@@ -85,7 +82,7 @@ controller = verb(
     "A new controller waits until the one before has resigned or stopped renewing its lease. An"
     " interrupted controller resigns.",
     Action(describe, "as_of"),
-    Action(run, "dry_run"),
+    Action(run, "dry_run", at_most_one_of=("dry_run seconds",)),
 )
 
 

@@ -146,17 +146,13 @@ def _change_of(
         new = assignment and {
             number: assignment[number] for number in assignment if number >= count
         }
-        return lambda cluster: cluster.add_partitions(name, to=to, replica_assignment=new)
-
-    def change(cluster: Cluster) -> None:
-        cluster.remove_partitions(name, to=to, records=records or "refuse")
-
+        return methodcaller("add_partitions", name, to=to, replica_assignment=new)
     offsets = session.cluster.offsets(name)
     lost = _record_count(offsets[number] for number in offsets if number >= to)
     session.confirm(
         f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}"
     )
-    return change
+    return methodcaller("remove_partitions", name, to=to, records=records or "refuse")
 
 
 def _record_count(offsets: Iterable[PartitionOffsets]) -> int:
@@ -295,11 +291,6 @@ def _summary(topic: TopicImage) -> str:
 
 
 def _show_logs(session: Session, topics: Sequence[str]) -> None:
-    if session.is_past:
-        raise InvalidRequestError(
-            "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
-            " out"
-        )
     partitions = session.cluster.describe_logs(topics) if topics else []
     answer = [
         {
@@ -320,7 +311,7 @@ topics = verb(
     Action(create, *CHANGING),
     Action(alter, *CHANGING, one_of=("topic include",)),
     Action(delete, *CHANGING, one_of=("topic include",)),
-    Action(describe, "as_of", more=FILTERS),
+    Action(describe, "as_of", more=FILTERS, at_most_one_of=("logs as_of",)),
     Action(list_, "as_of", more=FILTERS),
 )
 

@@ -145,4 +145,6 @@ def test_what_a_controller_would_decide_is_shown_and_nothing_is_committed(call, 
 
 
 def test_a_dry_run_is_of_one_pass(call):
-    assert "leave --seconds out" in call.refused("controller", "--run", "--dry-run", "--seconds", 1)
+    assert "give one of --dry-run, --seconds" in call.refused(
+        "controller", "--run", "--dry-run", "--seconds", 1
+    )

@@ -206,7 +206,7 @@ def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
     lost = ("replicas", "--topic", topic, "--partition", "0", "--broker", "3")
     uuid = partition_of(cluster, topic).uuid_of(3)
 
-    assert "say what to do" in call.refused(*lost)
+    assert "--lost is missing: give the replica up" in call.refused(*lost)
     assert "giving up the replica" in call.refused(*lost, "--lost")
     call.json(*lost, "--lost", "--yes")
 
