@@ -27,8 +27,7 @@ from kafka_on_spark.base.ids import (
     TopicId,
     TopicPartition,
 )
-from kafka_on_spark.controller.election import elect_leader, furthest_replica
-from kafka_on_spark.controller.isr import WholeReplica
+from kafka_on_spark.controller.election import WholeReplica, elect_leader, furthest_replica
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import (
     Batch,

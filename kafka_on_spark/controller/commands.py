@@ -37,7 +37,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import IdSource, MemberId, PartitionKey, TopicId
 from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.base.text import parse_json
-from kafka_on_spark.controller import brokers, election, isr, reassignment, topics
+from kafka_on_spark.controller import brokers, election, reassignment, topics
 from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
@@ -206,7 +206,7 @@ ELECT_PREFERRED: Final = Command(
     "elect_preferred", election.elect_preferred, "preferred leaders by request"
 )
 ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
-LOSE_REPLICA: Final = Command("lose_replica", isr.lose_replica, "called lost by request")
+LOSE_REPLICA: Final = Command("lose_replica", election.lose_replica, "called lost by request")
 REASSIGN: Final = Command(
     "reassign", reassignment.start_reassignments, "reassigned by request", ("new_uuid",)
 )

@@ -26,7 +26,13 @@ from kafka_on_spark.controller.brokers import (
 )
 from kafka_on_spark.controller.cleanup import RETENTION
 from kafka_on_spark.controller.commands import serve_requests
-from kafka_on_spark.controller.election import elect_where_none, rebalance_leaders, recover
+from kafka_on_spark.controller.election import (
+    elect_where_none,
+    rebalance_leaders,
+    recover,
+    renew_lost,
+    restore,
+)
 from kafka_on_spark.controller.expiry import expire
 from kafka_on_spark.controller.inspections import (
     InspectionOrder,
@@ -34,7 +40,6 @@ from kafka_on_spark.controller.inspections import (
     inspect_replica,
     plan_inspections,
 )
-from kafka_on_spark.controller.isr import renew_lost, restore
 from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
 from kafka_on_spark.controller.probes import (
     FailedProbes,

@@ -49,11 +49,16 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     ReplicaUuid,
 )
-from kafka_on_spark.controller.election import leaderless
+from kafka_on_spark.controller.election import WholeReplica, leaderless, lost_replicas
 from kafka_on_spark.controller.fetch_plan import fetch_orders
-from kafka_on_spark.controller.isr import WholeReplica, leave_unreadable, lost_replicas
+from kafka_on_spark.controller.isr import (
+    conclude,
+    decode_queued,
+    encode_reports,
+    leave_unreadable,
+    without_suspects,
+)
 from kafka_on_spark.controller.probes import probe_orders, probe_task
-from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
@@ -63,7 +68,9 @@ from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.truncation import are_too_many_to_cut, fetch_start
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.commit_lock import CommitLock
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.quorum.raft import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
@@ -610,6 +617,35 @@ class SecondInspections:
         )
         self.record(reports)
         return changes
+
+
+def conclude_reports(
+    metadata: MetadataService, reports: Sequence[PartitionReport], *, timeout_ms: int
+) -> int:
+    """Commit what `reports` lead to, and those that other processes have queued while they wait for
+    the commit lock; return how many ISRs change.
+
+    A report is a fact, and what follows from it is decided on the image of the process that
+    commits: it makes no difference which process that is.
+
+    Raises: as `MetadataService.submit`.
+    """
+    mine = {report.key for report in reports}
+
+    def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
+        own = conclude(image, reports)
+        try:
+            others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
+            return conclude(image, [*reports, *others]) if others else own
+        except Exception:  # the processes that queued them decide on them, too
+            log.warning("queued reports are left to their processes", exc_info=True)
+            return own
+
+    def encoded() -> bytes:
+        suspects = metadata.suspects()  # another process's are others
+        return encode_reports([without_suspects(each, suspects) for each in reports])
+
+    return metadata.submit_queued(decide, queued=encoded, timeout_ms=timeout_ms)
 
 
 def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:

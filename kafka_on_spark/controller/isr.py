@@ -8,31 +8,26 @@ clock moves a follower out or in at another time; it loses nothing.
 One commit has the decisions of all partitions. Each is independent: a report that is not current
 any more leads to nothing, and does not affect the others.
 
-A replica is lost by the verdict of two inspections, or because a person says so. It keeps its uuid,
-or stands in `former_uuids` once it is created again, until the new incarnation is in sync. Until
-then nothing of it is removed, and it may be restored as it is: its disk is the one that the broker
-has, its log proves to have all that is committed, and each file that it names exists with the
-content that its name says.
+Reports may be queued as bytes for the process that holds the commit lock. Damaged bytes, or another
+version's, hold none: the process that queued them decides on its own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
     NO_ERROR,
-    InvalidRequestError,
     KafkaStorageError,
     RootFullError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import (
     KEEP,
-    LOST,
     BrokerId,
-    DirectoryId,
     Offset,
-    PartitionEpoch,
     PartitionKey,
     ReplicaUuid,
 )
@@ -321,126 +316,6 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
     return ControllerResult(records, changes)
 
 
-def lose_replica(
-    image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
-) -> ControllerResult[None]:
-    """Decide that a replica is lost because a person says so.
-
-    Raises:
-        UnknownTopicOrPartitionError: The partition is gone.
-        InvalidRequestError: The broker has no replica of it that was created and is not lost.
-    """
-    partition = image.partition(key)
-    if partition is None:
-        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
-    if broker_id not in partition.replicas or not partition.is_created(broker_id):
-        holders = ", ".join(str(each) for each in partition.replicas if partition.is_created(each))
-        raise InvalidRequestError(
-            f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
-            f" that is not lost already; name one of the brokers {holders}"
-        )
-    change = lost_change(image, partition, broker_id)
-    return ControllerResult([change_record(image, key, partition, change, cause)], None)
-
-
-def renew_lost(
-    image: MetadataImage, new_uuid: Callable[[], str]
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
-
-    The last member of an ISR keeps its uuid: its disk may come back with records that no other
-    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
-    """
-    records: list[Record] = []
-    renewed = []
-    for key, partition in image.partitions_needing_work():
-        places = [
-            place
-            for place, broker_id in enumerate(partition.replicas)
-            if partition.directories[place] == LOST
-            and broker_id not in partition.isr
-            and image.brokers[broker_id].is_online
-        ]
-        if not places:
-            continue
-        uuids, directories = list(partition.replica_uuids), list(partition.directories)
-        former = list(partition.former_uuids) or [None] * len(uuids)
-        for place in places:
-            former[place] = former[place] or uuids[place]
-            uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
-        change = PartitionChange(
-            replica_uuids=tuple(uuids),
-            former_uuids=tuple(former),
-            directories=tuple(directories),
-        )
-        brokers = ", ".join(str(partition.replicas[place]) for place in places)
-        cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
-        records.append(change_record(image, key, partition, change, cause))
-        renewed.append(key)
-    return ControllerResult(records, renewed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeReplica:
-    """A lost replica whose table was found whole, on the disk that it names and that the root is.
-    Its log was proved by the registration of `partition_epoch`."""
-
-    key: PartitionKey
-    broker_id: BrokerId
-    replica_uuid: ReplicaUuid
-    directory_id: DirectoryId
-    partition_epoch: PartitionEpoch
-
-
-def lost_replicas(
-    image: MetadataImage, partition: PartitionRegistration
-) -> Iterator[tuple[BrokerId, ReplicaUuid]]:
-    """Yield the lost replicas of a partition that may be taken back, on brokers that answer."""
-    places = zip(partition.replicas, partition.replica_uuids, partition.directories, strict=True)
-    for broker_id, replica_uuid, directory in places:
-        if not image.brokers[broker_id].is_online:
-            continue
-        former = partition.former_of(broker_id)
-        if former is not None:
-            yield broker_id, former
-        elif directory == LOST:
-            yield broker_id, replica_uuid
-
-
-def restore(
-    image: MetadataImage, found: Sequence[WholeReplica]
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide that whole replicas are lost no more. Answer: the partitions that get one back.
-
-    The last member of an ISR is still in it; all others come back out of sync. A finding about a
-    partition that has changed since does not count.
-    """
-    records: list[Record] = []
-    restored = []
-    for one in found:
-        partition, broker = image.partition(one.key), image.brokers.get(one.broker_id)
-        if (
-            one.key in restored
-            or partition is None
-            or partition.partition_epoch != one.partition_epoch
-            or broker is None
-            or broker.directory_id != one.directory_id
-            or (one.broker_id, one.replica_uuid) not in set(lost_replicas(image, partition))
-        ):
-            continue
-        place = partition.replicas.index(one.broker_id)
-        uuids, directories = list(partition.replica_uuids), list(partition.directories)
-        former = list(partition.former_uuids) or [None] * len(uuids)
-        uuids[place], directories[place], former[place] = one.replica_uuid, one.directory_id, None
-        change = PartitionChange(
-            replica_uuids=tuple(uuids), directories=tuple(directories), former_uuids=tuple(former)
-        )
-        cause = f"broker {one.broker_id}: the replica that was lost is whole: taken back"
-        records.append(change_record(image, one.key, partition, change, cause))
-        restored.append(one.key)
-    return ControllerResult(records, restored)
-
-
 def release_former(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
     """Decide that a lost replica is given up, since its disk is too full for the new incarnation.
 
@@ -467,3 +342,43 @@ def release_former(image: MetadataImage, report: PartitionReport) -> PartitionCh
         change = PartitionChange(former_uuids=former)
         return change_record(image, report.key, partition, change, cause)
     return None
+
+
+_LAYOUT: Final = repr([PartitionReport.__annotations__, ReplicaReport.__annotations__]).encode()
+"""A version whose reports have other fields, or of other types, finds no reports in such bytes."""
+
+
+def _sealed(content: bytes) -> bytes:
+    return blake2b(content + _LAYOUT, digest_size=16).digest() + content
+
+
+def encode_reports(reports: Sequence[PartitionReport]) -> bytes:
+    """Return `reports` as bytes: a digest, and JSON."""
+    return _sealed(json.dumps(reports, default=_fields).encode())
+
+
+def _fields(report: PartitionReport | ReplicaReport) -> dict[str, Any]:
+    return {name: getattr(report, name) for name in report.__slots__}
+
+
+def decode_queued(
+    queued: Iterable[bytes], *, exclude: Collection[PartitionKey]
+) -> list[PartitionReport]:
+    """Return the reports in `queued`, one a partition and none of the partitions `exclude`.
+
+    A decision on a partition makes every other report of that partition out of date.
+    """
+    reports: dict[PartitionKey, PartitionReport] = {}
+    for encoded in queued:
+        whole = encoded[16:] if _sealed(encoded[16:]) == encoded else b"[]"
+        for fields in json.loads(whole):
+            key = PartitionKey(*fields["key"])
+            if key not in exclude:
+                known = {
+                    "key": key,
+                    "leader": ReplicaReport(**fields["leader"]),
+                    "followers": tuple(ReplicaReport(**each) for each in fields["followers"]),
+                    "borders": tuple(map(tuple, fields["borders"])),
+                }
+                reports.setdefault(key, PartitionReport(**fields | known))
+    return list(reports.values())

@@ -19,6 +19,7 @@ from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.base.metric import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 from kafka_on_spark.controller.brokers import note_refused
+from kafka_on_spark.controller.election import renew_lost, restore
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
     covers_all,
@@ -33,7 +34,7 @@ from kafka_on_spark.controller.fetch_plan import (
     refusals,
 )
 from kafka_on_spark.controller.inspections import LostReplicaInspector, SecondInspections
-from kafka_on_spark.controller.isr import awaiting_compaction, conclude, renew_lost, restore
+from kafka_on_spark.controller.isr import awaiting_compaction, conclude
 from kafka_on_spark.controller.probes import REFUSAL_CODES, probe, probe_orders, refused_writes
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep

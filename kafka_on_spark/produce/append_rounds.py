@@ -35,8 +35,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.base.process import pauses_ms
-from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.queued_reports import conclude_reports
+from kafka_on_spark.controller.inspections import SecondInspections, conclude_reports
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     fetch,

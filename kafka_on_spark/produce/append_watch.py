@@ -38,8 +38,8 @@ from kafka_on_spark.controller.brokers import (
     readmitted_at_ms,
     refusing_most,
 )
+from kafka_on_spark.controller.election import WholeReplica, restore
 from kafka_on_spark.controller.inspections import LostReplicaInspector
-from kafka_on_spark.controller.isr import WholeReplica, restore
 from kafka_on_spark.controller.lease import LeaseWatch, alone, is_held
 from kafka_on_spark.controller.probes import (
     GAPS_A_SESSION,

@@ -28,9 +28,9 @@ from kafka_on_spark.controller.election import (
     elect_preferred,
     elect_where_none,
     leaderless,
+    lose_replica,
     lost_change,
 )
-from kafka_on_spark.controller.isr import lose_replica
 from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import (

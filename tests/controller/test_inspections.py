@@ -7,7 +7,13 @@ import pytest
 
 from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset
-from kafka_on_spark.controller.election import change_record, lost_change
+from kafka_on_spark.controller.election import (
+    WholeReplica,
+    change_record,
+    lost_change,
+    renew_lost,
+    restore,
+)
 from kafka_on_spark.controller.inspections import (
     REINSPECT_MS,
     InspectionOrder,
@@ -15,12 +21,7 @@ from kafka_on_spark.controller.inspections import (
     inspect_lost,
     inspect_replica,
 )
-from kafka_on_spark.controller.isr import (
-    WholeReplica,
-    release_former,
-    renew_lost,
-    restore,
-)
+from kafka_on_spark.controller.isr import release_former
 from kafka_on_spark.controller.replica_tables import Incarnation, is_assigned, unassigned_between
 from kafka_on_spark.log import truncation
 from kafka_on_spark.log.compaction import CompactionProgress

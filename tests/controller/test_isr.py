@@ -7,13 +7,8 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.controller.isr import (
-    alter_isr,
-    conclude,
-    leave_unreadable,
-    lose_replica,
-    raise_epoch,
-)
+from kafka_on_spark.controller.election import lose_replica
+from kafka_on_spark.controller.isr import alter_isr, conclude, leave_unreadable, raise_epoch
 from tests.builders import (
     KEY,
     NOW_MS,

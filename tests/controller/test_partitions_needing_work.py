@@ -5,8 +5,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.election import elect_where_none, imbalance_percentages, leaderless
-from kafka_on_spark.controller.isr import renew_lost
+from kafka_on_spark.controller.election import (
+    elect_where_none,
+    imbalance_percentages,
+    leaderless,
+    renew_lost,
+)
 from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
 from kafka_on_spark.metadata.image import MetadataImage
 from tests.builders import image_of, partition

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller import queued_reports
-from kafka_on_spark.controller.queued_reports import decode_queued, encode_reports
+from kafka_on_spark.controller import isr
+from kafka_on_spark.controller.isr import decode_queued, encode_reports
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 from tests.builders import report, seen
 
@@ -50,6 +50,6 @@ def test_bytes_of_another_version_hold_no_reports(kind, type_, monkeypatch):
     [*_, last] = kept
     other = kept | {last: type_} if type_ else {name: kept[name] for name in kept if name != last}
     layouts = [other if each is kind else each.__annotations__ for each in KINDS]
-    monkeypatch.setattr(queued_reports, "_LAYOUT", repr(layouts).encode())
+    monkeypatch.setattr(isr, "_LAYOUT", repr(layouts).encode())
 
     assert decode_queued([encoded], exclude=()) == []

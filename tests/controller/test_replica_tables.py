@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LOST, PartitionKey, TopicId
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.isr import renew_lost
+from kafka_on_spark.controller.election import renew_lost
 from kafka_on_spark.controller.replica_tables import (
     REMOVALS_AT_ONCE,
     CreateReplicaOrder,

@@ -21,12 +21,12 @@ from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
+    conclude_reports,
     inspect_replica,
     is_assigned,
     plan_second_inspection,
 )
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
-from kafka_on_spark.controller.queued_reports import conclude_reports
 from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, address, image_of, partition, report, seen, segment, uuid_on

@@ -16,8 +16,9 @@ from kafka_on_spark.controller.election import (
     elect_where_none,
     leaderless,
     recover,
+    renew_lost,
 )
-from kafka_on_spark.controller.isr import conclude, renew_lost
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.replica_tables import record_created
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode

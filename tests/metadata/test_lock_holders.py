@@ -6,7 +6,8 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.queued_reports import conclude_reports, encode_reports
+from kafka_on_spark.controller.inspections import conclude_reports
+from kafka_on_spark.controller.isr import encode_reports
 from kafka_on_spark.metadata.commit_lock import CommitLock
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
