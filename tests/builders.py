@@ -473,13 +473,7 @@ def report(
 
 def whole(broker_id: int, partition_epoch: PartitionEpoch) -> WholeReplica:
     """Return what is reported of a lost replica of `KEY` that is whole."""
-    return WholeReplica(
-        key=KEY,
-        broker_id=BrokerId(broker_id),
-        replica_uuid=uuid_on(broker_id),
-        directory_id=disk(broker_id),
-        partition_epoch=partition_epoch,
-    )
+    return WholeReplica(address(broker_id), partition_epoch)
 
 
 def subsets(values: Sequence[BrokerId]) -> list[frozenset[BrokerId]]:

@@ -37,6 +37,7 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
@@ -226,15 +227,12 @@ def renew_lost(
     return ControllerResult(records, renewed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WholeReplica:
     """A lost replica whose table was found whole, on the disk that it names and that the root is.
     Its log was proved by the registration of `partition_epoch`."""
 
-    key: PartitionKey
-    broker_id: BrokerId
-    replica_uuid: ReplicaUuid
-    directory_id: DirectoryId
+    address: ReplicaAddress
     partition_epoch: PartitionEpoch
 
 
@@ -264,26 +262,28 @@ def restore(
     records: list[Record] = []
     restored = []
     for one in found:
-        partition, broker = image.partition(one.key), image.brokers.get(one.broker_id)
+        key, broker_id = one.address.key, one.address.broker_id
+        replica_uuid, directory_id = one.address.replica_uuid, one.address.directory_id
+        partition, broker = image.partition(key), image.brokers.get(broker_id)
         if (
-            one.key in restored
+            key in restored
             or partition is None
             or partition.partition_epoch != one.partition_epoch
             or broker is None
-            or broker.directory_id != one.directory_id
-            or (one.broker_id, one.replica_uuid) not in set(lost_replicas(image, partition))
+            or broker.directory_id != directory_id
+            or (broker_id, replica_uuid) not in set(lost_replicas(image, partition))
         ):
             continue
-        place = partition.replicas.index(one.broker_id)
+        place = partition.replicas.index(broker_id)
         uuids, directories = list(partition.replica_uuids), list(partition.directories)
         former = list(partition.former_uuids) or [None] * len(uuids)
-        uuids[place], directories[place], former[place] = one.replica_uuid, one.directory_id, None
+        uuids[place], directories[place], former[place] = replica_uuid, directory_id, None
         change = PartitionChange(
             replica_uuids=tuple(uuids), directories=tuple(directories), former_uuids=tuple(former)
         )
-        cause = f"broker {one.broker_id}: the replica that was lost is whole: taken back"
-        records.append(change_record(image, one.key, partition, change, cause))
-        restored.append(one.key)
+        cause = f"broker {broker_id}: the replica that was lost is whole: taken back"
+        records.append(change_record(image, key, partition, change, cause))
+        restored.append(key)
     return ControllerResult(records, restored)
 
 

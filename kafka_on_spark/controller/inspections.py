@@ -45,7 +45,6 @@ from kafka_on_spark.base.ids import (
     BrokerId,
     LeaderEpoch,
     Offset,
-    PartitionEpoch,
     PartitionKey,
     ReplicaUuid,
 )
@@ -83,11 +82,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectionOrder:
-    """Which replica to inspect, with what the image of the plan says of its partition."""
+    """Which replica to inspect, and its partition in the image of the plan. `leader`, of a lost
+    replica: the leader's; None: none was created, or this broker leads."""
 
     address: ReplicaAddress
-    partition_epoch: PartitionEpoch
-    high_watermark: Offset
+    partition: PartitionRegistration
+    leader: ReplicaAddress | None = None
 
 
 def inspect_replica(order: InspectionOrder, worker: Worker) -> ReplicaInspection | None:
@@ -96,17 +96,18 @@ def inspect_replica(order: InspectionOrder, worker: Worker) -> ReplicaInspection
         state = worker.replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
+    high_watermark = order.partition.high_watermark
     return ReplicaInspection(
         key=order.address.key,
         broker_id=order.address.broker_id,
-        partition_epoch=order.partition_epoch,
-        high_watermark=order.high_watermark,
+        partition_epoch=order.partition.partition_epoch,
+        high_watermark=high_watermark,
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         last_epoch=state.batches[-1].leader_epoch if state.batches else None,
-        epoch_below_high_watermark=state.epoch_at(Offset(order.high_watermark - 1)),
+        epoch_below_high_watermark=state.epoch_at(Offset(high_watermark - 1)),
         chain_digest=state.chain_digest,
-        chain_at_high_watermark=state.chain_at(order.high_watermark),
+        chain_at_high_watermark=state.chain_at(high_watermark),
         compacted_below=state.compaction.compacted_below,
         fence=state.leader_epoch,
     )
@@ -127,11 +128,7 @@ def plan_inspections(
 def inspections_of(image: MetadataImage, key: PartitionKey) -> list[InspectionOrder]:
     partition = image.topics[key.topic_id].partitions[key.partition]
     return [
-        InspectionOrder(
-            address=address_of(image, key, partition, broker_id),
-            partition_epoch=partition.partition_epoch,
-            high_watermark=partition.high_watermark,
-        )
+        InspectionOrder(address=address_of(image, key, partition, broker_id), partition=partition)
         for broker_id in partition.replicas
         if partition.is_created(broker_id)
     ]
@@ -144,19 +141,9 @@ REINSPECT_MS: Final = 60_000
 """How long a process does not inspect a lost replica again after it has found it bad."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectLostOrder:
-    """Which lost replica to inspect, by the registration whose committed records it must have.
-    `leader`: the leader's replica; None: none was created, or this broker leads."""
-
-    address: ReplicaAddress
-    partition: PartitionRegistration
-    leader: ReplicaAddress | None
-
-
-def inspect_lost(order: InspectLostOrder, worker: Worker) -> bool | None:
-    """Return whether a lost replica is whole, by its log and all of its files; None: not known. A
-    task.
+def inspect_lost(order: InspectionOrder, worker: Worker) -> bool | None:
+    """Return whether a lost replica is whole, by its log and all of its files: it must have what is
+    committed in the order's registration. None: not known. A task.
 
     It is not if it lacks records whose replacements an unclean election has cut, nor if it may have
     to cut more files than one commit can name when it follows its leader: it would be lost again.
@@ -164,7 +151,8 @@ def inspect_lost(order: InspectLostOrder, worker: Worker) -> bool | None:
     try:
         state = worker.replicas.open_uncached(order.address).load()
         if (
-            not _proves_itself(state, order.partition)
+            state.is_fenced_above(order.partition.leader_epoch)
+            or not proves_complete(state, order.partition)
             or has_lost_replacements(state, order.partition)
             or _may_be_lost_again(state, order)
         ):
@@ -189,13 +177,7 @@ def check_files(address: ReplicaAddress, state: ReplicaState, segments: SegmentS
             segments.check(address, segment)
 
 
-def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> bool:
-    if state.is_fenced_above(partition.leader_epoch):
-        return False
-    return proves_complete(state, partition)
-
-
-def _may_be_lost_again(state: ReplicaState, order: InspectLostOrder) -> bool:
+def _may_be_lost_again(state: ReplicaState, order: InspectionOrder) -> bool:
     """Return whether a replica could not follow its leader if that had another log above the high
     watermark.
 
@@ -208,7 +190,7 @@ def _may_be_lost_again(state: ReplicaState, order: InspectLostOrder) -> bool:
 
 
 def _is_its_leaders_log(
-    state: ReplicaState, order: InspectLostOrder, replicas: ReplicaStore
+    state: ReplicaState, order: InspectionOrder, replicas: ReplicaStore
 ) -> bool | None:
     """Return whether a replica fenced by the current leader has that leader's log; None: that is
     not known.
@@ -254,25 +236,16 @@ class LostReplicaInspector:
             return []
         whole = []
         for order, result in zip(orders, self._tasks.run(inspect_lost, orders), strict=True):
-            address = order.address
             if result is False:
-                self._wrong[address.replica_uuid] = now_ms
+                self._wrong[order.address.replica_uuid] = now_ms
             elif result:
-                whole.append(
-                    WholeReplica(
-                        key=address.key,
-                        broker_id=address.broker_id,
-                        replica_uuid=address.replica_uuid,
-                        directory_id=address.directory_id,
-                        partition_epoch=order.partition.partition_epoch,
-                    )
-                )
+                whole.append(WholeReplica(order.address, order.partition.partition_epoch))
         return whole
 
 
 def plan_lost_inspections(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
-) -> list[InspectLostOrder]:
+) -> list[InspectionOrder]:
     """Return inspections of the replicas, of some partitions or of all, that were lost and may be
     taken back."""
     orders = []
@@ -284,7 +257,7 @@ def plan_lost_inspections(
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
             orders.append(
-                InspectLostOrder(
+                InspectionOrder(
                     address=replace(address, replica_uuid=replica_uuid),
                     partition=partition,
                     leader=_leader_of(image, key, partition, broker_id),

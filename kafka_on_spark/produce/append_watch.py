@@ -333,7 +333,7 @@ class AppendWatch:
         """
         if self._is_late(known_ms) or image.controller != self._lease.seen:
             return ControllerResult([], None)
-        back = restore(image, [each for each in whole if each.key in only])
+        back = restore(image, [each for each in whole if each.address.key in only])
         result = ControllerResult(back.records, GoneOn(tuple(back.response)))
         if not back.records:
             doubts = {each: self._doubt(image, each, readmitted) for each in silent}

@@ -28,7 +28,7 @@ from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.operations import append, set_compaction
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import address, disk, log, report, seen, staged, uuid_on
+from tests.builders import address, log, partition, report, seen, staged, uuid_on
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import folder
 from tests.log.test_reading import replicas_of
@@ -38,9 +38,7 @@ from tests.nodes import node_of
 @pytest.mark.parametrize("high_watermark, epoch", [(1, 0), (2, 1), (3, 1), (4, 2)])
 def test_an_inspection_says_the_epoch_of_the_last_committed_record(high_watermark, epoch):
     state = log("0:a 1:bb 2:c")
-    order = InspectionOrder(
-        address=address(1), partition_epoch=9, high_watermark=Offset(high_watermark)
-    )
+    order = InspectionOrder(address=address(1), partition=partition("1", hw=high_watermark))
 
     inspected = inspect_replica(order, SimpleNamespace(replicas=replicas_of(on_1="0:a 1:bb 2:c")))
 
@@ -243,13 +241,8 @@ def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
         lives.run(is_sweep=True)
 
     assert restore(lives.metadata.image, whole).records == []
-    now = WholeReplica(
-        key=whole[0].key,
-        broker_id=THIRD,
-        replica_uuid=uuid_on(3),
-        directory_id=disk(3),
-        partition_epoch=lives.now.partition_epoch,
-    )
+    place = replace(whole[0].address, replica_uuid=uuid_on(3))
+    now = WholeReplica(place, lives.now.partition_epoch)
     assert restore(lives.metadata.image, [now]).records == []
 
 
@@ -307,4 +300,5 @@ def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
     [whole] = lives.lost_inspector.inspect(lives.metadata.catch_up())
 
     assert restore(lives.metadata.image, [whole]).response == lives.keys
-    assert restore(lives.metadata.image, [replace(whole, directory_id=disk_found)]).response == []
+    other = replace(whole, address=replace(whole.address, directory_id=disk_found))
+    assert restore(lives.metadata.image, [other]).response == []
