@@ -1,16 +1,26 @@
-"""The fetches of a round: which are planned, which must wait, and why one was refused.
+"""The fetches of a round: which are planned, which wait for a back-off or a throttle (KIP-73).
 
 A fetch runs under the image that it was planned on, and may have been refused because the metadata
 has moved on since. A back-off spares a root that does not answer, and the rounds that would wait
 for it. It belongs to one leadership: a newer one is tried at once
-(AbstractFetcherThread.delayPartitions). No decision rests on back-offs and quotas: if the process
-ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
+(AbstractFetcherThread.delayPartitions).
+
+A fetch keeps to its leader's rate, its follower's, and that of the move it is part of
+(kafka-reassign-partitions --throttle). A rate is a quota of the job, not of a task: the driver
+shares out what has accrued before the tasks run, and charges what they copied afterwards. A batch
+is copied whole, so a quota may go into debt by part of a batch; fetches wait until the debt is made
+up. Kafka's rates are a broker's; a job that keeps to a rate in sum keeps to it at every broker.
+
+No decision rests on back-offs and quotas: if the process ends, that costs one early fetch a
+back-off, and at most one second's bytes a quota.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
@@ -27,19 +37,7 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.base.process import Clock
-from kafka_on_spark.controller.throttle import (
-    Demand,
-    Limit,
-    Quota,
-    accrue,
-    deal,
-    limit_rates,
-    limits_of,
-    move_rate,
-    unfilled_limits,
-    wait_ms,
-)
+from kafka_on_spark.controller.reassignment import THROTTLES, UNLIMITED
 from kafka_on_spark.log.fetch import FetchAction, FetchOrder, FetchResult, after_refusal
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.state import address_of, check_leader_epoch
@@ -180,6 +178,113 @@ def refusal_of(
     return refused.error_code, refused.error
 
 
+BURST_MS: Final = 1000
+"""A quota accrues for at most a second, Kafka's quota window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How much may be copied now, in thousandths of a byte, so that short waits count.
+
+    Attributes:
+        credit: At or below zero nothing may be copied; debts come from whole batches.
+        at_ms: When it was computed, on a clock that never goes back.
+    """
+
+    credit: int
+    at_ms: int
+
+    @property
+    def credit_bytes(self) -> int:
+        """Whole bytes that may be copied; 0 in debt."""
+        return max(0, self.credit // 1000)
+
+    def is_full(self, *, bytes_per_s: int) -> bool:
+        """Return whether nothing more accrues."""
+        return self.credit >= bytes_per_s * BURST_MS
+
+    def less(self, size_bytes: int) -> "Quota":
+        return Quota(self.credit - 1000 * size_bytes, self.at_ms)
+
+
+def accrue(quota: Quota | None, *, bytes_per_s: int, now_ms: int) -> Quota:
+    """Return the quota as of `now_ms`; a new one begins with a second's worth."""
+    full = bytes_per_s * BURST_MS
+    if quota is None:
+        return Quota(full, now_ms)
+    elapsed_ms = max(0, now_ms - quota.at_ms)
+    return Quota(min(full, quota.credit + bytes_per_s * elapsed_ms), max(now_ms, quota.at_ms))
+
+
+def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
+    if quota.credit >= 1000:
+        return 0
+    return -(-(1000 - quota.credit) // bytes_per_s)
+
+
+class Limit(NamedTuple):
+    """How many bytes a second a quota lets through, and which it counts: those of a setting, or
+    (None) of all reassignments at that rate. Their quota ends with the last of them."""
+
+    setting: str | None
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One fetch that wants to copy: under which limits (none: unthrottled), and when it last got
+    bytes (round; 0: never). A follower in the ISR goes first, which must not shrink while others
+    catch up."""
+
+    limits: tuple[Limit, ...]
+    is_in_sync: bool = False
+    served_in: int = 0
+
+
+def deal(
+    demands: Sequence[Demand], credits_bytes: Mapping[Limit, int], *, share_bytes_min: int
+) -> list[int | None]:
+    """Share `credits_bytes` out; return bytes for each demand: None: no limit; 0: none this round.
+
+    A fetch that gets bytes copies at least one batch, so that a batch larger than the rate gets
+    through. Shares are equal. Each fetch gets at least `share_bytes_min`; fetches that got nothing
+    in this round go first in the next.
+    """
+    left = dict(credits_bytes)
+    dealt: list[int | None] = [None] * len(demands)
+    throttled = [place for place, demand in enumerate(demands) if demand.limits]
+    throttled.sort(key=lambda place: (not demands[place].is_in_sync, demands[place].served_in))
+    sharers = Counter(limit for demand in demands for limit in demand.limits)
+    for place in throttled:
+        limits = demands[place].limits
+        available = min(left[limit] for limit in limits)
+        share = min(left[limit] // sharers[limit] for limit in limits)
+        granted = max(0, min(available, max(share, share_bytes_min, 1)))
+        for limit in limits:
+            left[limit] -= granted
+            sharers[limit] -= 1
+        dealt[place] = granted
+    return dealt
+
+
+def move_rate(partition: PartitionRegistration, follower: BrokerId | None) -> int | None:
+    """Return the rate that a fetch keeps to as a part of a reassignment; None: no limit.
+
+    A follower in sync keeps up unthrottled, so that the reassignment comes to its end.
+    """
+    if follower is None or follower in partition.isr:
+        return None
+    is_coming = follower in partition.adding_replicas
+    return partition.throttle_bytes_per_s if is_coming else None
+
+
+def is_named(throttled_replicas: str, partition: int, broker_id: BrokerId) -> bool:
+    """Return whether a list of throttled replicas ("*" or "0:1,0:2") names a replica."""
+    if throttled_replicas == "*":
+        return True
+    return f"{partition}:{broker_id}" in throttled_replicas.split(",")
+
+
 @dataclass(frozen=True, slots=True)
 class _Delay:
     """Why a fetch is left out for a while: it was refused under `leader_epoch`.
@@ -196,8 +301,8 @@ class _Delay:
 class FetchPace:
     """Back-offs and quotas of a process's rounds. Threads may share it."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, node: Node) -> None:
+        self._clock = node.clock
         self._lock = threading.Lock()
         self._delays: dict[Fetcher, _Delay] = {}
         self._quotas: dict[Limit, Quota] = {}
@@ -293,46 +398,46 @@ class FetchPace:
     ) -> tuple[list[FetchOrder], float | None]:
         """Share the quotas out; return the orders, and the wait of those that got no bytes."""
         settings = image.settings().over(overrides)
-        moves = (move_rate(order.partition, fetcher_of(order).follower) for order in orders)
-        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, filter(None, moves))}
+        limits = [  # also if no fetch of this round draws on them; a full one equals a new one
+            limit
+            for limit, quota in self._quotas.items()
+            if not quota.is_full(bytes_per_s=limit.rate)
+        ]
+        demands = [
+            Demand(
+                _limits_of(image, order, overrides),
+                is_in_sync=fetcher_of(order).follower in order.partition.isr,
+                served_in=self._served_in.get(fetcher_of(order), 0),
+            )
+            for order in orders
+        ]
+        limits += chain.from_iterable(demand.limits for demand in demands)
         self._quotas = {
-            limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
-            for limit, rate in rates.items()
+            limit: accrue(self._quotas.get(limit), bytes_per_s=limit.rate, now_ms=now_ms)
+            for limit in limits
         }
         if not self._quotas:
             return list(orders), None
         self._rounds += 1
-        places = {limit: place for place, limit in enumerate(self._quotas)}
-        limits = [_limits_of(image, order, overrides) for order in orders]
-        demands = [
-            Demand(
-                tuple(places[limit] for limit in drawn_on),
-                is_in_sync=fetcher_of(order).follower in order.partition.isr,
-                served_in=self._served_in.get(fetcher_of(order), 0),
-            )
-            for order, drawn_on in zip(orders, limits, strict=True)
-        ]
         dealt = deal(
             demands,
-            [quota.credit_bytes for quota in self._quotas.values()],
+            {limit: quota.credit_bytes for limit, quota in self._quotas.items()},
             share_bytes_min=settings.integer("replica.fetch.max.bytes"),
         )
-        for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
+        for order, demand, granted in zip(orders, demands, dealt, strict=True):
             if granted:
-                self._charge(drawn_on, granted)
+                self._charge(demand.limits, granted)
                 self._served_in[fetcher_of(order)] = self._rounds
         paced = [
             order if granted is None else replace(order, copy_bytes_max=granted)
             for order, granted in zip(orders, dealt, strict=True)
         ]
-        if 0 not in dealt:
-            return paced, None
         waits = [
-            max(wait_ms(self._quotas[limit], bytes_per_s=rates[limit]) for limit in drawn_on)
-            for drawn_on, granted in zip(limits, dealt, strict=True)
+            max(wait_ms(self._quotas[limit], bytes_per_s=limit.rate) for limit in demand.limits)
+            for demand, granted in zip(demands, dealt, strict=True)
             if granted == 0
         ]
-        return paced, min(waits)
+        return paced, min(waits, default=None)
 
     def _charge(self, limits: Sequence[Limit], size_bytes: int) -> None:
         for limit in limits:
@@ -346,18 +451,16 @@ def _limits_of(
     """Return which quotas a fetch draws on; none if it copies nothing."""
     if order.follower is None or order.copy_bytes_max == 0:
         return ()
-    return limits_of(
-        image.settings(order.key.topic_id).over(overrides),
-        order.key.partition,
-        order.partition,
-        leader=order.leader.broker_id,
-        follower=order.follower.broker_id,
-    )
-
-
-def fetch_pace(node: Node) -> FetchPace:
-    """Return back-offs and throttles of a process's rounds."""
-    return FetchPace(node.clock)
+    settings = image.settings(order.key.topic_id).over(overrides)
+    brokers = (order.leader.broker_id, order.follower.broker_id)
+    limits = [
+        Limit(name, rate)
+        for name, broker_id in zip(THROTTLES, brokers, strict=True)
+        if (rate := settings.integer(f"{name}.rate")) != UNLIMITED
+        and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
+    ]
+    of_move = move_rate(order.partition, order.follower.broker_id)
+    return (*limits, Limit(None, of_move)) if of_move is not None else tuple(limits)
 
 
 def check_request(

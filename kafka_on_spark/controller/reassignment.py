@@ -28,11 +28,15 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
 from kafka_on_spark.controller.election import change_record, elect_leader
-from kafka_on_spark.controller.throttle import THROTTLES, UNLIMITED
 from kafka_on_spark.controller.topics import NewUuid
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
+
+THROTTLES: Final = ("leader.replication.throttled", "follower.replication.throttled")
+
+UNLIMITED: Final = 2**63 - 1
+"""Kafka's default of both rates."""
 
 COPY_BYTES_PER_S: Final = 100 * 2**20
 """The rate assumed where nothing limits copying: about a disk's or a network's share."""

@@ -46,7 +46,7 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Record
 from kafka_on_spark.node.node import Node
@@ -194,17 +194,14 @@ def times_unassigned(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTable:
-    """A folder on a broker's root that is named like a replica's; the ids are those in its path."""
+    """A folder on a broker's root that is named like a replica's: of which one, its path says."""
 
     broker_id: BrokerId
     path: str
-    topic_id: TopicId
-    partition: int
-    replica_uuid: ReplicaUuid
+    replica: Incarnation
 
 
 _TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
-
 
 _REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
 
@@ -224,12 +221,11 @@ def tables_on(
         for name in files.names(f"{root}/{topic_folder}"):
             replica = _REPLICA_FOLDER.fullmatch(name)
             if replica is not None:
+                key = PartitionKey(TopicId(topic[1]), int(replica[1]))
                 yield FoundTable(
                     broker_id=broker_id,
                     path=f"{root}/{topic_folder}/{name}",
-                    topic_id=TopicId(topic[1]),
-                    partition=int(replica[1]),
-                    replica_uuid=ReplicaUuid(replica[2]),
+                    replica=Incarnation(key, ReplicaUuid(replica[2])),
                 )
 
 
@@ -261,10 +257,11 @@ def remove_table(
 
 def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None:
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
+    key, replica_uuid = table.replica
     is_named = (
         table.path == f"{root}/{topic_folder}/{name}"
-        and topic_folder.endswith(f"-{table.topic_id}")
-        and name == f"{table.partition}-{table.replica_uuid}"
+        and topic_folder.endswith(f"-{key.topic_id}")
+        and name == f"{key.partition}-{replica_uuid}"
     )
     # A link could lead out of the root.
     is_link = within(
@@ -284,30 +281,18 @@ def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOrder:
-    """Which root to list; `topic_ids`: only the folders of these topics."""
+    """Whose root to list; `topic_ids`: only the folders of these topics."""
 
-    broker_id: BrokerId
-    root: str
-    directory_id: DirectoryId
+    broker: BrokerRegistration
     topic_ids: frozenset[TopicId] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListResult:
-    """The tables on a root, or why it could not be listed."""
-
-    broker_id: BrokerId
-    tables: tuple[FoundTable, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrder:
-    """Which table to remove; the root must be the disk that it was when it was listed, and obey one
-    of the voters that the metadata log ever had."""
+    """Which table to remove; the broker's root must be the disk that it was when it was listed, and
+    obey one of the voters that the metadata log ever had."""
 
-    root: str
-    directory_id: DirectoryId
+    broker: BrokerRegistration
     table: FoundTable
     registered_voters: tuple[str, ...] = ()
 
@@ -362,12 +347,7 @@ class TableRemoval:
             broker = self._catch_up().brokers.get(broker_id)
             if broker is None or not broker.is_online:
                 return 0
-            order = ListOrder(
-                broker_id=broker_id,
-                root=broker.root,
-                directory_id=broker.directory_id,
-                topic_ids=None,
-            )
+            order = ListOrder(broker=broker, topic_ids=None)
             return self._list_and_remove([order], None, duration_ms=inf)
 
     def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
@@ -377,12 +357,7 @@ class TableRemoval:
         self._listed &= {(broker.broker_id, broker.directory_id) for broker in online}
         known = {broker_id for broker_id, _ in self._listed}
         return [
-            ListOrder(
-                broker_id=broker.broker_id,
-                root=broker.root,
-                directory_id=broker.directory_id,
-                topic_ids=topic_ids if broker.broker_id in known else None,
-            )
+            ListOrder(broker=broker, topic_ids=topic_ids if broker.broker_id in known else None)
             for broker in online
             if topic_ids or broker.broker_id not in known
         ]
@@ -398,30 +373,30 @@ class TableRemoval:
         unassigned; return how many tables. A listing counts once all of its tables were judged."""
         results = self._tasks.run(list_task, orders)
         image = self._catch_up()  # after the listing, so that it has every listed assignment
-        by_broker = {order.broker_id: order for order in orders}
+        brokers = {order.broker.broker_id: order.broker for order in orders}
+        tables = [each for found in results if not isinstance(found, str) for each in found]
         removals = []
-        for table, since_ms in self._unassigned(image, results):
-            due_ms = since_ms + _delay_ms(image, table.topic_id)
+        for table, since_ms in self._unassigned(image, tables):
+            topic_id = table.replica.key.topic_id
+            due_ms = since_ms + _delay_ms(image, topic_id)
             if check_controls is not None and due_ms > self._clock.now_ms():
-                self._wait_for(table.topic_id, due_ms)
+                self._wait_for(topic_id, due_ms)
                 continue
-            order = by_broker[table.broker_id]
             removals.append(
                 RemoveOrder(
-                    root=order.root,
-                    directory_id=order.directory_id,
+                    broker=brokers[table.broker_id],
                     table=table,
                     registered_voters=image.registered_voters,
                 )
             )
         removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
-        for order, result in zip(orders, results, strict=True):
-            place = order.broker_id, order.directory_id
-            if result.error is None:
-                self._listed.add(place)
+        for order, found in zip(orders, results, strict=True):
+            disk = order.broker.broker_id, order.broker.directory_id
+            if isinstance(found, str):
+                self._listed.discard(disk)  # a full listing finds what was missed now
+                log.warning("broker %s could not be listed: %s", order.broker.broker_id, found)
             else:
-                self._listed.discard(place)  # a full listing finds what was missed now
-                log.warning("broker %s could not be listed: %s", order.broker_id, result.error)
+                self._listed.add(disk)
         # What topics that wait for nothing had is known to the log still.
         self._times = {
             each: at for each, at in self._times.items() if each.key.topic_id in self._due_ms
@@ -447,15 +422,13 @@ class TableRemoval:
         self._due_ms[topic_id] = min(due_ms, self._due_ms.get(topic_id, due_ms))
 
     def _unassigned(
-        self, image: MetadataImage, results: Iterable[ListResult]
+        self, image: MetadataImage, tables: Iterable[FoundTable]
     ) -> list[tuple[FoundTable, int]]:
         """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
         found = {
-            replica: table
-            for result in results
-            for table in result.tables
-            if not is_assigned(image, replica := _incarnation(table))
-            and replica not in self._unknown_replicas
+            table.replica: table
+            for table in tables
+            if not is_assigned(image, table.replica) and table.replica not in self._unknown_replicas
         }
         unseen = frozenset(each for each in found if each not in self._times)
         if unseen:
@@ -505,7 +478,7 @@ class TableRemoval:
         for start in range(0, len(orders), REMOVALS_AT_ONCE):
             if self._clock.monotonic_ms() - started_ms > duration_ms:
                 for order in orders[start:]:
-                    self._wait_for(order.table.topic_id, self._clock.now_ms())
+                    self._wait_for(order.table.replica.key.topic_id, self._clock.now_ms())
                 break
             image = self._catch_up()
             if check_controls is not None:
@@ -513,22 +486,18 @@ class TableRemoval:
             some = [
                 order
                 for order in orders[start : start + REMOVALS_AT_ONCE]
-                if not is_assigned(image, _incarnation(order.table))
+                if not is_assigned(image, order.table.replica)
             ]
             for order, error in zip(some, self._tasks.run(remove_task, some), strict=True):
                 table = order.table
                 if error is None:
                     removed += 1
-                    self._times.pop(_incarnation(table), None)
+                    self._times.pop(table.replica, None)
                     log.info("removed %s: it is assigned to nobody", table.path)
                 else:
-                    self._wait_for(table.topic_id, self._clock.now_ms())
+                    self._wait_for(table.replica.key.topic_id, self._clock.now_ms())
                     log.warning("%s could not be removed: %s", table.path, error)
         return removed
-
-
-def _incarnation(table: FoundTable) -> Incarnation:
-    return Incarnation(PartitionKey(table.topic_id, table.partition), table.replica_uuid)
 
 
 def _delay_ms(image: MetadataImage, topic_id: TopicId) -> int:
@@ -536,22 +505,22 @@ def _delay_ms(image: MetadataImage, topic_id: TopicId) -> int:
     return image.settings(topic_id).integer("file.delete.delay.ms")
 
 
-def list_task(order: ListOrder, worker: Worker) -> ListResult:
-    """Return the tables on one root. A task."""
+def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:
+    """Return the tables on one root, or why it could not be listed. A task."""
+    broker = order.broker
     try:
-        check_directory(order.root, order.directory_id, worker.options)
-        found = tables_on(order.broker_id, order.root, worker.options, order.topic_ids)
-        return ListResult(broker_id=order.broker_id, tables=tuple(found))
+        check_directory(broker.root, broker.directory_id, worker.options)
+        return list(tables_on(broker.broker_id, broker.root, worker.options, order.topic_ids))
     except KafkaOnSparkError as error:
-        return ListResult(broker_id=order.broker_id, error=error.message)
+        return error.message
 
 
 def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
     """Remove one table; return why it could not be, or None. A task."""
     try:
         remove_table(
-            order.root,
-            order.directory_id,
+            order.broker.root,
+            order.broker.directory_id,
             order.table,
             worker.options,
             registered_voters=order.registered_voters,

@@ -22,8 +22,8 @@ from kafka_on_spark.controller.brokers import note_refused
 from kafka_on_spark.controller.election import renew_lost, restore
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
+    FetchPace,
     covers_all,
-    fetch_pace,
     fetcher_of,
     has_tables,
     has_work,
@@ -139,7 +139,7 @@ class ReplicationRound:
         self._metadata = node.metadata
         self._clock = node.clock
         self._sweep = node.part(sweep)
-        self._pace = node.part(fetch_pace)
+        self._pace = node.part(FetchPace)
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)
         self._timeout_ms = node.timeout_ms

@@ -26,10 +26,13 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     NotControllerError,
 )
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.base.metric import UPKEEP_BYTES, UPKEEP_DONE, UPKEEP_FAILURES, UPKEEP_WRITTEN
 from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
+from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, note_findings
+from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
 from kafka_on_spark.controller.sweep import (
     Ring,
@@ -39,22 +42,20 @@ from kafka_on_spark.controller.sweep import (
     scope_of,
     upkeep_hints,
 )
-from kafka_on_spark.controller.throttle import UNLIMITED, Demand, Quota, accrue, deal, wait_ms
-from kafka_on_spark.controller.upkeep_plan import (
-    TASK_MS,
-    not_looked_at,
-    plan_compaction,
-    plan_unread_leaders,
-    plan_upkeep,
-    raise_epochs_over_orphans,
-    with_time,
-)
-from kafka_on_spark.log.replica_upkeep import upkeep_task
-from kafka_on_spark.log.state import ReplicaAddress
+from kafka_on_spark.log.producer_state import registered_producers
+from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
+from kafka_on_spark.log.retention import is_compacted, limits_of
+from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, submit_if_due
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.image import (
+    BrokerRegistration,
+    ControllerResult,
+    MetadataImage,
+    submit_if_due,
+)
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.clock import processor_ms
@@ -63,6 +64,104 @@ from kafka_on_spark.store.root_identity import check_obeys
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
+
+BYTES_A_MS: Final = 64 * 1024
+"""What a core reads and rewrites in a ms, about: a bound in time is one in bytes, too."""
+
+PIECE_MS: Final = 50.0
+"""What each replica may take at least."""
+
+TASK_MS: Final = 1000.0
+"""For how long a task works at a time, but for the piece that it is at."""
+
+FREEING: Final = ("log start", *ON_THE_TABLE_ALONE)
+"""Kinds of work that write next to nothing, and delete files."""
+
+
+def plan_upkeep(
+    image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
+) -> list[UpkeepOrder]:
+    """Return an order for each replica of `keys` that was created and whose broker is online; where
+    it is fenced since its root is full, for what gives it room."""
+    return [
+        UpkeepOrder(
+            key=key,
+            partition=partition,
+            address=address,
+            leader=leader,
+            image_offset=image.offset,
+            settings=image.settings(key.topic_id),
+            is_dry_run=is_dry_run,
+            registered=registered_producers(image),
+            works=None if image.brokers[broker_id].is_online else FREEING,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for leader in [_address(image, key, partition, partition.leader)]
+        for broker_id in partition.replicas
+        if (address := _address(image, key, partition, broker_id)) is not None
+    ]
+
+
+def plan_compaction(
+    image: MetadataImage, followers: Mapping[PartitionKey, Collection[BrokerId]]
+) -> list[UpkeepOrder]:
+    """Return orders to compact the leaders of partitions, and these of their followers."""
+    return [
+        replace(order, works=("compact",))
+        for order in plan_upkeep(image, followers)
+        if order.is_of_leader or order.address.broker_id in followers[order.key]
+    ]
+
+
+def _address(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId | None,
+) -> ReplicaAddress | None:
+    if broker_id is None or not partition.is_created(broker_id):
+        return None
+    broker = image.brokers.get(broker_id)
+    if broker is None or not broker.has_upkeep:
+        return None
+    return address_of(image, key, partition, broker_id)
+
+
+def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
+    """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
+
+    None has more than `TASK_MS`: one that is left after it comes again, while the round has time.
+    """
+    if not orders:
+        return []
+    each_ms = max(PIECE_MS, budget_ms / len(orders))
+    bytes_max = int(each_ms * BYTES_A_MS)
+    task_ms = min(each_ms, TASK_MS)
+    return [replace(order, work_ms_max=task_ms, bytes_max=bytes_max) for order in orders]
+
+
+SeenOrphans = tuple[PartitionKey, BrokerId, LeaderEpoch, int]
+"""Bytes in a replica's folder that no log names, under the leader epoch of when they were seen."""
+
+
+def raise_epochs_over_orphans(
+    image: MetadataImage, seen: Iterable[SeenOrphans]
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide a new epoch, with the same leader, where orphans exceed orphan.bytes.max: once for
+    what was seen under one epoch. Where nobody leads, the next election raises it."""
+    records: dict[PartitionKey, PartitionChangeRecord] = {}
+    for key, broker_id, epoch, size_bytes in seen:
+        partition = image.partition(key)
+        if partition is None or partition.leader is None or partition.leader_epoch != epoch:
+            continue
+        size_max = image.settings(key.topic_id).integer("orphan.bytes.max")
+        if size_bytes > size_max:
+            cause = f"broker {broker_id}: {size_bytes} bytes of files of epoch {epoch}"
+            cause += f" that no log names, more than orphan.bytes.max {size_max}"
+            change = PartitionChange(leader=partition.leader)
+            records[key] = change_record(image, key, partition, change, cause)
+    return ControllerResult(list(records.values()), list(records))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +282,7 @@ controller renews its lease."""
 class UpkeepThrottle:
     """The quota of bytes that upkeep may read and rewrite.
 
-    Source: log.cleaner.io.max.bytes.per.second; shared out as the quotas of replication are.
+    Source: log.cleaner.io.max.bytes.per.second; it accrues as the quotas of replication do.
     """
 
     def __init__(self) -> None:
@@ -192,20 +291,19 @@ class UpkeepThrottle:
     def dealt(
         self, orders: Sequence[UpkeepOrder], settings: Settings, now_ms: int
     ) -> list[UpkeepOrder]:
-        """Return `orders` with the bytes that the quota lets each have."""
+        """Return `orders` with the bytes that the quota lets each have: equal shares, of
+        `PIECE_BYTES` at least while there is that much."""
         self._accrue(settings, now_ms)
         if self._quota is None:
             return list(orders)
-        demands, credit = [Demand((0,))] * len(orders), self._quota.credit_bytes
-        return [
-            replace(
-                order, bytes_max=size if order.bytes_max is None else min(order.bytes_max, size)
-            )
-            for order, granted in zip(
-                orders, deal(demands, [credit], share_bytes_min=PIECE_BYTES), strict=True
-            )
-            for size in [granted or 0]
-        ]
+        left = self._quota.credit_bytes
+        share = max(left // len(orders), PIECE_BYTES)
+        dealt = []
+        for order in orders:
+            bytes_max = share if order.bytes_max is None else min(order.bytes_max, share)
+            dealt.append(replace(order, bytes_max=min(bytes_max, left)))
+            left -= min(share, left)
+        return dealt
 
     def charge(self, size_bytes: int) -> None:
         if self._quota is not None:
@@ -284,9 +382,7 @@ class RootOrder:
     that it ever had: the root must obey one.
     """
 
-    broker_id: BrokerId
-    root: str
-    directory_id: DirectoryId
+    broker: BrokerRegistration
     begins_at: str = ""
     work_ms_max: float | None = None
     registered_voters: tuple[str, ...] = ()
@@ -345,9 +441,7 @@ class RootUpkeep:
     ) -> list[UpkeepRow]:
         orders = [
             RootOrder(
-                broker_id=broker.broker_id,
-                root=broker.root,
-                directory_id=broker.directory_id,
+                broker=broker,
                 begins_at=begins_at,
                 work_ms_max=work_ms_max,
                 registered_voters=image.registered_voters,
@@ -359,11 +453,11 @@ class RootUpkeep:
         except KafkaOnSparkError as error:
             results = [RootCleaned(count=0, error=error.message)] * len(orders)
         rows = []
-        for order, result in zip(orders, results, strict=True):
+        for broker, result in zip(brokers, results, strict=True):
             if result.left_at:
-                self._left[order.broker_id] = result.left_at
+                self._left[broker.broker_id] = result.left_at
             if result.error is not None:
-                rows.append(_root_row("", order.broker_id, error=result.error))
+                rows.append(_root_row("", broker.broker_id, error=result.error))
         return rows
 
 
@@ -392,14 +486,12 @@ def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:
     """Remove what killed processes left on one root; a store is asked for no replica folders, since
     nothing is left there. A task."""
     clock, options, most_ms = worker.clock, worker.options, order.work_ms_max
-    began_ms = clock.monotonic_ms()
+    began_ms, root = clock.monotonic_ms(), order.broker.root
     try:
-        check_obeys(order.root, order.directory_id, order.registered_voters, options)
-        found = (
-            tables_on(order.broker_id, order.root, options, None) if is_local(order.root) else ()
-        )
+        check_obeys(root, order.broker.directory_id, order.registered_voters, options)
+        found = tables_on(order.broker.broker_id, root, options, None) if is_local(root) else ()
         return clean_broker_root(
-            order.root,
+            root,
             [each.path for each in found],
             options,
             begins_at=order.begins_at,
@@ -407,6 +499,29 @@ def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:
         )
     except KafkaOnSparkError as error:
         return RootCleaned(count=0, error=error.message)
+
+
+def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[str]:
+    """Return what `maintain` does not come to of `keys`, for people, a sentence each: brokers that
+    are fenced, and partitions without a leader, whose log could show that something is due."""
+    partitions = [(key, each) for key in keys if (each := image.partition(key)) is not None]
+    used = {broker_id for _, each in partitions for broker_id in each.replicas}
+    fenced = [each for each in image.brokers.values() if not each.has_upkeep]
+    sentences = [
+        f"broker {broker.broker_id} is fenced: its root, and its replicas"
+        for broker in fenced
+        if broker.broker_id in used
+    ]
+    for key, partition in partitions:
+        settings = image.settings(key.topic_id)
+        is_asked_for = limits_of(settings) is not None or is_compacted(settings)
+        has_records = partition.high_watermark > partition.log_start_offset
+        if partition.leader is None and is_asked_for and has_records:
+            sentences.append(
+                f"{image.name_of(key)}: it has no leader, on whose log retention and compaction are"
+                " decided"
+            )
+    return sentences
 
 
 PACE: Final = SweepPace(
@@ -417,8 +532,7 @@ PARTITIONS_AT_ONCE: Final = 64
 """Partitions that `maintain` gives to tasks together, between two steps of its progress."""
 
 FINISH_MS: Final = 1000.0
-"""For how long a round compacts a leader that can't be read before that is done, or a follower that
-can't join the ISR."""
+"""For how long a round compacts a follower that can't join the ISR before that is done."""
 
 WAITING_PART: Final = 0.5
 """As which part of it the time counts in which work of this process waits."""
@@ -458,7 +572,6 @@ class Upkeep:
         self._debt_ms = 0.0
         self._throttle = UpkeepThrottle()
         self._visits = Visits()
-        self._finished: dict[PartitionKey, LeaderEpoch] = {}
 
     def run_share(
         self,
@@ -540,10 +653,7 @@ class Upkeep:
         done: _Done,
     ) -> None:
         scope = scope_of(image, topics)
-        self._forget_deleted(image)
-        unread = plan_unread_leaders(image, scope, self._finished)[:PARTITIONS_AT_ONCE]
-        if unread:
-            self._finish_leaders([replace(each, work_ms_max=FINISH_MS) for each in unread], done)
+        self._visits.forget_all_but(Ring.of(image))
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
@@ -588,7 +698,7 @@ class Upkeep:
         image = self._metadata.catch_up()
         with self._lock:
             orders = plan_compaction(image, dict.fromkeys(keys, frozenset()))
-            self._finish_leaders(orders, _Done())
+            self._run(orders, self._clock.monotonic_ms(), _Done())
 
     def compact_followers(self, followers: Mapping[PartitionKey, Collection[BrokerId]]) -> bool:
         """Compact followers that may not join the ISR before, and leaders, which may not be read
@@ -611,18 +721,6 @@ class Upkeep:
             return False
         finally:
             self._lock.release()
-
-    def _finish_leaders(self, orders: Sequence[UpkeepOrder], done: _Done) -> None:
-        results = self._run(orders, self._clock.monotonic_ms(), done)
-        for order, result in zip(orders, results, strict=True):
-            if not (result.is_left or result.has_failed):
-                self._finished[order.key] = order.partition.leader_epoch
-
-    def _forget_deleted(self, image: MetadataImage) -> None:
-        ring = Ring.of(image)
-        self._visits.forget_all_but(ring)
-        if len(self._finished) > ring.count:
-            self._finished = {key: each for key, each in self._finished.items() if key in ring}
 
     def _visit(
         self,
@@ -723,7 +821,7 @@ class Upkeep:
         say what is due. `done`: what was done before it, which the report has, too."""
         done = _Done() if done is None else done
         image = self._metadata.catch_up()
-        self._forget_deleted(image)
+        self._visits.forget_all_but(Ring.of(image))
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):

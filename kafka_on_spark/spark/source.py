@@ -189,7 +189,7 @@ class Reading:
     def finish_compaction(self, order: ReadOrder) -> None:
         """Compact a leader that can't be read before, after an unclean election, say: as far as is
         decided. What fails is said in the log, and by the read that finds it as it was."""
-        from kafka_on_spark.controller.upkeep_plan import plan_compaction
+        from kafka_on_spark.controller.upkeep import plan_compaction
         from kafka_on_spark.log.fetch import FetchOrder, fetch_task
         from kafka_on_spark.log.replica_upkeep import upkeep_task
 

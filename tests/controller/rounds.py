@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.fetch_plan import FetchPace, fetch_pace
+from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
     SecondInspections,
@@ -65,7 +65,7 @@ class Rounds:
         for key in self.keys:
             for each in (1, 2, 3):
                 self.replicas.create(address(each, key=key))
-        self.pace = FetchPace(self.clock)
+        self.pace = FetchPace(SimpleNamespace(clock=self.clock))
         self.second_inspections = SecondInspections(
             node_of(
                 self.metadata,
@@ -138,7 +138,7 @@ class Rounds:
             },
             parts={
                 sweep: self.sweep,
-                fetch_pace: self.pace,
+                FetchPace: self.pace,
                 SecondInspections: self.second_inspections,
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
                 Upkeep: SimpleNamespace(compact_followers=self._compact_followers),

@@ -20,7 +20,6 @@ from kafka_on_spark.controller.replica_tables import (
     CreateReplicaOrder,
     FoundTable,
     Incarnation,
-    ListResult,
     TableRemoval,
     create_replica_task,
     is_assigned,
@@ -226,9 +225,8 @@ class World:
     def table(self, broker_id, number, uuid=None):
         uuid = uuid or uuid_on(broker_id)
         path = f"memory://{broker_id}/{number}-{uuid}"
-        return FoundTable(
-            broker_id=broker_id, path=path, topic_id=TOPIC_ID, partition=number, replica_uuid=uuid
-        )
+        replica = Incarnation(PartitionKey(TOPIC_ID, number), uuid)
+        return FoundTable(broker_id=broker_id, path=path, replica=replica)
 
     def commit(self, *records):
         self.metadata.catch_up()
@@ -239,19 +237,16 @@ class World:
         self.metadata.submit(decision, timeout_ms=1000)
 
     def run_lists(self, orders):
-        self.listed.append({each.broker_id: each.topic_ids for each in orders})
+        self.listed.append({each.broker.broker_id: each.topic_ids for each in orders})
         self.while_listing()
         return [
-            ListResult(broker_id=each.broker_id, error="no answer")
-            if each.broker_id in self.failing
-            else ListResult(
-                broker_id=each.broker_id,
-                tables=tuple(
-                    table
-                    for table in self.tables[each.broker_id]
-                    if each.topic_ids is None or table.topic_id in each.topic_ids
-                ),
-            )
+            "no answer"
+            if each.broker.broker_id in self.failing
+            else [
+                table
+                for table in self.tables[each.broker.broker_id]
+                if each.topic_ids is None or table.replica.key.topic_id in each.topic_ids
+            ]
             for each in orders
         ]
 

@@ -36,7 +36,7 @@ class Roots:
         return self.cleaned()
 
     def visit(self, orders):
-        self.done += [order.broker_id for order in orders]
+        self.done += [order.broker.broker_id for order in orders]
         self.clock.advance(self.took_ms)
         return [self.visited(order) for order in orders]
 
@@ -98,7 +98,7 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
     roots = begun()
 
     def visited(order):
-        if order.broker_id == 1:
+        if order.broker.broker_id == 1:
             raise KafkaStorageError("the executor is gone")
         return RootCleaned(count=0)
 
@@ -112,7 +112,7 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
 def test_all_that_fails_when_all_are_cleaned_is_a_row():
     roots = Roots()
     roots.visited = lambda order: RootCleaned(
-        count=0, error="EIO" if order.broker_id == 2 else None
+        count=0, error="EIO" if order.broker.broker_id == 2 else None
     )
 
     def fail():

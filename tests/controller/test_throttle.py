@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.throttle import Demand, Quota, accrue, deal, is_named, wait_ms
+from kafka_on_spark.controller.fetch_plan import Demand, Quota, accrue, deal, is_named, wait_ms
 
 LEADER, FOLLOWER = 0, 1
 
@@ -50,7 +50,7 @@ DEALT = [  # demands                                           credits        le
 
 @pytest.mark.parametrize("demands, credits, least, expected", DEALT)
 def test_dealing(demands, credits, least, expected):
-    assert deal(demands, credits, share_bytes_min=least) == expected
+    assert deal(demands, dict(enumerate(credits)), share_bytes_min=least) == expected
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 90, 1000, 7000])
@@ -63,7 +63,7 @@ def test_a_job_keeps_to_its_rate_and_every_fetch_gets_on(batch_bytes, fetch_coun
     for number in range(1, 2 * seconds + 1):
         quota = accrue(quota, bytes_per_s=rate, now_ms=500 * number)
         demands = [Demand((0,), served_in=each) for each in served]
-        dealt = deal(demands, [quota.credit_bytes], share_bytes_min=100)
+        dealt = deal(demands, {0: quota.credit_bytes}, share_bytes_min=100)
         assert sum(dealt) <= quota.credit_bytes
         for place, granted in enumerate(dealt):
             if granted:

@@ -7,8 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.upkeep import PART_MS
-from kafka_on_spark.controller.upkeep_plan import TASK_MS, raise_epochs_over_orphans
+from kafka_on_spark.controller.upkeep import PART_MS, TASK_MS, raise_epochs_over_orphans
 from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepResult, WorkDone
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun

@@ -4,8 +4,7 @@ import pytest
 
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.controller.upkeep import UpkeepReport
-from kafka_on_spark.controller.upkeep_plan import FREEING, not_looked_at, plan_upkeep
+from kafka_on_spark.controller.upkeep import FREEING, UpkeepReport, not_looked_at, plan_upkeep
 from kafka_on_spark.metadata.records import RefusedWrite
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay

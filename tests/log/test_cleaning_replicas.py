@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.cleaner import FILES_AT_ONCE, clean_replica
 from kafka_on_spark.log.upkeep_work import Allowance

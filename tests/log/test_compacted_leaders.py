@@ -1,4 +1,4 @@
-"""Leaders that must be compacted before they are read, and followers that wait: they go first."""
+"""Leaders that must be compacted before they are read, and followers that wait for it."""
 
 import pytest
 
@@ -18,35 +18,12 @@ def alone(**fields):
     return Worked(2, **{"isr": "1", **given, "compaction": compaction, **fields})
 
 
-def finished(worked):
-    """Do a round in which nothing else is due; return the orders to compact leaders."""
-    worked.share(0)
-    return [(each.key.partition, each.address.broker_id, each.works) for each in worked.done]
-
-
-BOTH = [(0, 1, ("compact",)), (1, 1, ("compact",))]
-
-
-def test_a_round_compacts_leaders_that_may_not_be_read_before_until_they_are_done():
-    worked = alone()
-    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 1)
-
-    assert finished(worked) == BOTH
-    assert all(each.work_ms_max for each in worked.done)
-    worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
-    assert finished(worked) == BOTH[1:]
-    worked.work = lambda order: WorkDone()
-    assert finished(worked) == BOTH[1:]
-    assert finished(worked) == []
-
-
 @pytest.mark.parametrize("is_share", [True, False])
 def test_what_is_known_of_deleted_partitions_is_forgotten(is_share):
     worked = alone()
-    assert finished(worked) == BOTH
+    worked.share(0)
     worked.share()
-    known = worked.upkeep._visits._visits, worked.upkeep._finished
-    assert [len(each) for each in known] == [2, 2]
+    assert len(worked.upkeep._visits._visits) == 2
 
     worked.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
     if is_share:
@@ -54,14 +31,11 @@ def test_what_is_known_of_deleted_partitions_is_forgotten(is_share):
     else:
         worked.maintain()
 
-    assert (worked.upkeep._visits._visits, worked.upkeep._finished) == ({}, {})
+    assert worked.upkeep._visits._visits == {}
 
 
-def test_who_waits_for_it_has_it_done_to_its_end_and_asks_again():
+def test_who_waits_for_it_has_it_done_to_its_end():
     worked = alone()
-    assert finished(worked) == BOTH
-    assert finished(worked) == []
-    worked.done = []
 
     worked.upkeep.finish_compaction(worked.keys)
 
@@ -96,17 +70,3 @@ def test_a_runner_that_fails_leaves_followers_to_the_next_round():
     worked.upkeep = worked.new_upkeep()
 
     assert not worked.upkeep.compact_followers({worked.keys[0]: [3]})
-
-
-# fmt: off
-READ = [
-    pytest.param({"isr": "1 2"},                                id="it-is-not-alone-so-it-was-in-sync"),
-    pytest.param({"compaction": Compaction()},                  id="nothing-is-compacted"),
-    pytest.param({"leader": None},                              id="nobody-leads"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("fields", READ)
-def test_other_leaders_wait_for_their_turn(fields):
-    assert finished(alone(**fields)) == []

@@ -16,7 +16,7 @@ from kafka_on_spark.controller.cleanup import (
 )
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.log_start import RetentionReport
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer

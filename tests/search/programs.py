@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.controller.election import elect_where_none, recover
-from kafka_on_spark.controller.fetch_plan import fetch_pace
+from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
     SecondInspections,
@@ -183,7 +183,7 @@ class Replicating:
             },
             parts={
                 sweep_hints: MemorySweepHints(),
-                fetch_pace: _NoPace(),
+                FetchPace: _NoPace(),
                 SecondInspections: _second_inspections(process),
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
                 Upkeep: SimpleNamespace(compact_followers=lambda followers: False),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.replica_tables import remove_table, tables_on
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
@@ -44,9 +44,7 @@ def found(root, topic_ids=None):
 
 
 def test_tables_are_found_by_their_names(root, folders):
-    assert [
-        (each.path, each.topic_id, each.partition, each.replica_uuid) for each in found(root)
-    ] == [
+    assert [(each.path, *each.replica.key, each.replica.replica_uuid) for each in found(root)] == [
         (str(folders[0]), TOPIC_ID, 0, UUIDS[0]),
         (str(folders[1]), TOPIC_ID, 1, UUIDS[1]),
         (str(folders[2]), OTHER_ID, 0, UUIDS[2]),
@@ -80,8 +78,8 @@ def test_a_path_that_is_not_what_its_ids_say_is_not_removed(root, folders):
         replace(table, path=str(root[0])),
         replace(table, path=f"{table.path}/.."),
         replace(table, path=f"{table.path}/_delta_log"),
-        replace(table, partition=7),
-        replace(table, topic_id=OTHER_ID),
+        replace(table, replica=table.replica._replace(key=PartitionKey(TOPIC_ID, 7))),
+        replace(table, replica=table.replica._replace(key=PartitionKey(OTHER_ID, 0))),
     ]
     for each in wrong:
         with pytest.raises(KafkaStorageError, match="is not where a replica's folder would be"):

@@ -17,7 +17,7 @@ from kafka_on_spark.controller.cleanup import (
     inspect_for_retention,
     log_start_task,
 )
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import compactor, merge_plan
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from tests.builders import KEY

@@ -4,8 +4,8 @@ Source: controller/replica_tables.py.
 """
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.controller.replica_tables import FoundTable, ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.base.ids import DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.controller.replica_tables import FoundTable, Incarnation, ListOrder, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.disks import Root
 from tests.simulation.world.world import FAILED, World
@@ -18,38 +18,31 @@ def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:
     return PartitionKey(TopicId(topic_id), int(number)), ReplicaUuid(uuid)
 
 
-def list_folders(world: World, order: ListOrder) -> ListResult:
+def list_folders(world: World, order: ListOrder) -> list[FoundTable] | str:
     """Say which folders stand on one root."""
-    root = world.disks.roots[order.root]
+    broker = order.broker
+    root = world.disks.roots[broker.root]
     fault = world.scheduler.call("list", root)
     try:
-        _check(root, order.directory_id, fault)
+        _check(root, broker.directory_id, fault)
         root.check_reads()
     except KafkaOnSparkError as error:
-        return ListResult(broker_id=order.broker_id, error=error.message)
-    found = [_found(order.broker_id, root, place) for place in {**root.tables, **root.files}]
+        return error.message
     wanted = order.topic_ids
-    tables = tuple(each for each in found if wanted is None or each.topic_id in wanted)
-    return ListResult(broker_id=order.broker_id, tables=tables)
-
-
-def _found(broker_id: BrokerId, root: Root, place: str) -> FoundTable:
-    key, uuid = replica_at(place)
-    return FoundTable(
-        broker_id=broker_id,
-        path=f"{root.url}/{place}",
-        topic_id=key.topic_id,
-        partition=key.partition,
-        replica_uuid=uuid,
-    )
+    return [
+        FoundTable(broker_id=broker.broker_id, path=f"{root.url}/{place}", replica=replica)
+        for place in {**root.tables, **root.files}
+        for replica in [Incarnation(*replica_at(place))]
+        if wanted is None or replica.key.topic_id in wanted
+    ]
 
 
 def remove_folder(world: World, order: RemoveOrder) -> str | None:
     """Remove one folder; return why it could not be, or None."""
-    root = world.disks.roots[order.root]
+    root = world.disks.roots[order.broker.root]
     fault = world.scheduler.call("remove", root)
     try:
-        _check(root, order.directory_id, fault)
+        _check(root, order.broker.directory_id, fault)
         root.check_writes()
     except KafkaOnSparkError as error:
         return error.message

@@ -15,8 +15,8 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.controller import cleanup, probes, replica_tables
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.replica_tables import (
+    FoundTable,
     ListOrder,
-    ListResult,
     RemoveOrder,
     create_replica_task,
 )
@@ -104,7 +104,7 @@ def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
     return ProbeResult(order.broker_id, NO_ERROR)
 
 
-def list_task(order: ListOrder, worker: Worker) -> ListResult:
+def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:
     """Say which tables stand on one root."""
     return list_folders(worker.world, order)
 

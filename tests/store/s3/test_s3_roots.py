@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRootError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, Offset
+from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, DirectoryId, Offset
 from kafka_on_spark.controller.upkeep import RootOrder, clean_root_task
 from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata import temporaries
+from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
-from kafka_on_spark.metadata.records import ConfigRecord, Stamp
+from kafka_on_spark.metadata.records import BrokerState, ConfigRecord, Stamp
 from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.root_identity import (
     encode_properties,
@@ -64,7 +65,10 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
 ):
     directory = DirectoryId("e" * 32)
     files.write(f"{root}/meta.properties", encode_properties("c", "broker.id=1", directory))
-    order = RootOrder(broker_id=BrokerId(1), root=root, directory_id=directory)
+    broker = BrokerRegistration(
+        BrokerId(1), BrokerEpoch(0), root, None, directory, BrokerState.ACTIVE
+    )
+    order = RootOrder(broker=broker)
     probe, table, rest = f"_probe-{'a' * 32}", f"_race-{'b' * 32}", f"_race-{'c' * 32}"
     others = ["_probe-mine", "_race-mine", f"orders-{'d' * 32}"]
     files.write(f"{root}/{probe}", b"probe")

@@ -18,7 +18,7 @@ from kafka_on_spark.controller.compaction import (
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.controller.upkeep_plan import plan_upkeep
+from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.compaction import dirt_of
