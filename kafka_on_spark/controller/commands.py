@@ -236,7 +236,6 @@ class Request:
 
 
 def request_record(request: Request, request_id: str) -> AdminRequestRecord:
-    """Return the record that asks for `request`; `request_id` makes it unique."""
     text = json.dumps(
         {
             "id": request_id,
@@ -372,26 +371,16 @@ def serve_requests(term: Term, id_source: IdSource) -> None:
     """
     is_read = term.read_if_needed()
     term.renew()
-    if is_read:
-        answer_requests(term, id_source)
-    elif term.metadata.image.requests:  # another thread of this process has read them
-        _answer_all(term, id_source)
+    answer_requests(term, id_source, is_read=is_read)
 
 
-def answer_requests(term: Term, id_source: IdSource) -> int:
-    """Decide the requests that are pending now, in order; return how many. The caller has just
-    read the log: what the next reading finds has come since.
+def answer_requests(term: Term, id_source: IdSource, *, is_read: bool = True) -> int:
+    """Decide the requests that are pending now, in order; return how many. `is_read`: the caller
+    has just read the log, so what the next reading finds has come since.
 
     Raises:
         NotControllerError: Another controller has claimed; it answers the rest.
     """
-    now_ms = term.clock.monotonic_ms()
-    count = _answer_all(term, id_source)
-    term.answered_at_ms = now_ms
-    return count
-
-
-def _answer_all(term: Term, id_source: IdSource) -> int:
     answered_at_ms, now_ms = term.answered_at_ms, term.clock.monotonic_ms()
     unseen_ms = None if answered_at_ms is None else now_ms - answered_at_ms
     count = 0
@@ -406,6 +395,8 @@ def _answer_all(term: Term, id_source: IdSource) -> int:
             )
         )
         term.renew()
+    if is_read:
+        term.answered_at_ms = now_ms
     return count
 
 

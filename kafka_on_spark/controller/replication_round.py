@@ -64,10 +64,8 @@ class ReplicationReport:
         not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
             this round or another; whose last inspection failed, or had no fetch to run; or that
             have no leader.
-        copied_records: Records committed to followers.
-        copied_bytes: The same in bytes of segments.
+        copied_records: Records committed to followers; `copied_bytes` of segments.
         truncated_records: Records cut from followers, all of them uncommitted.
-        isr_changes: How many ISRs changed.
         failures: What went wrong, in words, by partition and broker.
         is_caught_up: By the metadata after the round, no partition has a follower behind or out of
             the ISR; and all replicas were inspected within the interval.
@@ -142,7 +140,6 @@ class ReplicationRound:
         self._pace = node.part(FetchPace)
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)
-        self._timeout_ms = node.timeout_ms
         self._tally: _Tally  # of the run that is under way
 
     def run(
@@ -161,8 +158,8 @@ class ReplicationRound:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
         as_of_ms = self._clock.monotonic_ms()
+        deadline_ms = as_of_ms + self._node.timeout_ms
         image = self._metadata.catch_up()
         scope = scope_of(image, topics)
         if is_sweep:
@@ -184,7 +181,7 @@ class ReplicationRound:
         inspected = self._inspect(due, seen)
         self._have_compacted()
         tally.isr_changes += self._second_inspections.finish(
-            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
+            self._run, deadline_ms=None if is_sweep else deadline_ms
         )
         self._sweep.keep(image, scope, sweep_round)
         return self._report(keys, inspected)
@@ -326,16 +323,15 @@ class ReplicationRound:
                 image, lambda newest: note_refused(newest, refused, {}, met_by), self._submit
             )
 
-    def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
+    def _run(
+        self, orders: Sequence[FetchOrder], *, is_inspection: bool = False
+    ) -> list[FetchResult]:
         if not orders:
             return []
         if not is_inspection:
-            return self._run_fetches(orders)
+            return self._node.tasks.run(fetch_task, orders)
         inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
         return list(chain.from_iterable(self._node.tasks.run(inspect_partition_task, inspections)))
-
-    def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        return self._node.tasks.run(fetch_task, orders)
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
@@ -344,7 +340,7 @@ class ReplicationRound:
         return self._submit(lambda image: conclude(image, reports))
 
     def _submit(self, decide: Decide[T]) -> T:
-        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
 
     def _report(
         self, keys: Sequence[PartitionKey], inspected: Collection[PartitionKey]
