@@ -68,9 +68,6 @@ def register_broker(
     """Decide a registration: a new broker, or another disk under a known id.
 
     Another disk means another broker epoch and this broker's replicas lost, in one commit.
-
-    Raises:
-        DuplicateBrokerRegistrationError: The id, root or directory is taken.
     """
     known = image.brokers.get(broker_id)
     for other in image.brokers.values():
@@ -420,10 +417,6 @@ def drain_broker(
     Answer: the partitions that another broker leads now. A partition that no other replica in sync
     can lead stays with it, until `continue_draining` moves it; there it also leaves the ISRs, in a
     later commit. Source: ControlledShutdownPartitionLeaderElectionStrategy.
-
-    Raises:
-        BrokerIdNotRegisteredError: There is no such broker.
-        InvalidRequestError: It is fenced, and leads nothing.
     """
     broker = registered_broker(image, broker_id)
     if broker.state is BrokerState.FENCED:
@@ -466,12 +459,7 @@ def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKe
 
 
 def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[None]:
-    """Decide that a draining broker may lead and be in sync again; nothing if it is active.
-
-    Raises:
-        BrokerIdNotRegisteredError: There is no such broker.
-        InvalidRequestError: It is fenced: it comes back by answering.
-    """
+    """Decide that a draining broker may lead and be in sync again; nothing if it is active."""
     broker = registered_broker(image, broker_id)
     if broker.state is BrokerState.FENCED:
         raise InvalidRequestError(
@@ -485,12 +473,7 @@ def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> Cont
 def unregister_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[None]:
-    """Decide that a broker is unregistered, which needs that it has no replicas.
-
-    Raises:
-        BrokerIdNotRegisteredError: There is no such broker.
-        InvalidRequestError: It has replicas; the sentence says how many and what to do.
-    """
+    """Decide that a broker is unregistered, which needs that it has no replicas."""
     broker = check_empty(image, broker_id)
     record = UnregisterBrokerRecord(
         broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
@@ -499,11 +482,7 @@ def unregister_broker(
 
 
 def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
-    """Return the registration of a broker that has no replicas.
-
-    Raises:
-        As `unregister_broker`.
-    """
+    """Return the registration of a broker that has no replicas."""
     broker = registered_broker(image, broker_id)
     held = [key for key, _ in image.partitions_on(broker_id)]
     if held:
@@ -515,11 +494,7 @@ def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration
 
 
 def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
-    """Return the registration of `broker_id`.
-
-    Raises:
-        BrokerIdNotRegisteredError: There is none.
-    """
+    """Return the registration of `broker_id`."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredError(

@@ -64,11 +64,7 @@ _MAP: Final = "$map"
 
 
 def to_json(value: object) -> Any:
-    """Return `value` as JSON can hold it.
-
-    Raises:
-        InvalidRequestError: A request can't carry a part of it.
-    """
+    """Return `value` as JSON can hold it."""
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, Integral):  # numpy's as well
@@ -128,11 +124,7 @@ class Command(Generic[T]):
     ids: tuple[str, ...] = ()
 
     def order(self, **arguments: object) -> "CommandOrder[T]":
-        """Return the command with arguments, as a request carries it.
-
-        Raises:
-            InvalidRequestError: A request can't carry an argument.
-        """
+        """Return the command with arguments, as a request carries it."""
         return CommandOrder(self, {name: to_json(value) for name, value in arguments.items()})
 
 
@@ -144,11 +136,7 @@ class CommandOrder(Generic[T]):
     arguments: Mapping[str, Any]
 
     def decide(self, image: MetadataImage, id_source: IdSource) -> ControllerResult[T]:
-        """Return what the command leads to on `image`.
-
-        Raises:
-            ProtocolError: It is refused; the subclass says why.
-        """
+        """Return what the command leads to on `image`."""
         given = {name: from_json(value) for name, value in self.arguments.items()}
         own = {name: getattr(id_source, name) for name in self.command.ids}
         if self.command.cause:
@@ -251,11 +239,7 @@ def request_record(request: Request, request_id: str) -> AdminRequestRecord:
 
 
 def request_of(record: AdminRequestRecord) -> Request:
-    """Return the request of a record.
-
-    Raises:
-        InvalidRequestError: This version does not know the request.
-    """
+    """Return the request of a record."""
     try:
         said = parse_json(record.request)
         command = COMMANDS[said["command"]]
@@ -347,12 +331,7 @@ def refusal_text(error: KafkaOnSparkError) -> str:
 
 
 def response_of(result: AdminResultRecord) -> Any:
-    """Return the response that a result carries.
-
-    Raises:
-        ProtocolError: What the decider raised: the same class, sentence and context.
-        KafkaOnSparkError: It raised what has no code.
-    """
+    """Return the response that a result carries."""
     said = parse_json(result.result)
     code = said["code"]
     if code == NO_ERROR:

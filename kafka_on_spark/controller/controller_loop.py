@@ -147,11 +147,7 @@ STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replica
 
 
 def duration_ms(seconds: float | None) -> int | None:
-    """Return how long to control, as `ControllerLoop.run` takes it.
-
-    Raises:
-        InvalidRequestError: It is no number from 0 on.
-    """
+    """Return how long to control, as `ControllerLoop.run` takes it."""
     if seconds is None:
         return None
     check_number(seconds, "seconds")
@@ -463,11 +459,7 @@ class ControllerLoop:
         self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
 
     def _note_denied(self, broker_id: BrokerId, error: str) -> None:
-        """Note that a root refuses this process, which learns nothing about the broker by it.
-
-        Raises:
-            RootAccessDeniedError: All roots refuse it, so that it can control nothing.
-        """
+        """Note that a root refuses this process, which learns nothing about the broker by it."""
         if broker_id not in self._report.denied:
             self._report = replace(self._report, denied=(*self._report.denied, broker_id))
             level = logging.DEBUG if broker_id in self._denied else logging.WARNING

@@ -171,12 +171,7 @@ def lost_change(
 def lose_replica(
     image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
 ) -> ControllerResult[None]:
-    """Decide that a replica is lost because a person says so.
-
-    Raises:
-        UnknownTopicOrPartitionError: The partition is gone.
-        InvalidRequestError: The broker has no replica of it that was created and is not lost.
-    """
+    """Decide that a replica is lost because a person says so."""
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")

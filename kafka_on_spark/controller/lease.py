@@ -201,11 +201,7 @@ class Term:
         )
 
     def check(self, image: MetadataImage) -> None:
-        """Check that no later controller has claimed.
-
-        Raises:
-            NotControllerError: One has.
-        """
+        """Check that no later controller has claimed."""
         check_controls(image, self.epoch)
 
     def read_if_needed(self) -> bool:

@@ -27,11 +27,6 @@ def delete_records(
     """Decide that records below `before_offset` are deleted; None: all that is committed.
 
     Answer: the log start after it. Source: Partition.deleteRecordsOnLeader (KIP-107).
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such partition.
-        PolicyViolationError: cleanup.policy does not say delete.
-        OffsetOutOfRangeError: The offset is negative or above the high watermark.
     """
     partition = image.partition(key)
     if partition is None:
@@ -48,10 +43,7 @@ def delete_records(
 def delete_records_of_all(
     image: MetadataImage, offsets: Mapping[PartitionKey, Offset | None]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
-    """Decide deletions in several partitions, all or none. Answer: their log starts afterwards.
-
-    Raises: as `delete_records`.
-    """
+    """Decide deletions in several partitions, all or none. Answer: their log starts afterwards."""
     results = {key: delete_records(image, key, offset) for key, offset in offsets.items()}
     records = [record for result in results.values() for record in result.records]
     return ControllerResult(records, {key: each.response for key, each in results.items()})
@@ -145,11 +137,7 @@ def cause_of(report: RetentionReport, start_offset: Offset) -> str:
 def raise_log_start(
     image: MetadataImage, key: PartitionKey, offset: Offset, cause: str
 ) -> ControllerResult[Offset]:
-    """Decide that the log starts at `offset`, or where it does if that is above.
-
-    Raises:
-        OffsetOutOfRangeError: The offset is negative or above the high watermark.
-    """
+    """Decide that the log starts at `offset`, or where it does if that is above."""
     partition = image.topics[key.topic_id].partitions[key.partition]
     if not 0 <= offset <= partition.high_watermark:
         raise OffsetOutOfRangeError(

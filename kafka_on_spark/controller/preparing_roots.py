@@ -72,12 +72,7 @@ def create_cluster(
     configs: Mapping[str, object],
     metadata_root: str = "its metadata root",
 ) -> ControllerResult[None]:
-    """Decide a new cluster; of two that are created at the same time, the first one stays.
-
-    Raises:
-        InvalidRequestError: There is a cluster by now.
-        InvalidConfigError, DuplicateBrokerRegistrationError.
-    """
+    """Decide a new cluster; of two that are created at the same time, the first one stays."""
     if image.cluster_id is not None:
         raise there_is_a_cluster(metadata_root)
     cause = "the cluster is made"
@@ -95,12 +90,7 @@ def create_cluster(
 
 
 def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) -> None:
-    """Check which brokers and racks were given, before any root is read.
-
-    Raises:
-        InvalidRequestError: There is no broker, a bad id or rack, a root given twice, or a rack of
-            an unknown broker.
-    """
+    """Check which brokers and racks were given, before any root is read."""
     if not roots:
         raise InvalidRequestError("a cluster needs brokers: give at least one id and root")
     for broker_id in roots:
@@ -171,11 +161,7 @@ def commit_creation(
     brokers: Sequence[BrokerIdentity],
     settings: Mapping[str, object],
 ) -> None:
-    """Commit the first batch of a cluster; if that fails, close its node.
-
-    Raises:
-        InvalidRequestError: Another process has created a cluster meanwhile.
-    """
+    """Commit the first batch of a cluster; if that fails, close its node."""
 
     def decide(image: MetadataImage) -> ControllerResult[None]:
         made = create_cluster(image, cluster_id, brokers, settings, metadata_root)

@@ -75,13 +75,6 @@ def start_reassignments(
     The replicas that come begin to fetch; another order of the same replicas is done at once.
     `throttle_bytes_per_s`: the rate of all their copying; for a move under way to the same target,
     its rate from now on. It is a part of the move, and ends with it.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such partition.
-        ReassignmentInProgressError: It is being reassigned: cancel that first, or wait.
-        InvalidReplicaAssignmentError: A target is empty, or names a broker twice, an unknown one,
-            or as a new replica's place one that is not active.
-        InvalidRequestError: The throttle is less than a byte a second.
     """
     check_throttle(throttle_bytes_per_s)
     records: list[Record] = []
@@ -232,11 +225,6 @@ def cancel_reassignments(
 
     If one of those leads, it hands over to a replica that stays and is in sync. Source:
     PartitionReassignmentRevert.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such partition.
-        NoReassignmentInProgressError: It is not being reassigned.
-        InvalidReplicaAssignmentError: No replica that would stay is in sync.
     """
     eligible = image.eligible_brokers()
     records: list[Record] = []
@@ -337,11 +325,7 @@ def status_of(partition: PartitionRegistration | None, target: Sequence[int]) ->
 
 
 def check_throttle(bytes_per_s: int | None) -> None:
-    """Check the rate of a move; None is no limit.
-
-    Raises:
-        InvalidRequestError: It is no whole number of at least one byte a second.
-    """
+    """Check the rate of a move; None is no limit."""
     is_number = isinstance(bytes_per_s, int) and not isinstance(bytes_per_s, bool)
     if bytes_per_s is not None and not (is_number and bytes_per_s >= 1):
         raise InvalidRequestError(
@@ -353,12 +337,7 @@ def check_throttle(bytes_per_s: int | None) -> None:
 def check_target(
     image: MetadataImage, key: PartitionKey, target: Sequence[int]
 ) -> tuple[BrokerId, ...]:
-    """Return the target replicas of a partition, checked.
-
-    Raises:
-        InvalidReplicaAssignmentError: It is empty, names a broker twice, an unknown one, or
-            for a new replica one that is not active.
-    """
+    """Return the target replicas of a partition, checked."""
     current = registered_partition(image, key).replicas
     name = image.name_of(key)
     if not isinstance(target, list | tuple) or not all(isinstance(each, int) for each in target):
@@ -390,11 +369,7 @@ def check_target(
 
 
 def registered_partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
-    """Return the registration of `key`.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is none.
-    """
+    """Return the registration of `key`."""
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError(
@@ -479,11 +454,7 @@ def assignment_as_dict(assignment: Mapping[TopicPartition, Sequence[int]]) -> di
 
 
 def partitions_of(image: MetadataImage, topics: Iterable[str] | None) -> list[PartitionKey]:
-    """Return the partitions of topics (None: of all), by name.
-
-    Raises:
-        UnknownTopicOrPartitionError: A topic does not exist.
-    """
+    """Return the partitions of topics (None: of all), by name."""
     names = sorted(image.topic_ids) if topics is None else list(dict.fromkeys(topics))
     return [
         PartitionKey(topic.topic_id, number)
@@ -504,11 +475,6 @@ def plan_reassignment(
 
     `sizes`: bytes of one replica; None if unknown. A partition that is moving already counts with
     its target, and is left alone.
-
-    Raises:
-        InvalidReplicaAssignmentError: A broker is unknown or takes no replicas.
-        InvalidReplicationFactorError: A partition has more replicas than there are brokers.
-        InvalidRequestError: The throttle is less than a byte a second.
     """
     check_throttle(throttle_bytes_per_s)
     allowed = _allowed(image, brokers)
@@ -544,11 +510,7 @@ def plan_reassignment(
 
 
 def _allowed(image: MetadataImage, brokers: Iterable[int] | None) -> list[BrokerId]:
-    """Return the brokers to use.
-
-    Raises:
-        InvalidReplicaAssignmentError: One is unknown or not active, or there is none.
-    """
+    """Return the brokers to use."""
     eligible = image.eligible_brokers()
     allowed = sorted(eligible) if brokers is None else sorted({BrokerId(each) for each in brokers})
     idle = [each for each in allowed if each not in eligible]
@@ -579,9 +541,6 @@ def balance(
 
     Racks count only if every broker has one, as in Kafka. `sizes` are bytes of one replica. `fixed`
     partitions stay as they are, and are counted.
-
-    Raises:
-        InvalidReplicationFactorError: A partition has more replicas than there are brokers.
     """
     board = _Board(racks, sizes)
     for key, replicas in current.items():

@@ -75,11 +75,6 @@ def create_topic(
 
     Numbers that are None are those of num.partitions and default.replication.factor. Groups whose
     members have subscribed to the name stand at the beginning.
-
-    Raises:
-        InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
-        InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
-        InvalidRequestError: An assignment was given, and numbers that are not its own.
     """
     check_topic_name(name)
     if name in INTERNAL_TOPICS:
@@ -164,9 +159,6 @@ def check_collision(image: MetadataImage, name: str) -> None:
     """Check that no topic's name differs only by '.' and '_', which are one in Kafka's metrics.
 
     Source: org.apache.kafka.common.internals.Topic.hasCollision.
-
-    Raises:
-        InvalidTopicError: One has.
     """
     shown = name.replace(".", "_")
     for other in image.topic_ids:
@@ -194,10 +186,6 @@ def add_partitions(
     records of a key may go to another partition. Where partitions were removed before, the new ones
     begin in an unclean generation that none of their numbers had: offsets and moments that somebody
     knows of a removed one are not theirs. Source: ReplicationControlManager.createPartitions.
-
-    Raises:
-        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError,
-        InvalidReplicaAssignmentError.
     """
     topic = image.topic(name)
     count = len(topic.partitions)
@@ -242,12 +230,6 @@ def remove_partitions(
     Kafka can't do this. `records` says how to treat the records of the removed partitions: "refuse"
     if there are any, or "drop" them. The last partitions are removed first in the log, so that
     their numbers never have a gap.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such topic.
-        InvalidPartitionsError: It has not more than `to`, or `to` is below 1.
-        InvalidRequestError: `records` is neither word.
-        PolicyViolationError: A partition to remove has records, which are not to be dropped.
     """
     topic = image.topic(name)
     count = len(topic.partitions)
@@ -304,11 +286,7 @@ def new_partition(
 
 
 def delete_topic(image: MetadataImage, name: str, *, cause: str) -> ControllerResult[TopicId]:
-    """Decide that a topic is deleted: at once for users; its tables are removed afterwards.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such topic.
-    """
+    """Decide that a topic is deleted: at once for users; its tables are removed afterwards."""
     topic_id = image.topic(name).topic_id
     return ControllerResult([RemoveTopicRecord(topic_id=topic_id, cause=cause)], topic_id)
 
@@ -316,11 +294,7 @@ def delete_topic(image: MetadataImage, name: str, *, cause: str) -> ControllerRe
 def alter_configs(
     image: MetadataImage, name: str, configs: Mapping[str, object | None], *, cause: str
 ) -> ControllerResult[None]:
-    """Decide a topic's settings; None removes one, and the cluster's holds again.
-
-    Raises:
-        UnknownTopicOrPartitionError, InvalidConfigError.
-    """
+    """Decide a topic's settings; None removes one, and the cluster's holds again."""
     topic = image.topic(name)
     records = _config_records(topic.topic_id, topic.configs, configs, cause)
     after = _settings_after(topic.configs, records)
@@ -334,12 +308,7 @@ def alter_configs(
 def alter_cluster_configs(
     image: MetadataImage, configs: Mapping[str, object | None], *, cause: str
 ) -> ControllerResult[None]:
-    """Decide the cluster's settings, which hold for every topic without its own; None removes one.
-
-    Raises:
-        InvalidConfigError: A setting is unknown, its value is not allowed, or it contradicts
-            another one, of the cluster or of a topic.
-    """
+    """Decide the cluster's settings, for each topic without its own; None removes one."""
     records = _config_records(None, image.configs, configs, cause)
     configs_after = _settings_after(image.configs, records)
     after = Settings((configs_after,))
@@ -408,9 +377,6 @@ def check_assignment(
     Brokers are known, each is named once, and all partitions have the same number of them:
     `replication_factor`, if it is given. No `numbers`: from 0 on, no gap. Source:
     ReplicationControlManager.validateManualPartitionAssignment.
-
-    Raises:
-        InvalidReplicaAssignmentError: They are not; the sentence says why.
     """
     error = InvalidReplicaAssignmentError
     check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
@@ -460,12 +426,7 @@ def place_partitions(
     replication_factor: int,
     random_below: RandomBelow,
 ) -> list[tuple[BrokerId, ...]]:
-    """Return the replicas of each of `partition_count` new partitions.
-
-    Raises:
-        InvalidReplicationFactorError: Below 1, above the number of brokers, or no broker is
-            active.
-    """
+    """Return the replicas of each of `partition_count` new partitions."""
     stripes = Stripes(brokers, random_below)
     return [stripes.place(replication_factor) for _ in range(partition_count)]
 
@@ -526,11 +487,7 @@ class Stripes:
         self._offset = random_below(len(self._names)) if self._names else 0
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
-        """Return the replicas of the next partition; the first is on an active broker.
-
-        Raises:
-            InvalidReplicationFactorError: As in `place_partitions`.
-        """
+        """Return the replicas of the next partition; the first is on an active broker."""
         self._check(replication_factor)
         # With one active broker the epoch must rise: in one epoch it is given out once.
         if self._epoch == self.unfenced_count and self.unfenced_count > 1:
