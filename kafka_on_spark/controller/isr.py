@@ -22,7 +22,6 @@ from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
     NO_ERROR,
     KafkaStorageError,
-    RootFullError,
 )
 from kafka_on_spark.base.ids import (
     KEEP,
@@ -45,7 +44,6 @@ from kafka_on_spark.metadata.reports import (
     ReplicaReport,
     advance_high_watermark,
     min_isr,
-    min_isr_setting,
 )
 
 
@@ -309,39 +307,10 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
             records.append(watermark)
         raised = None if watermark is None else watermark.high_watermark
         change = raise_epoch(image, report) or alter_isr(image, report, high_watermark=raised)
-        change = change or release_former(image, report)
         if change is not None:
             records.append(change)
     changes = sum(isinstance(record, PartitionChangeRecord) for record in records)
     return ControllerResult(records, changes)
-
-
-def release_former(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
-    """Decide that a lost replica is given up, since its disk is too full for the new incarnation.
-
-    Its table is removed afterwards. None if there is room, or if the ISR has not
-    min.insync.replicas members without it, so that records may rest on it.
-    """
-    partition = image.partition(report.key)
-    if partition is None or partition.partition_epoch != report.partition_epoch:
-        return None
-    minimum = min_isr_setting(image, report.key.topic_id)
-    for seen in report.followers:
-        if (
-            seen.error_code != RootFullError.code
-            or seen.broker_id not in partition.replicas
-            or partition.former_of(seen.broker_id) is None
-            or len(partition.isr - {seen.broker_id}) < minimum
-        ):
-            continue
-        former = tuple(
-            None if each == seen.broker_id else partition.former_of(each)
-            for each in partition.replicas
-        )
-        cause = f"broker {seen.broker_id}: no room for the replica beside the one that was lost"
-        change = PartitionChange(former_uuids=former)
-        return change_record(image, report.key, partition, change, cause)
-    return None
 
 
 _LAYOUT: Final = repr([PartitionReport.__annotations__, ReplicaReport.__annotations__]).encode()

@@ -248,35 +248,26 @@ def remove_table(
         RootAccessDeniedError: The root obeys none of `registered_voters`.
     """
 
-    def remove() -> None:
-        check_obeys(root, directory_id, registered_voters, options)
-        _remove_table(root, table, options)
-
-    within(root, remove)
-
-
-def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None:
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
+    above, short = f"{root}/{topic_folder}", short_call_seconds(root)
     key, replica_uuid = table.replica
     is_named = (
-        table.path == f"{root}/{topic_folder}/{name}"
+        table.path == f"{above}/{name}"
         and topic_folder.endswith(f"-{key.topic_id}")
         and name == f"{key.partition}-{replica_uuid}"
     )
-    # A link could lead out of the root.
-    is_link = within(
-        root, lambda: os.path.islink(f"{root}/{topic_folder}"), short_call_seconds(root)
-    )
-    if not is_named or is_link:
-        raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
-    RootFiles(root, options).delete(table.path)
-    if is_local(root):
-        with suppress(OSError):  # it has other replicas
-            within(
-                root,
-                lambda: delete_empty_folder(f"{root}/{topic_folder}"),
-                short_call_seconds(root),
-            )
+
+    def remove() -> None:
+        check_obeys(root, directory_id, registered_voters, options)
+        # A link could lead out of the root.
+        if not is_named or within(root, lambda: os.path.islink(above), short):
+            raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
+        RootFiles(root, options).delete(table.path)
+        if is_local(root):
+            with suppress(OSError):  # it has other replicas
+                within(root, lambda: delete_empty_folder(above), short)
+
+    within(root, remove)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset
 from kafka_on_spark.controller.election import (
     WholeReplica,
@@ -21,14 +20,13 @@ from kafka_on_spark.controller.inspections import (
     inspect_lost,
     inspect_replica,
 )
-from kafka_on_spark.controller.isr import release_former
 from kafka_on_spark.controller.replica_tables import Incarnation, is_assigned, unassigned_between
 from kafka_on_spark.log import truncation
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.operations import append, set_compaction
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import address, log, partition, report, seen, staged, uuid_on
+from tests.builders import address, log, partition, staged, uuid_on
 from tests.controller.rounds import EPOCH, Rounds
 from tests.fakes import folder
 from tests.log.test_reading import replicas_of
@@ -244,37 +242,6 @@ def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
     place = replace(whole[0].address, replica_uuid=uuid_on(3))
     now = WholeReplica(place, lives.now.partition_epoch)
     assert restore(lives.metadata.image, [now]).records == []
-
-
-# fmt: off
-ROOM = [
-    pytest.param("1 2", 1, True,  id="enough are in sync"),
-    pytest.param("1 2", 3, False, id="too few are in sync"),
-]
-
-# fmt: on
-
-
-@pytest.mark.parametrize("isr, min_isr, is_released", ROOM)
-def test_a_disk_without_room_for_both_gives_the_lost_one_up_if_enough_are_in_sync(
-    isr, min_isr, is_released
-):
-    lives = Lives(configs={"min.insync.replicas": str(min_isr)}, isr="1 2 3")
-    lives.lose(3)
-    lives.renew()
-    full = seen(3, 0, replica_uuid="another", fence=None, error_code=RootFullError.code)
-    found = report(
-        seen(1, 1),
-        full,
-        key=lives.keys[0],
-        version=lives.now.partition_epoch,
-    )
-
-    record = release_former(lives.metadata.image, found)
-
-    assert (record is not None) is is_released
-    if record is not None:
-        assert lives.now.merge(record.change).former_uuids == ()
 
 
 def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, monkeypatch):
