@@ -8,7 +8,7 @@ fetches of a wave have the same time, not the same bytes: none waits for a slow 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from math import inf
 from operator import attrgetter
@@ -93,37 +93,8 @@ WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
 takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What a round is over, and what it has done so far.
-
-    Attributes:
-        scope: The topics that it is over.
-        slice: The partitions that it inspects.
-        until_ms: The first wave of copies that ends after that is the last.
-        is_last: The wave that ended last is that.
-        left: What the fetches that go on with the next wave have left to copy, in bytes.
-        failures: In words, by partition and broker.
-        uncompacted: Followers that may join the ISR once they are compacted.
-        waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
-    """
-
-    scope: Scope
-    slice: SweepRound
-    until_ms: float = inf
-    is_last: bool = False
-    left: dict[Fetcher, int] = field(default_factory=dict)
-    copied_records: int = 0
-    copied_bytes: int = 0
-    truncated_records: int = 0
-    isr_changes: int = 0
-    failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
-    uncompacted: dict[PartitionKey, list[BrokerId]] = field(default_factory=dict)
-    waits_ms: list[float | None] = field(default_factory=list)
-
-
 class ReplicationRound:
-    """A round of a process: it plans fetches and inspections, and commits what they lead to.
+    """One round of a process: it plans fetches and inspections, and commits what they lead to.
 
     Replicas that were found bad are inspected again before it returns. `configs` win over the
     settings of topics and of the cluster.
@@ -140,7 +111,16 @@ class ReplicationRound:
         self._pace = node.part(FetchPace)
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)
-        self._tally: _Tally  # of the run that is under way
+        self._scope: Scope
+        self._slice: SweepRound
+        self._until_ms = inf  # the first wave of copies that ends after that is the last
+        self._is_last_wave = False
+        self._left: dict[Fetcher, int] = {}  # bytes that copies have left for the next wave
+        self._copied_records = self._copied_bytes = self._truncated_records = 0
+        self._isr_changes = 0
+        self._failures: dict[tuple[PartitionKey, BrokerId], str] = {}
+        self._uncompacted: dict[PartitionKey, list[BrokerId]] = {}  # may join once compacted
+        self._waits_ms: list[float | None] = []  # of each back-off and throttle
 
     def run(
         self,
@@ -161,7 +141,7 @@ class ReplicationRound:
         as_of_ms = self._clock.monotonic_ms()
         deadline_ms = as_of_ms + self._node.timeout_ms
         image = self._metadata.catch_up()
-        scope = scope_of(image, topics)
+        self._scope = scope_of(image, topics)
         if is_sweep:
             whole = self._node.part(LostReplicaInspector).inspect(image)
             self._submit(lambda newest: restore(newest, whole))
@@ -170,23 +150,22 @@ class ReplicationRound:
             lambda newest: renew_lost(newest, self._node.ids.new_uuid),
             self._submit,
         )
-        sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
+        self._slice = self._begin_sweep(as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
-        until_ms = self._clock.monotonic_ms() + copy_ms_max
-        self._tally = tally = _Tally(scope, sweep_round, until_ms)
-        due = sweep_round.next_keys()
-        keys = due if is_sweep else keys_with_work(image, scope)
+        self._until_ms = self._clock.monotonic_ms() + copy_ms_max
+        due = self._slice.next_keys()
+        keys = due if is_sweep else keys_with_work(image, self._scope)
         create_replicas(self._node, keys)
         seen = set() if is_sweep else self._fetch_work(keys, due)
         inspected = self._inspect(due, seen)
         self._have_compacted()
-        tally.isr_changes += self._second_inspections.finish(
+        self._isr_changes += self._second_inspections.finish(
             self._run, deadline_ms=None if is_sweep else deadline_ms
         )
-        self._sweep.keep(image, scope, sweep_round)
+        self._sweep.keep(image, self._scope, self._slice)
         return self._report(keys, inspected)
 
-    def _begin_sweep(self, scope: Scope, *, as_of_ms: int, is_all: bool) -> SweepRound:
+    def _begin_sweep(self, *, as_of_ms: int, is_all: bool) -> SweepRound:
         """Return the round's slice, by an image that is as new as the inspections that it counts.
 
         An inspection leaves out what is offline by its own image. By an older one, which this
@@ -195,7 +174,9 @@ class ReplicationRound:
         while True:
             image = self._metadata.image
             settings = image.settings().over(self._overrides)
-            begun = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_all)
+            begun = self._sweep.begin(
+                image, self._scope, settings, as_of_ms=as_of_ms, is_all=is_all
+            )
             if not begun.is_ahead_of(as_of_ms):
                 return begun
             as_of_ms = self._clock.monotonic_ms()
@@ -216,7 +197,7 @@ class ReplicationRound:
     def _have_compacted(self) -> None:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
-        waiting = self._tally.uncompacted
+        waiting = self._uncompacted
         if not waiting or not self._node.part(Upkeep).compact_followers(waiting):
             return
         image = self._metadata.image
@@ -238,11 +219,9 @@ class ReplicationRound:
             plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
             failed = self._fetch(plans, is_inspection=True)
             took_ms = self._clock.monotonic_ms() - started_ms
-            self._tally.slice.record_inspected(
-                due, failed=failed, took_ms=took_ms, count=len(unseen)
-            )
+            self._slice.record_inspected(due, failed=failed, took_ms=took_ms, count=len(unseen))
             inspected.update(due)
-            due = self._tally.slice.next_keys()
+            due = self._slice.next_keys()
         return inspected
 
     def _fetch(
@@ -252,17 +231,17 @@ class ReplicationRound:
         is_inspection: bool = False,
     ) -> set[PartitionKey]:
         """Fetch as planned, in waves; return the partitions not inspected completely."""
-        image, tally = self._metadata.image, self._tally
+        image = self._metadata.image
         missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
         failed = self._fetch_wave(plans, is_inspection=is_inspection)
-        while tally.left and not tally.is_last:
+        while self._left and not self._is_last_wave:
             missed |= failed & plans.keys()
-            keys = keys_with_work(self._metadata.catch_up(), tally.scope)
+            keys = keys_with_work(self._metadata.catch_up(), self._scope)
             create_replicas(self._node, keys)
             image = self._metadata.image
             failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys})
-        if tally.left:
-            tally.waits_ms.append(0.0)
+        if self._left:
+            self._waits_ms.append(0.0)
         return missed | (failed & plans.keys())
 
     def _fetch_wave(
@@ -273,36 +252,58 @@ class ReplicationRound:
     ) -> set[PartitionKey]:
         """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
         out."""
-        image, tally = self._metadata.image, self._tally
-        is_sweep = is_inspection and tally.slice.is_all
+        image = self._metadata.image
+        is_sweep = is_inspection and self._slice.is_all
         planned = list(chain.from_iterable(plans.values()))
         if is_inspection and not is_sweep:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         orders, wait_ms = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
-        tally.waits_ms.append(wait_ms)
-        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or orders)))
+        self._waits_ms.append(wait_ms)
+        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(self._left or orders)))
         bounded = [replace(order, copy_ms_max=share) for order in orders]
         results = self._run(bounded, is_inspection=is_inspection)
-        tally.is_last = self._clock.monotonic_ms() >= tally.until_ms
-        reports = merge_reports(_to_judge(orders, results, tally))
+        self._is_last_wave = self._clock.monotonic_ms() >= self._until_ms
+        reports = merge_reports(self._to_judge(orders, results))
         self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):
-                tally.uncompacted[report.key] = waiting
-        tally.isr_changes += self.conclude(reports)
+                self._uncompacted[report.key] = waiting
+        self._isr_changes += self.conclude(reports)
         self._note_refused(reports)
         image = self._metadata.image
         self._pace.record_results(image, orders, results, self._overrides)
-        tally.copied_records += sum(each.copied_records for each in results)
-        tally.copied_bytes += sum(each.copied_bytes for each in results)
-        tally.truncated_records += sum(each.truncated_records for each in results)
-        tally.failures.update(_failures(image, orders, results, exclude=tally.failures))
+        self._copied_records += sum(each.copied_records for each in results)
+        self._copied_bytes += sum(each.copied_bytes for each in results)
+        self._truncated_records += sum(each.truncated_records for each in results)
+        self._failures.update(_failures(image, orders, results, exclude=self._failures))
         seen = {
             fetcher_of(order)
             for order, result in zip(orders, results, strict=True)
             if not refusals(result)
         }
         return {each.key for each in planned if fetcher_of(each) not in seen}
+
+    def _to_judge(
+        self, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+    ) -> list[PartitionReport]:
+        """Return the reports to decide by, and note which fetches go on with the next wave.
+
+        A copy goes on while it is at least twice as fast as the appends, until nothing is left or
+        its throttle stops it. Until the last wave a member of the ISR whose copy goes on does not
+        lag: a round that finds much to copy would take it out, and the next wave bring it all.
+        """
+        before, self._left = self._left, {}
+        reports = []
+        for order, result in zip(orders, results, strict=True):
+            report, copied = result.report, result.copied_bytes
+            left = sum(seen.missing_bytes for seen in report.followers)
+            appended = left + copied - before.get(fetcher_of(order), left + copied)
+            is_throttled = order.copy_bytes_max is not None and copied >= order.copy_bytes_max
+            if left and copied and 2 * appended <= copied and not is_throttled:
+                self._left[fetcher_of(order)] = left
+                report = report if self._is_last_wave else _without_lag(order, report)
+            reports.append(report)
+        return reports
 
     def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
         """Note roots of followers that refuse writes, for the active controller, as an append does:
@@ -345,52 +346,29 @@ class ReplicationRound:
     def _report(
         self, keys: Sequence[PartitionKey], inspected: Collection[PartitionKey]
     ) -> ReplicationReport:
-        image, tally = self._metadata.image, self._tally
+        image = self._metadata.image
         partitions = [image.partition(key) for key in {*keys, *inspected}]
         leaderless = [
             key
             for key, partition in image.partitions_needing_work()
-            if partition.leader is None and (tally.scope is None or key.topic_id in tally.scope)
+            if partition.leader is None and (self._scope is None or key.topic_id in self._scope)
         ]
-        not_looked_at = tally.slice.not_inspected_count(leaderless)
+        not_looked_at = self._slice.not_inspected_count(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),
-            slice_count=0 if tally.slice.is_all else len(inspected),
+            slice_count=0 if self._slice.is_all else len(inspected),
             not_looked_at=not_looked_at,
-            copied_records=tally.copied_records,
-            copied_bytes=tally.copied_bytes,
-            truncated_records=tally.truncated_records,
-            isr_changes=tally.isr_changes,
-            failures=tuple(tally.failures.values()),
+            copied_records=self._copied_records,
+            copied_bytes=self._copied_bytes,
+            truncated_records=self._truncated_records,
+            isr_changes=self._isr_changes,
+            failures=tuple(self._failures.values()),
             is_caught_up=is_done and not_looked_at == 0,
             resume_after_ms=min(
-                (each for each in tally.waits_ms if each is not None), default=None
+                (each for each in self._waits_ms if each is not None), default=None
             ),
         )
-
-
-def _to_judge(
-    orders: Sequence[FetchOrder], results: Sequence[FetchResult], tally: _Tally
-) -> list[PartitionReport]:
-    """Return the reports to decide by, and note which fetches go on with the next wave.
-
-    A copy goes on while it is at least twice as fast as the appends, until nothing is left or
-    its throttle stops it. Until the last wave a member of the ISR whose copy goes on does not
-    lag: a round that finds much to copy would take it out, and the next wave bring it all.
-    """
-    before, tally.left = tally.left, {}
-    reports = []
-    for order, result in zip(orders, results, strict=True):
-        report, copied = result.report, result.copied_bytes
-        left = sum(seen.missing_bytes for seen in report.followers)
-        appended = left + copied - before.get(fetcher_of(order), left + copied)
-        is_throttled = order.copy_bytes_max is not None and copied >= order.copy_bytes_max
-        if left and copied and 2 * appended <= copied and not is_throttled:
-            tally.left[fetcher_of(order)] = left
-            report = report if tally.is_last else _without_lag(order, report)
-        reports.append(report)
-    return reports
 
 
 def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
