@@ -35,7 +35,7 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import IdSource, MemberId, PartitionKey, TopicId
-from kafka_on_spark.base.process import Clock, pauses_ms
+from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, reassignment, topics
 from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
@@ -44,7 +44,6 @@ from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
 from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node
@@ -379,134 +378,121 @@ def answer_requests(term: Term, id_source: IdSource, *, is_read: bool = True) ->
     return count
 
 
-class CommandRunner:
-    """Runs one-shot commands of one process. Threads may share it.
-
-    `new_uuid` of `id_source` also names requests.
-    """
-
-    def __init__(
-        self, metadata: MetadataService, clock: Clock, *, controller_id: str, id_source: IdSource
-    ) -> None:
-        self._metadata = metadata
-        self._clock = clock
-        self._controller_id = controller_id
-        self._id_source = id_source
-
-    def run(self, order: CommandOrder[T], *, timeout_ms: int) -> T:
-        """Have a command decided and committed; return its response.
-
-        If the newest image refuses the command, or it changes nothing, the answer comes at once and
-        nothing is written.
-
-        Raises:
-            RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
-                it is committed.
-            CommitOutcomeUnknownError: The store failed, or it is not known what came of the
-                request; look whether it took effect.
-            And what the command's decision raises, here or at the controller.
-        """
-        if not is_held(self._metadata.catch_up()):
-            is_decided, response = self._metadata.submit(
-                partial(self._decide, order, otherwise=()), timeout_ms=timeout_ms
-            )
-            if is_decided:
-                return cast(T, response)
-        return self._ask(order, timeout_ms)
-
-    def _decide(
-        self, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
-    ) -> ControllerResult[tuple[bool, T | None]]:
-        """Decide a command if the lease is free, or if there is nothing to commit; else commit
-        `otherwise`. Answer: whether it is decided, and its response."""
-        result = order.decide(image, self._id_source)
-        if result.records and is_held(image):
-            return ControllerResult(otherwise, (False, None))
-        claimed = alone(image, result, self._controller_id, "one command")
-        return ControllerResult(claimed.records, (True, claimed.response))
-
-    def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
-        request = Request(
-            order=order,
-            asked_by=self._controller_id,
-            timeout_ms=timeout_ms,
-            deadline_at_ms=self._clock.now_ms() + timeout_ms,
-        )
-        record = request_record(request, self._id_source.new_uuid())
-        with self._metadata.watching(record) as result_of:
-            is_decided, response = self._metadata.submit(
-                partial(self._decide, order, otherwise=[record]), timeout_ms=timeout_ms
-            )
-            if is_decided:
-                return cast(T, response)
-            try:
-                self._wait_or_withdraw(record, result_of, timeout_ms)
-            except UNTOLD as error:
-                if result_of() is None:  # else a withdrawal has lost against it
-                    raise CommitOutcomeUnknownError(
-                        f"what came of a request is not known ({error.message}), so it may be run"
-                        " yet: look whether it took effect before you ask again"
-                    ) from error
-            result = result_of()
-            assert result is not None, "a request is pending or has a result"
-            return cast(T, response_of(result))
-
-    def _wait_or_withdraw(
-        self,
-        record: AdminRequestRecord,
-        result_of: Callable[[], AdminResultRecord | None],
-        timeout_ms: int,
-    ) -> None:
-        """Wait until this process knows a request's result; withdraw the request if that takes too
-        long. A metadata root that is away is waited for.
-
-        Raises:
-            Those of UNTOLD.
-        """
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        watch = LeaseWatch(self._clock)
-        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while result_of() is None:
-            left_ms = deadline_ms - self._clock.monotonic_ms()
-            image = wait_for_root(self._metadata.catch_up, self._clock, timeout_ms=left_ms)
-            if result_of() is not None:
-                break
-            if self._clock.monotonic_ms() >= deadline_ms:
-                self._metadata.submit(
-                    partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
-                )
-                break
-            if watch.is_over(image):
-                with suppress(*UNTOLD):
-                    self._control(watch.seen, timeout_ms)
-                    continue
-            self._clock.sleep_ms(next(pauses))
-
-    def _control(self, seen: ControllerLease | None, timeout_ms: int) -> None:
-        """Control the cluster for as long as it takes to answer all requests."""
-        term = Term.claim(
-            self._metadata,
-            self._clock,
-            controller_id=self._controller_id,
-            seen=seen,
-            timeout_ms=timeout_ms,
-        )
-        if term is None:
-            return
-        try:
-            answer_requests(term, self._id_source)
-        except NotControllerError:
-            return  # the controller that has claimed since answers the rest
-        finally:
-            term.resign()
-
-
 def run_command(node: Node, command: Command[T], **arguments: object) -> T:
-    """Have a command decided and committed, here or by the controller of the cluster.
+    """Have a command decided and committed, here or by the controller of the cluster; return its
+    response.
 
-    Raises: as `CommandRunner.run`.
+    Raises: as `run_order`.
     """
-    runner = CommandRunner(
-        node.metadata, node.clock, controller_id=node.controller_id, id_source=node.ids
+    return run_order(node, command.order(**arguments))
+
+
+def run_order(node: Node, order: CommandOrder[T]) -> T:
+    """Have a command decided and committed; return its response.
+
+    If the newest image refuses the command, or it changes nothing, the answer comes at once and
+    nothing is written.
+
+    Raises:
+        RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
+            it is committed.
+        CommitOutcomeUnknownError: The store failed, or it is not known what came of the
+            request; look whether it took effect.
+        And what the command's decision raises, here or at the controller.
+    """
+    if not is_held(node.metadata.catch_up()):
+        is_decided, response = node.metadata.submit(
+            partial(_decide, node, order, otherwise=()), timeout_ms=node.timeout_ms
+        )
+        if is_decided:
+            return cast(T, response)
+    return _ask(node, order)
+
+
+def _decide(
+    node: Node, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
+) -> ControllerResult[tuple[bool, T | None]]:
+    """Decide a command if the lease is free, or if there is nothing to commit; else commit
+    `otherwise`. Answer: whether it is decided, and its response."""
+    result = order.decide(image, node.ids)
+    if result.records and is_held(image):
+        return ControllerResult(otherwise, (False, None))
+    claimed = alone(image, result, node.controller_id, "one command")
+    return ControllerResult(claimed.records, (True, claimed.response))
+
+
+def _ask(node: Node, order: CommandOrder[T]) -> T:
+    timeout_ms = node.timeout_ms
+    request = Request(
+        order=order,
+        asked_by=node.controller_id,
+        timeout_ms=timeout_ms,
+        deadline_at_ms=node.clock.now_ms() + timeout_ms,
     )
-    return runner.run(command.order(**arguments), timeout_ms=node.timeout_ms)
+    record = request_record(request, node.ids.new_uuid())
+    with node.metadata.watching(record) as result_of:
+        is_decided, response = node.metadata.submit(
+            partial(_decide, node, order, otherwise=[record]), timeout_ms=timeout_ms
+        )
+        if is_decided:
+            return cast(T, response)
+        try:
+            _wait_or_withdraw(node, record, result_of)
+        except UNTOLD as error:
+            if result_of() is None:  # else a withdrawal has lost against it
+                raise CommitOutcomeUnknownError(
+                    f"what came of a request is not known ({error.message}), so it may be run"
+                    " yet: look whether it took effect before you ask again"
+                ) from error
+        result = result_of()
+        assert result is not None, "a request is pending or has a result"
+        return cast(T, response_of(result))
+
+
+def _wait_or_withdraw(
+    node: Node, record: AdminRequestRecord, result_of: Callable[[], AdminResultRecord | None]
+) -> None:
+    """Wait until this process knows a request's result; withdraw the request if that takes too
+    long. A metadata root that is away is waited for.
+
+    Raises:
+        Those of UNTOLD.
+    """
+    clock, timeout_ms = node.clock, node.timeout_ms
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    watch = LeaseWatch(clock)
+    pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+    while result_of() is None:
+        left_ms = deadline_ms - clock.monotonic_ms()
+        image = wait_for_root(node.metadata.catch_up, clock, timeout_ms=left_ms)
+        if result_of() is not None:
+            break
+        if clock.monotonic_ms() >= deadline_ms:
+            node.metadata.submit(
+                partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
+            )
+            break
+        if watch.is_over(image):
+            with suppress(*UNTOLD):
+                _control(node, watch.seen)
+                continue
+        clock.sleep_ms(next(pauses))
+
+
+def _control(node: Node, seen: ControllerLease | None) -> None:
+    """Control the cluster for as long as it takes to answer all requests."""
+    term = Term.claim(
+        node.metadata,
+        node.clock,
+        controller_id=node.controller_id,
+        seen=seen,
+        timeout_ms=node.timeout_ms,
+    )
+    if term is None:
+        return
+    try:
+        answer_requests(term, node.ids)
+    except NotControllerError:
+        return  # the controller that has claimed since answers the rest
+    finally:
+        term.resign()

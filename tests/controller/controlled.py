@@ -4,7 +4,7 @@ import random
 from itertools import count
 
 from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, IdSource
-from kafka_on_spark.controller.commands import CREATE_TOPIC, CommandRunner, Request, request_record
+from kafka_on_spark.controller.commands import CREATE_TOPIC, Request, request_record, run_order
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.probes import ProbeResult
@@ -52,9 +52,12 @@ class World:
         return IdSource(lambda: f"{next(self._ids):032x}", random.Random(0).randrange)
 
     def process(self, name):
-        return CommandRunner(
-            self.metadata(), self.clock, controller_id=name, id_source=self.id_source
-        )
+        return self.process_with(self.metadata(), name)
+
+    def process_with(self, metadata, name="me"):
+        node = node_of(metadata, self.clock)
+        node.controller_id, node.ids = name, self.id_source
+        return node
 
     def controller(self, name="active"):
         """Return a controllership that holds from now on."""
@@ -109,7 +112,8 @@ def create(name, **configs):
 
 
 def run(process, order, timeout_ms=TIMEOUT_MS):
-    return process.run(order, timeout_ms=timeout_ms)
+    process.timeout_ms = timeout_ms
+    return run_order(process, order)
 
 
 def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):

@@ -25,7 +25,6 @@ from kafka_on_spark.controller.commands import (
     CREATE_TOPIC,
     DELETE_TOPIC,
     Command,
-    CommandRunner,
     Request,
     answer_requests,
     from_json,
@@ -70,9 +69,7 @@ def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(w
     active = world.controller()
     pending(world, create("orders"), asked_by="the faster one")
     world.while_waiting(lambda: serve_requests(active, world.id_source))
-    slower = CommandRunner(
-        world.metadata(), world.clock, controller_id="slower", id_source=world.id_source
-    )
+    slower = world.process("slower")
 
     with pytest.raises(TopicAlreadyExistsError, match="'orders' exists already: choose another"):
         run(slower, create("orders"))
@@ -319,7 +316,7 @@ def test_a_waiter_whose_claim_fails_claims_again(world, fault):
 def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     active = world.controller()
     caller = world.metadata()
-    runner = CommandRunner(caller, world.clock, controller_id="me", id_source=world.id_source)
+    runner = world.process_with(caller)
     # The last catch-up was before the answer; the withdrawal loses its race.
     world.clock.on_sleep = lambda: None
     catch_up, calls = caller.catch_up, count()
@@ -341,7 +338,7 @@ def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
     """Between its claim and its first answer another process claims."""
     world.controller("dead")
     metadata = world.metadata()
-    runner = CommandRunner(metadata, world.clock, controller_id="me", id_source=world.id_source)
+    runner = world.process_with(metadata)
     rivals = []
     append = world.log.append
 
