@@ -17,9 +17,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import (
-    KafkaOnSparkError,
-)
+from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.controller.compaction import (
     CompactionReport,
@@ -30,18 +28,10 @@ from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.sweep import Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
 from kafka_on_spark.log.operations import check_complete
-from kafka_on_spark.log.producer_state import (
-    RegisteredProducers,
-    registered_producers,
-)
+from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import advance_to, try_to_advance
 from kafka_on_spark.log.retention import RetentionLimits, is_compacted, limits_of, retained
-from kafka_on_spark.log.state import (
-    ReplicaAddress,
-    ReplicaState,
-    address_of,
-    check_leader_epoch,
-)
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_leader_epoch
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
@@ -229,11 +219,13 @@ class CleanupPass(ABC, Generic[ReportT]):
         kind: The kind's name in reports.
         operation: Under which its requests are counted.
         interval: The setting of the time between two inspections of a partition.
+        task: Inspects one.
     """
 
     kind: str
     operation: str
     interval: str
+    task: Callable[[CleanupOrder, Worker], Any]
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -250,9 +242,6 @@ class CleanupPass(ABC, Generic[ReportT]):
     @abstractmethod
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         """Return whether an inspection of a partition that has a leader can lead to a decision."""
-
-    @abstractmethod
-    def _inspect(self, orders: Sequence[CleanupOrder]) -> list[ReportT | WorkDone]: ...
 
     @abstractmethod
     def _decide(
@@ -305,7 +294,8 @@ class CleanupPass(ABC, Generic[ReportT]):
                 inspected += self._inspected(image, keys, is_dry_run)
             if scope is None and len(inspected) == len(due) and not is_dry_run:
                 self._all_inspected_at_ms, self._seen_configs = began_ms, image.configs
-            return self._decided(inspected, submit or self._submit, is_dry_run)
+            by_itself = partial(self._metadata.submit, timeout_ms=self._node.timeout_ms)
+            return self._decided(inspected, submit or by_itself, is_dry_run)
 
     def _due(self, image: MetadataImage, scope: Scope, is_all: bool) -> list[PartitionKey]:
         """Return the partitions that are due, those first that were inspected longest ago, and
@@ -354,7 +344,7 @@ class CleanupPass(ABC, Generic[ReportT]):
             plan_cleanup(image, key, now_ms=now_ms, commit_ms=commit_ms, is_dry_run=is_dry_run)
             for key in keys
         ]
-        answers = self._inspect(orders)
+        answers = self._node.tasks.run(self.task, orders, few=LOCAL_INSPECTIONS_MAX)
         if not is_dry_run:
             at_ms = self._clock.monotonic_ms()
             for order, found in zip(orders, answers, strict=True):
@@ -387,9 +377,6 @@ class CleanupPass(ABC, Generic[ReportT]):
             if work is not NOTHING_DONE
         ]
 
-    def _submit(self, decide: Decide) -> dict[PartitionKey, WorkDone]:
-        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
-
 
 @dataclass(frozen=True, slots=True)
 class _Retained:
@@ -408,15 +395,13 @@ class RetentionPass(CleanupPass[RetentionReport]):
     kind = RETENTION
     operation = RETAIN
     interval = "log.retention.check.interval.ms"
+    task = staticmethod(inspect_for_retention)
 
     def _is_wanted(self, settings: Settings) -> bool:
         return limits_of(settings) is not None
 
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         return partition.high_watermark > partition.log_start_offset
-
-    def _inspect(self, orders: Sequence[CleanupOrder]) -> list[RetentionReport | WorkDone]:
-        return self._node.tasks.run(inspect_for_retention, orders, few=LOCAL_INSPECTIONS_MAX)
 
     def _seen_of(self, order: CleanupOrder, found: RetentionReport | WorkDone) -> _Retained:
         """Return what to remember of an inspection.
@@ -470,15 +455,13 @@ class CompactionPass(CleanupPass[CompactionReport]):
     kind = "compaction"
     operation = COMPACT
     interval = "log.cleaner.backoff.ms"
+    task = staticmethod(inspect_for_compaction)
 
     def _is_wanted(self, settings: Settings) -> bool:
         return is_compacted(settings)
 
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         return partition.compaction.tombstones_below < partition.high_watermark
-
-    def _inspect(self, orders: Sequence[CleanupOrder]) -> list[CompactionReport | WorkDone]:
-        return self._node.tasks.run(inspect_for_compaction, orders, few=LOCAL_INSPECTIONS_MAX)
 
     def _decide(
         self, image: MetadataImage, reports: Sequence[CompactionReport]

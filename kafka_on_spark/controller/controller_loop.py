@@ -184,7 +184,7 @@ class ControllerLoop:
         self._after_pass = after_pass
         self._denied: frozenset[BrokerId] = frozenset()
         self._failed = FailedProbes(self._clock)
-        self._suspects: dict[BrokerId, tuple[int, MetadataImage]] = {}
+        self._refused_since: dict[BrokerId, tuple[int, MetadataImage]] = {}
         self._tried_at_ms: dict[BrokerId, int] = {}
         self._refusing: frozenset[BrokerId] = frozenset()
         self._is_single_pass = False
@@ -417,7 +417,7 @@ class ControllerLoop:
         if refused is not None:
             return is_fenced or self._judge_refusal(broker, refused, is_own=met is not None)
         if result.is_answer:
-            self._suspects.pop(broker_id, None)
+            self._refused_since.pop(broker_id, None)
         failed = self._failed.take(result, began_ms, self._session_ms())
         if result.is_answer or result.is_denied or is_fenced:
             return True
@@ -434,12 +434,12 @@ class ControllerLoop:
         broker_id, image = broker.broker_id, self._metadata.image
         now_ms = self._clock.monotonic_ms()
         is_last = is_last_in_sync(image, broker_id)
-        if broker_id not in self._suspects:
-            self._suspects[broker_id] = (now_ms, image)
+        if broker_id not in self._refused_since:
+            self._refused_since[broker_id] = (now_ms, image)
             if is_own:
                 stays = ", and stays: it is the only member of some ISR" if is_last else ""
                 log.warning("broker %d: its root is %s%s", broker_id, refused, stays)
-        since_ms, before = self._suspects[broker_id]
+        since_ms, before = self._refused_since[broker_id]
         place = reached_by_others(before, image, broker_id)
         if place is not None:
             self._take_back(broker_id, f"others write to its root ({place})")
@@ -454,7 +454,7 @@ class ControllerLoop:
         return True
 
     def _take_back(self, broker_id: BrokerId, why: str) -> None:
-        del self._suspects[broker_id]
+        del self._refused_since[broker_id]
         cause = f"broker {broker_id}: {why}"
         self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
 
@@ -476,7 +476,7 @@ class ControllerLoop:
         self._report = replace(self._report, fenced=(*self._report.fenced, broker_id))
         self._moved.update(moved)
         self._failed.forget(broker_id)
-        self._suspects.pop(broker_id, None)
+        self._refused_since.pop(broker_id, None)
         log.warning("%s; it led %d partitions", cause, len(moved))
 
     def _unfence(self, broker_id: BrokerId) -> None:

@@ -30,13 +30,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import (
-    BrokerId,
-    LeaderEpoch,
-    PartitionKey,
-    ReplicaUuid,
-    TopicId,
-)
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.controller.reassignment import THROTTLES, UNLIMITED
 from kafka_on_spark.log.fetch import FetchAction, FetchOrder, FetchResult, after_refusal
 from kafka_on_spark.log.producer_state import registered_producers

@@ -41,13 +41,7 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import (
-    BrokerId,
-    LeaderEpoch,
-    Offset,
-    PartitionKey,
-    ReplicaUuid,
-)
+from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import WholeReplica, leaderless, lost_replicas
 from kafka_on_spark.controller.fetch_plan import fetch_orders
 from kafka_on_spark.controller.isr import (
@@ -330,13 +324,6 @@ class UnreadableLeaders:
                 leadership than the newest metadata, or the leader's root a later generation.
             And as `MetadataDecider.submit`.
         """
-        lasting = self._take_lasting()
-        if not lasting:
-            return 0
-        image = self._metadata.catch_up()
-        return sum(self._replace(image, key, failing) for key, failing in lasting.items())
-
-    def _take_lasting(self) -> dict[PartitionKey, _Failing]:
         session_ms = self._metadata.image.settings().integer("broker.session.timeout.ms")
         until_ms = self._clock.monotonic_ms() - session_ms
         with self._lock:
@@ -347,7 +334,8 @@ class UnreadableLeaders:
             }
             for key in lasting:
                 del self._failing[key]
-        return lasting
+        image = self._metadata.catch_up() if lasting else self._metadata.image
+        return sum(self._replace(image, key, failing) for key, failing in lasting.items())
 
     def _replace(self, image: MetadataImage, key: PartitionKey, failing: _Failing) -> bool:
         partition = image.partition(key)
@@ -360,20 +348,18 @@ class UnreadableLeaders:
         if failing.is_fence:
             self._check_generation(image, broker.root)
         session_ms = image.settings().integer("broker.session.timeout.ms")
-        if not all(
-            each.is_answer
-            for each in self._node.tasks.run(probe_task, probe_orders([broker], session_ms))
-        ):
+        [probed] = self._node.tasks.run(probe_task, probe_orders([broker], session_ms))
+        if not probed.is_answer:
             return False
-        orders = [each for each in inspections_of(image, key) if each.address.broker_id != leader]
-        orders = [each for each in orders if each.address.broker_id in partition.isr]
+        members = partition.isr - {leader}
+        orders = [each for each in inspections_of(image, key) if each.address.broker_id in members]
         others = [
             each for each in self._node.tasks.run(inspect_replica, orders) if each is not None
         ]
         readable = frozenset(
             each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
         )
-        if failing.is_fence and not readable and len(others) == len(partition.isr) - 1:
+        if failing.is_fence and not readable and len(others) == len(members):
             raise InconsistentClusterError(
                 f"the in-sync replicas of {image.name_of(key)} have seen a later leadership than"
                 f" the metadata log knows ({partition.leader_epoch}): the metadata log went back;"
@@ -428,6 +414,10 @@ class Finding:
         file = None if segment is None else segment.file_name
         return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
 
+    @classmethod
+    def by(cls, report: PartitionReport, seen: ReplicaReport) -> "Finding":
+        return cls(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+
 
 class SecondInspections:
     """The findings of one process. Threads may share it.
@@ -451,9 +441,7 @@ class SecondInspections:
             self._unreadable.record(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
-                    self.record_finding(
-                        Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
-                    )
+                    self.record_finding(Finding.by(report, seen))
 
     def record_unread(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
@@ -576,7 +564,7 @@ class SecondInspections:
         found = [result.report for result in run(orders)]
         reports = [_confirmed(report, set(due)) for report in merge_reports(found)]
         bad = {
-            Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+            Finding.by(report, seen)
             for report in reports
             for seen in (report.leader, *report.followers)
             if seen.is_bad_twice
@@ -623,8 +611,8 @@ def conclude_reports(
 
 def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:
     def confirmed(seen: ReplicaReport) -> ReplicaReport:
-        found = Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
-        return replace(seen, is_bad_twice=True) if seen.is_bad and found in findings else seen
+        is_again = seen.is_bad and Finding.by(report, seen) in findings
+        return replace(seen, is_bad_twice=True) if is_again else seen
 
     followers = tuple(map(confirmed, report.followers))
     return replace(report, leader=confirmed(report.leader), followers=followers)
@@ -696,14 +684,14 @@ class TaskFindings:
     def __init__(self, cluster: str, storage: StorageOptions) -> None:
         self._cluster = cluster
         self._storage = storage
-        self._found: list[tuple[ReplicaAddress, Segment | None, KafkaOnSparkError]] = []
+        self._found: list[Finding] = []
 
     def note(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
         """Record a replica that could not be read, if the error is evidence that it is bad."""
         if is_evidence(error):
-            self._found.append((address, segment, error))
+            self._found.append(Finding.of(address, segment))
 
     def report(self) -> None:
         """Inspect the findings a second time, and report them."""
@@ -715,5 +703,5 @@ class TaskFindings:
             log.warning("what was found bad is not reported: %s", error)
             return
         for found in self._found:
-            node.part(SecondInspections).record_unread(*found)
+            node.part(SecondInspections).record_finding(found)
         node.close()

@@ -19,17 +19,8 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.base.errors import (
-    NO_ERROR,
-    KafkaStorageError,
-)
-from kafka_on_spark.base.ids import (
-    KEEP,
-    BrokerId,
-    Offset,
-    PartitionKey,
-    ReplicaUuid,
-)
+from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError
+from kafka_on_spark.base.ids import KEEP, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import (
     change_of_isr,
     change_record,

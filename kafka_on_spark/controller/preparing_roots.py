@@ -26,11 +26,7 @@ from kafka_on_spark.metadata.metadata_log import (
     key_of,
     there_is_a_cluster,
 )
-from kafka_on_spark.metadata.metadata_root import (
-    check_unnamed,
-    mark_removed,
-    read_identity,
-)
+from kafka_on_spark.metadata.metadata_root import check_unnamed, mark_removed, read_identity
 from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
