@@ -366,15 +366,13 @@ class SweepProgress:
         now_ms = as_of_ms
         if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
             now_ms = known.at_ms  # another round has ended first
-        return SweepRound(
-            Ring.of(image, scope),
-            known,
-            settings,
-            now_ms=now_ms,
-            random_below=self._random_below,
-            is_all=is_all,
-            pace=self._pace,
+        ring, interval_ms = Ring.of(image, scope), settings.integer(self._pace.interval)
+        position = begin_round(
+            ring, known, now_ms=now_ms, interval_ms=interval_ms, random_below=self._random_below
         )
+        elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), interval_ms)
+        budget_ms = max(self._pace.ms_min, settings.number(self._pace.share) * elapsed_ms)
+        return SweepRound(ring, position, interval_ms, budget_ms, is_all=is_all)
 
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
@@ -432,30 +430,19 @@ class SweepRound:
     def __init__(
         self,
         ring: Ring,
-        known: SweepPosition | None,
-        settings: Settings,
+        position: SweepPosition,
+        interval_ms: int,
+        budget_ms: float,
         *,
-        now_ms: int,
-        random_below: Callable[[int], int],
         is_all: bool,
-        pace: SweepPace,
     ) -> None:
-        self.interval_ms = settings.integer(pace.interval)
+        self.interval_ms = interval_ms
+        self.budget_ms = budget_ms
         self.is_all = is_all
-        self.position = begin_round(
-            ring,
-            known,
-            now_ms=now_ms,
-            interval_ms=self.interval_ms,
-            random_below=random_below,
-        )
+        self.position = replace(position, owed=ring.count) if is_all else position
         self._ring = ring
-        elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), self.interval_ms)
-        self.budget_ms = max(float(pace.ms_min), settings.number(pace.share) * elapsed_ms)
-        self._again = () if is_all else self.position.again[:AGAIN_MAX]
+        self._again = () if is_all else position.again[:AGAIN_MAX]
         self._is_first = True
-        if is_all:
-            self.position = replace(self.position, owed=ring.count)
 
     def is_ahead_of(self, as_of_ms: int) -> bool:
         """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
