@@ -59,7 +59,7 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.clock import processor_ms
-from kafka_on_spark.store.counts import UPKEEP, Counts, operating
+from kafka_on_spark.store.counts import UPKEEP, operating
 from kafka_on_spark.store.root_identity import check_obeys
 from kafka_on_spark.store.roots import is_local
 
@@ -229,6 +229,7 @@ class UpkeepReport:
 class _Done:
     """What a share, or `maintain`, has done so far: rows by log, broker and kind of work."""
 
+    is_dry_run: bool = False
     rows: dict[tuple[str, BrokerId | None, str], UpkeepRow] = field(default_factory=dict)
     visited: int = 0
     missed: dict[str, None] = field(default_factory=dict)
@@ -257,18 +258,6 @@ class _Done:
 
 def _tells(row: UpkeepRow) -> bool:
     return bool(row.count or row.is_left or row.error)
-
-
-def count_upkeep(counts: Counts, results: Iterable[UpkeepResult]) -> None:
-    """Count what a process does, by kind of work. A count of failures begins with the first piece
-    of work: an alert sees the first failure as a rise."""
-    for result in results:
-        for kind, work in result.done:
-            if work.count or work.error:
-                counts.count(UPKEEP_DONE, work.count, kind=kind)
-                counts.count(UPKEEP_BYTES, work.size_bytes, kind=kind)
-                counts.count(UPKEEP_WRITTEN, work.written_bytes, kind=kind)
-                counts.count(UPKEEP_FAILURES, int(bool(work.error)), kind=kind)
 
 
 PIECE_BYTES: Final = 2**20
@@ -592,7 +581,7 @@ class Upkeep:
         for each in self.passes:
             with self._failing(each.kind):
                 scope = scope_of(self._metadata.image, topics)
-                self._note(each.run(scope, submit=submit), done, failed_at=logging.INFO)
+                self._note(each.run(scope, submit=submit), done)
             after_part()
         if self._lock.acquire(blocking=False):  # or another thread does it
             try:
@@ -612,23 +601,18 @@ class Upkeep:
             self._node.counts.count(UPKEEP_FAILURES, kind=kind)
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
-    def _note(
-        self,
-        results: Sequence[UpkeepResult],
-        done: _Done,
-        *,
-        is_dry_run: bool = False,
-        failed_at: int = logging.WARNING,
-    ) -> None:
-        """Count and log what was done, is left or went wrong, and add it to `done`.
-
-        `failed_at`: the level of what went wrong. Of decisions it is INFO: a new leader has adopted
-        nothing yet."""
-        if not is_dry_run:
-            count_upkeep(self._node.counts, results)
+    def _note(self, results: Sequence[UpkeepResult], done: _Done) -> None:
+        """Count and log what was done, is left or went wrong, and add it to `done`."""
+        decisions, counts = {each.kind for each in self.passes}, self._node.counts
         for result in results:
             topic = self._metadata.image.topics.get(result.key.topic_id)
             for kind, work in result.done:
+                if not done.is_dry_run and (work.count or work.error):
+                    counts.count(UPKEEP_DONE, work.count, kind=kind)
+                    counts.count(UPKEEP_BYTES, work.size_bytes, kind=kind)
+                    counts.count(UPKEEP_WRITTEN, work.written_bytes, kind=kind)
+                    # From the first piece of work on: an alert sees the first failure as a rise.
+                    counts.count(UPKEEP_FAILURES, int(bool(work.error)), kind=kind)
                 name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
                 row = UpkeepRow(
                     topic="deleted" if topic is None else topic.name,
@@ -642,7 +626,9 @@ class Upkeep:
                     error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
                 )
                 if _tells(row):
-                    log.log(failed_at if row.error else logging.INFO, "%s", row)
+                    # A decision fails as long as a new leader has adopted nothing.
+                    is_news = bool(row.error) and kind not in decisions
+                    log.log(logging.WARNING if is_news else logging.INFO, "%s", row)
                 done.add(row)
 
     def _visit_share(
@@ -762,8 +748,7 @@ class Upkeep:
         orders = self._throttle.dealt(orders, self._metadata.image.settings(), now_ms)
         results = self._node.tasks.run_or_lose(upkeep_task, orders)
         self._throttle.charge(sum(each.moved_bytes for each in results))
-        is_dry_run = orders[0].is_dry_run
-        if not is_dry_run:
+        if not done.is_dry_run:
             self._raise_epochs(orders, results)
             # A follower that must compact a file before it may join the ISR has no other reader.
             for order, result in zip(orders, results, strict=True):
@@ -771,7 +756,7 @@ class Upkeep:
                     if work.is_evidence:
                         found = Finding.of(order.address, work.suspect)
                         note_findings(self._node, found)
-        self._note(results, done, is_dry_run=is_dry_run)
+        self._note(results, done)
         done.visited += len(results)
         return results
 
@@ -795,16 +780,16 @@ class Upkeep:
     ) -> UpkeepReport:
         """Do all upkeep that is due, as documented at `Cluster.maintain`."""
         retention, compaction = self.passes
-        done = _Done()
+        done = _Done(is_dry_run)
 
         def decide(each: CleanupPass[Any]) -> None:
             scope = scope_of(self._metadata.catch_up(), topics)
             results = each.run(scope, is_all=True, is_dry_run=is_dry_run)
-            self._note(results, done, is_dry_run=is_dry_run, failed_at=logging.INFO)
+            self._note(results, done)
 
         decide(retention)
         decide(compaction)
-        self.run_all(topics, done, is_dry_run=is_dry_run)
+        self.run_all(topics, done=done)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
                 decide(compaction)
@@ -813,13 +798,13 @@ class Upkeep:
     def run_all(
         self,
         topics: str | Iterable[str] | None = None,
-        done: _Done | None = None,
         *,
         is_dry_run: bool = False,
+        done: _Done | None = None,
     ) -> UpkeepReport:
         """Do all upkeep of replicas and roots that is due now, as fast as the throttle lets it; or
         say what is due. `done`: what was done before it, which the report has, too."""
-        done = _Done() if done is None else done
+        done = _Done(is_dry_run) if done is None else done
         image = self._metadata.catch_up()
         self._visits.forget_all_but(Ring.of(image))
         scope = scope_of(image, topics)
@@ -827,21 +812,19 @@ class Upkeep:
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
-                self._run_until_done(part, done, is_dry_run=is_dry_run)
-        if scope is None and not is_dry_run:
+                self._run_until_done(part, done)
+        if scope is None and not done.is_dry_run:
             with self._lock:
                 for row in self._roots.run():
                     done.add(row)
         return done.report()
 
-    def _run_until_done(
-        self, keys: Sequence[PartitionKey], done: _Done, *, is_dry_run: bool
-    ) -> None:
+    def _run_until_done(self, keys: Sequence[PartitionKey], done: _Done) -> None:
         for _ in range(VISITS_MAX):
             image = self._metadata.catch_up()
-            orders = plan_upkeep(image, keys, is_dry_run=is_dry_run)
+            orders = plan_upkeep(image, keys, is_dry_run=done.is_dry_run)
             wait_ms = self._throttle.wait_ms(image.settings(), self._clock.monotonic_ms())
-            if wait_ms and not is_dry_run:
+            if wait_ms and not done.is_dry_run:
                 self._clock.sleep_ms(wait_ms)
             now_ms = self._clock.monotonic_ms()
             results = self._run(orders, now_ms, done)
@@ -849,5 +832,5 @@ class Upkeep:
             done.missed |= dict.fromkeys(not_looked_at(image, keys))
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]
-            if not keys or is_dry_run:
+            if not keys or done.is_dry_run:
                 break
