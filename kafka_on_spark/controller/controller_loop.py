@@ -245,7 +245,13 @@ class ControllerLoop:
             waited_ms = self._clock.monotonic_ms() - started_ms
             # Two leases at least, since the first one shows whether its holder is alive.
             if waited_ms >= max(wait_ms_max, 2 * lease_ms(image)):
-                raise _is_controlled(image, waited_ms)
+                held = image.controller
+                assert held is not None, "a lease that is not over has a holder"
+                raise NotControllerError(
+                    f"{held.controller_id} controls the cluster in epoch {held.controller_epoch}"
+                    f" and renews its lease: waited {waited_ms / 1000:.1f} s for it to end; try"
+                    " again, or for longer"
+                )
             self._clock.sleep_ms(min(POLL_MS, lease_ms(image) / 10))
 
     def _wait(self, duration_ms: float) -> None:
@@ -499,13 +505,4 @@ def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaS
     return KafkaStorageError(
         f"more than half of the brokers' roots are full or read-only for this process ({roots}), so"
         " it fences none for that, and has resigned: make room there or mount them writable"
-    )
-
-
-def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
-    held = image.controller
-    assert held is not None, "a lease that is not over has a holder"
-    return NotControllerError(
-        f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
-        f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"
     )

@@ -482,19 +482,12 @@ def check_request(
         raise NotLeaderOrFollowerError(
             f"broker {broker_id} does not lead the partition", leader=partition.leader
         )
-    if fetched_by is not None and fetched_by not in partition.replicas:
-        _refuse_unassigned(fetched_by, leader_epoch)
-
-
-def _refuse_unassigned(fetched_by: BrokerId, leader_epoch: LeaderEpoch | None) -> None:
-    """Refuse a follower that is not assigned.
-
-    A follower that knows the current epoch may know an assignment that this side does not, which
-    then must catch up. Source: Partition.followerReplicaOrThrow (KAFKA-14097).
-    """
-    if leader_epoch is not None:
-        raise UnknownLeaderEpochError(
-            f"broker {fetched_by} is not assigned, as far as is known here",
-            leader_epoch=leader_epoch,
-        )
-    raise NotLeaderOrFollowerError(f"broker {fetched_by} is not assigned to the partition")
+    if fetched_by is None or fetched_by in partition.replicas:
+        return
+    if leader_epoch is None:
+        raise NotLeaderOrFollowerError(f"broker {fetched_by} is not assigned to the partition")
+    # A follower that knows the current epoch may know an assignment that this side does not, which
+    # then must catch up. Source: Partition.followerReplicaOrThrow (KAFKA-14097).
+    raise UnknownLeaderEpochError(
+        f"broker {fetched_by} is not assigned, as far as is known here", leader_epoch=leader_epoch
+    )

@@ -519,7 +519,12 @@ class SecondInspections:
 
         Raises: as `MetadataService.submit`. The findings stay.
         """
-        due = self._take_due()
+        latest_ms = self._clock.monotonic_ms() - self._delay_ms()
+        with self._lock:
+            due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]
+            for finding in due:
+                del self._found[finding]
+            self._under_way += due
         if not due:
             return self._unreadable.replace_lasting()
         try:
@@ -541,15 +546,6 @@ class SecondInspections:
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")
-
-    def _take_due(self) -> list[Finding]:
-        latest_ms = self._clock.monotonic_ms() - self._delay_ms()
-        with self._lock:
-            due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]
-            for finding in due:
-                del self._found[finding]
-            self._under_way += due
-        return due
 
     def _requeue(self, findings: Iterable[Finding]) -> None:
         with self._lock:

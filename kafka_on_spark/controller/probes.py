@@ -187,12 +187,7 @@ def refused_writes(
 
 def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
     """Check that one root answers, is the broker's disk, and takes writes. A task."""
-    began_ms = worker.clock.precise_ms()
-    result = _probe_root(order, worker)
-    return replace(result, took_ms=worker.clock.precise_ms() - began_ms)
-
-
-def _probe_root(order: ProbeOrder, worker: Worker) -> ProbeResult:
+    began_ms, code, words = worker.clock.precise_ms(), NO_ERROR, None
     try:
         begin(
             order.root,
@@ -200,9 +195,8 @@ def _probe_root(order: ProbeOrder, worker: Worker) -> ProbeResult:
         ).in_time(order.timeout_ms / 1000)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        # A fencing takes these words as its cause, which is printed for people.
-        return ProbeResult(order.broker_id, code, visible(error.message))
-    return ProbeResult(order.broker_id, NO_ERROR)
+        words = visible(error.message)  # the cause of a fencing, which is printed for people
+    return ProbeResult(order.broker_id, code, words, worker.clock.precise_ms() - began_ms)
 
 
 def probe(node: Node, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
