@@ -303,11 +303,6 @@ def check_forcing(url: str, node_id: int, options: StorageOptions) -> Standing:
 def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
     """Have voter `node_id` go on alone, in a new generation of the cluster, and lead all partitions
     anew. One that was cut off, or that left partitions or brokers behind, goes on.
-
-    Raises:
-        InvalidRequestError: A majority answers, one that answers has more, or it is no voter.
-        KafkaStorageError, ReplicaLostError, CorruptLogError: The voter's root fails.
-        CommitOutcomeUnknownError: Force again.
     """
     metadata_log = DeltaMetadataLog(url, options)
     voter = _voter_of(metadata_log, node_id)

@@ -116,12 +116,6 @@ def prepare_roots(
     """Return the cluster's id and its brokers; each root has its broker's identity from now on.
 
     Each root is tested before the first is written to. Folders that are created get `mode`.
-
-    Raises:
-        InvalidRequestError: There is no broker, a bad id or rack, a root is given twice, or there
-            is a cluster at the metadata root.
-        InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
-            A root is not the URL of one, or can't be a broker's.
     """
     check_mapping(brokers, "brokers", "broker ids and roots")
     roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
@@ -185,11 +179,6 @@ def prepare_broker(
     `metadata_root`: those of the voters, with commas between; the disk is to obey them.
     All that the registration would be refused for is found before the root is written to: a root
     with the identity of a broker can belong to no other broker.
-
-    Raises:
-        InvalidRequestError: A bad id or rack.
-        InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
-            The root can't be the broker's.
     """
     check_mode(mode)
     check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
@@ -288,9 +277,6 @@ def prepare_voter(
     """Return the voter that a root is to be; it has that one's identity, and a table, from now on.
 
     A root that an earlier try has prepared is used as it is; so is that of a former voter.
-
-    Raises: as `checked_voter`.
-        InvalidRequestError: `mode` is no mode.
     """
     check_mode(mode)
     voter = checked_voter(metadata_log, image, root, options)

@@ -275,7 +275,7 @@ class ReplicationRound:
         self._copied_records += sum(each.copied_records for each in results)
         self._copied_bytes += sum(each.copied_bytes for each in results)
         self._truncated_records += sum(each.truncated_records for each in results)
-        self._failures.update(_failures(image, orders, results, exclude=self._failures))
+        self._note_failures(image, orders, results)
         seen = {
             fetcher_of(order)
             for order, result in zip(orders, results, strict=True)
@@ -304,6 +304,24 @@ class ReplicationRound:
                 report = report if self._is_last_wave else _without_lag(order, report)
             reports.append(report)
         return reports
+
+    def _note_failures(
+        self, image: MetadataImage, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+    ) -> None:
+        for order, result in zip(orders, results, strict=True):
+            for refused in refusals(result):
+                replica = (order.key, refused.broker_id)
+                if replica in self._failures:
+                    continue
+                topic = image.topics.get(order.key.topic_id)
+                name = TopicPartition(
+                    "deleted" if topic is None else topic.name, order.key.partition
+                )
+                code, words = refusal_of(image, order, refused)
+                error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
+                self._failures[replica] = (
+                    f"{name} on broker {refused.broker_id}: {error_name}: {words}"
+                )
 
     def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
         """Note roots of followers that refuse writes, for the active controller, as an append does:
@@ -379,27 +397,6 @@ def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
         for seen in report.followers
     )
     return replace(report, followers=tuple(followers))
-
-
-def _failures(
-    image: MetadataImage,
-    orders: Sequence[FetchOrder],
-    results: Sequence[FetchResult],
-    *,
-    exclude: Collection[tuple[PartitionKey, BrokerId]],
-) -> Iterable[tuple[tuple[PartitionKey, BrokerId], str]]:
-    seen = set(exclude)
-    for order, result in zip(orders, results, strict=True):
-        for refused in refusals(result):
-            place = (order.key, refused.broker_id)
-            if place in seen:
-                continue
-            seen.add(place)
-            topic = image.topics.get(order.key.topic_id)
-            name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
-            code, words = refusal_of(image, order, refused)
-            error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
-            yield place, f"{name} on broker {refused.broker_id}: {error_name}: {words}"
 
 
 def replicate(
