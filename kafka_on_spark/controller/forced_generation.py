@@ -291,7 +291,7 @@ class ForcedGeneration:
 def check_forcing(url: str, node_id: int, options: StorageOptions) -> Standing:
     """Return what is left of a quorum, if voter `node_id` may go on alone; nothing is changed.
 
-    Raises: as `force`.
+    Raises: as `Cluster.force_controller`.
     """
     metadata_log = DeltaMetadataLog(url, options)
     found = standing(metadata_log.tables, _voter_of(metadata_log, node_id))
