@@ -538,8 +538,8 @@ def inspected(order, end):
     return ReplicaInspection(
         key=order.address.key,
         broker_id=order.address.broker_id,
-        partition_epoch=order.partition_epoch,
-        high_watermark=order.high_watermark,
+        partition_epoch=order.partition.partition_epoch,
+        high_watermark=order.partition.high_watermark,
         log_start_offset=0,
         log_end_offset=end,
         last_epoch=4,

@@ -484,7 +484,9 @@ def add_topic(world):
     )
     world.commit(TopicRecord(topic="another", topic_id=another.topic_id), another)
     for broker_id, tables in world.tables.items():
-        tables.append(replace(world.table(broker_id, 0), topic_id=another.topic_id))
+        found = world.table(broker_id, 0)
+        of_another = found.replica._replace(key=PartitionKey(another.topic_id, 0))
+        tables.append(replace(found, replica=of_another))
 
 
 def test_what_is_assigned_and_made_while_a_root_is_listed_stays(world):
