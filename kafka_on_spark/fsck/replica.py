@@ -216,12 +216,10 @@ class LogContent:
 
 
 class _Removed(NamedTuple):
-    """A producer's last append whose header went; its offset and digest, where they must agree."""
+    """A producer's last append whose header went, and where it stood; None: nobody knows."""
 
-    sequence: int
-    producer_epoch: int
+    stamp: ProducerStamp
     base_offset: int | None
-    payload_digest: int | None
 
 
 class ProducerReplay:
@@ -232,7 +230,7 @@ class ProducerReplay:
         self._add = add
         self._expired_epochs = expired_epochs
         self._removed: dict[str, _Removed] = {}
-        self._last: dict[str, tuple[int, int]] = {}  # sequence and producer epoch
+        self._last: dict[str, ProducerStamp] = {}
         self._uuids: dict[str, int] = {}  # base offset of each segment's batch
 
     def start_over(self, batches: Iterable[LoggedBatch], end_offset: int) -> None:
@@ -248,7 +246,7 @@ class ProducerReplay:
     def begin_again(self) -> None:
         """Forget where the appends stood whose headers went: the log is its leader's from now."""
         for producer_id, removed in self._removed.items():
-            self._removed[producer_id] = removed._replace(base_offset=None, payload_digest=None)
+            self._removed[producer_id] = removed._replace(base_offset=None)
 
     def remove(self, batches: Iterable[LoggedBatch], *, is_named: bool) -> None:
         """Take batches whose headers went; `is_named`: with a commit that names another file."""
@@ -257,9 +255,7 @@ class ProducerReplay:
             stamp = batch.stamp
             if stamp is None or not self._is_later(stamp):
                 continue
-            self._removed[stamp.producer_id] = _Removed(
-                stamp.sequence, stamp.producer_epoch, batch.base_offset, stamp.payload_digest
-            )
+            self._removed[stamp.producer_id] = _Removed(stamp, batch.base_offset)
             if not is_told:
                 sentence = "headers of producers were removed, and no new producer state was named"
                 self._add("I11", sentence)
@@ -269,11 +265,12 @@ class ProducerReplay:
         known = self._removed.get(stamp.producer_id)
         if known is None:
             return True
-        epochs = (stamp.producer_epoch, known.producer_epoch)
-        life, known_life = (self._life(stamp.producer_id, each) for each in epochs)
-        return (life, stamp.sequence) > (known_life, known.sequence)
+        return (self._life(stamp), stamp.sequence) > (self._life(known.stamp), known.stamp.sequence)
 
-    def _life(self, producer_id: str, epoch: int) -> int:
+    def _life(self, stamp: ProducerStamp) -> int:
+        return self._life_in(stamp.producer_id, stamp.producer_epoch)
+
+    def _life_in(self, producer_id: str, epoch: int) -> int:
         """Return how often an id had expired before a run of it began."""
         return sum(each < epoch for each in self._expired_epochs.get(producer_id, ()))
 
@@ -284,17 +281,16 @@ class ProducerReplay:
             entry = entries.get(producer_id)
             if entry is None:
                 continue
-            life = self._life(producer_id, entry.producer_epoch)
-            is_later = life > self._life(producer_id, removed.producer_epoch)
+            is_later = self._life_in(producer_id, entry.producer_epoch) > self._life(removed.stamp)
             if not is_later and not _agrees(entry, removed):
                 self._add(
                     "I11",
                     f"the producer state says of producer {producer_id!r} what its log never had:"
-                    f" its sequence {removed.sequence} stood at offset {removed.base_offset}",
+                    f" its sequence {removed.stamp.sequence} stood at offset {removed.base_offset}",
                     removed.base_offset,
                 )
         lacked = sorted(self._removed.keys() - entries.keys())
-        return tuple((each, self._removed[each].producer_epoch) for each in lacked)
+        return tuple((each, self._removed[each].stamp.producer_epoch) for each in lacked)
 
     def append(self, batch: LoggedBatch) -> None:
         """Check that the next batch is a new append, and remember it."""
@@ -308,33 +304,31 @@ class ProducerReplay:
 
     def _check_stamp(self, stamp: ProducerStamp, offset: int) -> None:
         producer_id, sequence = stamp.producer_id, stamp.sequence
-        producer_epoch = stamp.producer_epoch
-        life, removed = self._life(producer_id, producer_epoch), self._removed.get(producer_id)
-        last, last_epoch = self._last.get(producer_id, (-1, -1))
-        if life > self._life(producer_id, last_epoch):
-            last = -1
-        if removed is not None and life <= self._life(producer_id, removed.producer_epoch):
-            last = max(last, removed.sequence)
+        previous, removed = self._last.get(producer_id), self._removed.get(producer_id)
+        known = [each for each in (previous, removed and removed.stamp) if each is not None]
+        life = self._life(stamp)
+        last = max((each.sequence for each in known if self._life(each) >= life), default=-1)
         if sequence <= last:
             sentence = f"sequence {sequence} of producer {producer_id!r} stands behind {last}"
             self._add("I11", sentence, offset)
-        elif producer_epoch < last_epoch:
+        elif previous is not None and stamp.producer_epoch < previous.producer_epoch:
             sentence = (
-                f"run {producer_epoch} of producer {producer_id!r} appended after run {last_epoch}"
+                f"run {stamp.producer_epoch} of producer {producer_id!r} appended after run"
+                f" {previous.producer_epoch}"
             )
             self._add("I11", sentence, offset)
 
     def _remember(self, batch: LoggedBatch) -> None:
         self._uuids.update(dict.fromkeys(batch.uuids, batch.base_offset))
         if batch.stamp is not None:
-            self._last[batch.stamp.producer_id] = (batch.stamp.sequence, batch.stamp.producer_epoch)
+            self._last[batch.stamp.producer_id] = batch.stamp
 
 
 def _agrees(entry: ProducerEntry, removed: _Removed) -> bool:
-    last = entry.last
-    if last is None or last.sequence != removed.sequence or removed.base_offset is None:
-        return entry.sequence >= removed.sequence
-    return (last.base_offset, last.payload_digest) == (removed.base_offset, removed.payload_digest)
+    last, (stamp, base_offset) = entry.last, removed
+    if last is None or last.sequence != stamp.sequence or base_offset is None:
+        return entry.sequence >= stamp.sequence
+    return (last.base_offset, last.payload_digest) == (base_offset, stamp.payload_digest)
 
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
