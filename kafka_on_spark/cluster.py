@@ -59,7 +59,6 @@ from kafka_on_spark.produce.accumulator import (
     MAX_BLOCK_MS,
     producer_settings,
 )
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.counts import (
     APPEND,
     COMMAND,
@@ -74,6 +73,7 @@ from kafka_on_spark.store.counts import (
     UPKEEP,
     operating,
 )
+from kafka_on_spark.store.process import SystemClock
 from kafka_on_spark.store.root_identity import check_is_obeyed, read_identity
 from kafka_on_spark.store.root_urls import BETWEEN, MetadataRoots, cluster_url, one_root
 from kafka_on_spark.store.roots import StorageOptions, normalize

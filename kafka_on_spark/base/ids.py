@@ -1,4 +1,4 @@
-"""Types of the integers, ids and moments of the system, and checks of values that people give.
+"""Types of integers, ids, moments and clocks of the system, and checks of values that people give.
 
 Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an offset is
 expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from numbers import Real
 from operator import index
-from typing import Any, Final, NamedTuple, NewType
+from typing import Any, Final, NamedTuple, NewType, Protocol
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
 
@@ -87,6 +87,22 @@ class IdSource:
 
     new_uuid: Callable[[], str]
     random_below: Callable[[int], int]
+
+
+class Clock(Protocol):
+    """Time. No rule of safety rests on it."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock, ms since 1970 UTC."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Return a clock of this process that never goes back."""
+        ...
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Wait."""
+        ...
 
 
 class Keep(Enum):

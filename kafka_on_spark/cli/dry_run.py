@@ -12,8 +12,7 @@ from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import BrokerId, ControllerEpoch, DirectoryId, Offset
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryId, Offset
 from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
@@ -28,8 +27,8 @@ from kafka_on_spark.metadata.records import (
     Record,
     Stamp,
 )
-from kafka_on_spark.store.clock import ID_SOURCE, new_uuid
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
+from kafka_on_spark.store.process import ID_SOURCE, new_uuid
 from kafka_on_spark.store.root_identity import check_mode
 from kafka_on_spark.store.root_urls import one_root
 from kafka_on_spark.store.roots import normalize

@@ -27,8 +27,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
 )
-from kafka_on_spark.base.ids import whole_number
-from kafka_on_spark.base.process import Clock, pauses_ms
+from kafka_on_spark.base.ids import Clock, whole_number
 from kafka_on_spark.cli.lines import (
     READER_PROPERTIES,
     Parse,
@@ -50,7 +49,7 @@ from kafka_on_spark.produce.accumulator import (
 )
 from kafka_on_spark.produce.append import AppendResult
 from kafka_on_spark.produce.records import INPUT_SCHEMA
-from kafka_on_spark.store.clock import SystemClock, new_uuid
+from kafka_on_spark.store.process import SystemClock, new_uuid, pauses_ms
 
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock
 from kafka_on_spark.console.grid import LiveGrid, concerns, figures_view
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import MetadataImage

@@ -18,7 +18,6 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.metric import PASS_MS, Metric
-from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
@@ -27,8 +26,8 @@ from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
-from kafka_on_spark.store.clock import WakingClock
 from kafka_on_spark.store.counts import charged
+from kafka_on_spark.store.process import WakingClock, pauses_ms
 from kafka_on_spark.store.roots import StorageOptions
 
 if TYPE_CHECKING:

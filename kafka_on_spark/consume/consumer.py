@@ -49,9 +49,9 @@ from kafka_on_spark.log.reading import end_of, look_up_offsets
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.node.node import Node, heartbeats
-from kafka_on_spark.store.clock import WakingClock
 from kafka_on_spark.store.counts import CONSUME, operating
 from kafka_on_spark.store.deadlines import FORKED, is_forked
+from kafka_on_spark.store.process import WakingClock
 from kafka_on_spark.store.roots import is_local
 
 FETCH: Final = "Fetch"

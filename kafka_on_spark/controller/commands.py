@@ -35,7 +35,6 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import IdSource, MemberId, PartitionKey, TopicId
-from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, reassignment, topics
 from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
@@ -47,6 +46,7 @@ from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, Met
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.process import pauses_ms
 
 T = TypeVar("T")
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, check_number
-from kafka_on_spark.base.process import Clock, pauses_ms
+from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey, check_number
 from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
     continue_draining,
@@ -66,6 +65,7 @@ from kafka_on_spark.metadata.records import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CLEAN, operating
+from kafka_on_spark.store.process import pauses_ms
 
 log = logging.getLogger(__name__)
 

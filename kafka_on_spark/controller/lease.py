@@ -12,8 +12,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import NotControllerError
-from kafka_on_spark.base.ids import ControllerEpoch
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, ControllerEpoch
 from kafka_on_spark.metadata.image import (
     ControllerLease,
     ControllerResult,

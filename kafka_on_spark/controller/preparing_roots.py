@@ -31,7 +31,7 @@ from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.clock import new_uuid
+from kafka_on_spark.store.process import new_uuid
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
     RootIdentity,

@@ -18,9 +18,8 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
     RootReadOnlyError,
 )
-from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.base.ids import BrokerId, Clock, DirectoryId
 from kafka_on_spark.base.metric import PROBE_FAILURES, PROBE_MS
-from kafka_on_spark.base.process import Clock
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import BrokerRegistration

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import PartitionKey, TopicId, listed
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node, hint_roots

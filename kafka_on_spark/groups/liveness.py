@@ -24,8 +24,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import MemberId
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, MemberId
 from kafka_on_spark.groups.membership import fence, leave
 from kafka_on_spark.groups.offsets import offsets_kept
 from kafka_on_spark.metadata.hint_file import HintRoots

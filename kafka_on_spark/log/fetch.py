@@ -28,8 +28,7 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import BrokerId, ChainDigest, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import BrokerId, ChainDigest, Clock, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.evidence import is_evidence

@@ -17,8 +17,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import BrokerId, Clock, Offset, PartitionKey
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.producer_state import RegisteredProducers

@@ -15,9 +15,9 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.base.process import Clock, pause_ms, pauses_ms
+from kafka_on_spark.base.ids import Clock, Offset
 from kafka_on_spark.metadata.image import MetadataDecider, MetadataImage
+from kafka_on_spark.store.process import pause_ms, pauses_ms
 
 T = TypeVar("T")
 

@@ -51,9 +51,9 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
-from kafka_on_spark.store.clock import SystemClock, new_uuid
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
+from kafka_on_spark.store.process import SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local

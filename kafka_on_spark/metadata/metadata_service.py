@@ -22,6 +22,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import (
     KEEP,
     BrokerId,
+    Clock,
     ControllerEpoch,
     Offset,
     PartitionKey,
@@ -40,7 +41,6 @@ from kafka_on_spark.base.metric import (
     UNCLEAN_ELECTIONS,
     UNKNOWN,
 )
-from kafka_on_spark.base.process import Clock, gc_paused, pauses_ms
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.commit_wait import wait_for_root
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
@@ -58,6 +58,7 @@ from kafka_on_spark.metadata.records import (
     too_old_by_ms,
 )
 from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.process import CollectorPaused, pauses_ms
 
 ASK_AGAIN_MS: Final = 1000
 """A process whose clock is wrong asks the root again at most so often: `send` asks for the time of
@@ -259,7 +260,7 @@ class MetadataService:
         """
         self.check_open()
         begun = self._reads_begun
-        with self._lock, gc_paused():
+        with self._lock, CollectorPaused():
             if self._last_read > begun:
                 return self.image
             self._reads_begun += 1
@@ -408,7 +409,7 @@ class MetadataService:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
-            with self._acquire_lock(self.table, queued) as lock, self._lock, gc_paused():
+            with self._acquire_lock(self.table, queued) as lock, self._lock, CollectorPaused():
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
                 image = self.image

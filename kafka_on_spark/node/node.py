@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import IdSource, PartitionKey
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, IdSource, PartitionKey
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
-from kafka_on_spark.store.clock import ID_SOURCE, SystemClock, new_uuid
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, charged, operating
 from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.process import ID_SOURCE, SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import check_obeys_once
 from kafka_on_spark.store.storage_options import StorageOptions
 

@@ -16,8 +16,8 @@ from kafka_on_spark.metadata.commit_wait import is_failing, wait_for_root
 from kafka_on_spark.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import is_there
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.process import SystemClock
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.storage_options import StorageOptions
 

@@ -24,6 +24,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import (
     BrokerId,
+    Clock,
     Offset,
     PartitionKey,
     TopicId,
@@ -35,7 +36,6 @@ from kafka_on_spark.base.metric import (
     FAILED_APPENDS,
     REQUEST_MS,
 )
-from kafka_on_spark.base.process import Clock, pauses_ms
 from kafka_on_spark.controller.inspections import note_findings
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log.batch import (
@@ -67,6 +67,7 @@ from kafka_on_spark.produce.staging import (
     plan_stage,
     split_differently,
 )
+from kafka_on_spark.store.process import pauses_ms
 
 log = logging.getLogger(__name__)
 

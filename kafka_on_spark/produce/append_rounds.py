@@ -34,7 +34,6 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.controller.inspections import SecondInspections, conclude_reports
 from kafka_on_spark.log.fetch import (
     FetchOrder,
@@ -63,6 +62,7 @@ from kafka_on_spark.produce.leader_log import (
 from kafka_on_spark.produce.limits import topic_limits
 from kafka_on_spark.produce.staging import ProducerRun
 from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.process import pauses_ms
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0

@@ -39,7 +39,6 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
-from kafka_on_spark.base.process import pauses_ms
 from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
@@ -66,9 +65,9 @@ from kafka_on_spark.produce.staging import (
     choose_partitions,
     stage_records,
 )
-from kafka_on_spark.store.clock import SystemClock, new_uuid
 from kafka_on_spark.store.counts import APPEND, operating
 from kafka_on_spark.store.deadlines import EXIT_SECONDS, is_forked, no_thread_error
+from kafka_on_spark.store.process import SystemClock, new_uuid, pauses_ms
 
 log = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from pyspark.sql.types import (
 )
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.base.process import gc_paused
 from kafka_on_spark.spark.executors import SentToExecutors, freeze_gc
 from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.store.process import CollectorPaused
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -88,7 +88,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
             return _RefusedStream(error)
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
-        with gc_paused():  # a new process, and its query waits for this import
+        with CollectorPaused():  # a new process, and its query waits for this import
             from kafka_on_spark.consume.options import parse_source
             from kafka_on_spark.spark.source import StreamReader
 

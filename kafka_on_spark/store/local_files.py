@@ -21,7 +21,6 @@ from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.metric import FLUSH_MS
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import (
     READ_BYTES_A_SECOND,
@@ -29,6 +28,7 @@ from kafka_on_spark.store.deadlines import (
     long_call_seconds,
     short_call_seconds,
 )
+from kafka_on_spark.store.process import SystemClock
 
 _PIECE_BYTES: Final = 2**20
 

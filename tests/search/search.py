@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from kafka_on_spark.base.process import gc_paused
+from kafka_on_spark.store.process import CollectorPaused
 from tests.search.environment import Environment
 from tests.search.invariants import check_commit, check_register
 from tests.search.late_reads import ENDED, Around, LateReads
@@ -92,7 +92,9 @@ class Search:
 
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
-        with gc_paused():  # nothing here is a cycle, and millions of tuples take long to go through
+        with (
+            CollectorPaused()
+        ):  # nothing here is a cycle, and millions of tuples take long to go through
             self.slots.guess = self.reads.guess
             found = self._run(states_max)
             self.slots.guess = no_guess
@@ -352,5 +354,5 @@ class Search:
 
 def search(scope: Scope, states_max: int = 100_000_000) -> Found:
     """Visit every state of `scope`, up to so many; return what was found."""
-    with gc_paused():  # until the states are gone
+    with CollectorPaused():  # until the states are gone
         return Search(scope).run(states_max)

@@ -28,8 +28,7 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
     Waiting,

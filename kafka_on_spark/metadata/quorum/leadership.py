@@ -35,8 +35,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock, Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,

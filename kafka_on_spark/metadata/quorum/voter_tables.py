@@ -23,7 +23,7 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.process import Clock
+from kafka_on_spark.base.ids import Clock
 from kafka_on_spark.metadata.quorum.raft import adopt, fetch
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
@@ -36,8 +36,8 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.deadlines import begin
+from kafka_on_spark.store.process import SystemClock
 
 log = logging.getLogger(__name__)
 

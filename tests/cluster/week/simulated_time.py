@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.metadata import temporaries, voter_upkeep
 from kafka_on_spark.store import local_files
-from kafka_on_spark.store.clock import SystemClock
 from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.process import SystemClock
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

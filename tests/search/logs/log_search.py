@@ -18,9 +18,9 @@ from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.base.process import gc_paused
 from kafka_on_spark.store.delta import conditional_commit, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_version
+from kafka_on_spark.store.process import CollectorPaused
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
 from tests.search.logs.log_invariants import check_files, check_opened, check_told
 from tests.search.logs.log_processes import Known, Process, Processes, Told
@@ -117,7 +117,7 @@ class LogSearch:
     def run(self, states_max: int = 100_000_000) -> LogFound:
         """Visit every state, those few steps away first; stop at the first violation."""
         # Nothing here is a cycle, and tuples take long to go through.
-        with gc_paused(), self._rules():
+        with CollectorPaused(), self._rules():
             self.processes = Processes(self.uri, self.answers)
             self._run(states_max)
         self.found.states = len(self.ways)
@@ -316,5 +316,5 @@ class LogSearch:
 
 def search_log(scope: LogScope, states_max: int = 100_000_000) -> LogFound:
     """Visit every state of `scope`, up to so many; return what was found."""
-    with gc_paused():  # until the states are gone
+    with CollectorPaused():  # until the states are gone
         return LogSearch(scope).run(states_max)

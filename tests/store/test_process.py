@@ -1,11 +1,25 @@
-"""Pauses between tries: twice as long each time, up to a limit."""
+"""Clocks of this machine, and pauses between tries."""
 
 import math
 from itertools import islice
 
 import pytest
 
-from kafka_on_spark.base.process import pauses_ms
+from kafka_on_spark.store import process
+from kafka_on_spark.store.process import SystemClock, WakingClock, pauses_ms
+
+
+def test_a_waking_clock_never_goes_back_and_counts_the_machines_sleep(monkeypatch):
+    waking = WakingClock()
+
+    moments = [waking.monotonic_ms() for _ in range(3)]
+
+    assert moments == sorted(moments)
+    before_ms = SystemClock().monotonic_ms()
+    assert waking.monotonic_ms() >= before_ms
+    monkeypatch.setattr(process, "_BOOT_TIME", None)
+    assert abs(waking.monotonic_ms() - SystemClock().monotonic_ms()) < 60_000
+
 
 # fmt: off
 PAUSES = [  # first  limit     pauses
