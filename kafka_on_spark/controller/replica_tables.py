@@ -50,7 +50,7 @@ from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, 
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Record
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.local_files import delete_empty_folder
 from kafka_on_spark.store.root_identity import check_directory, check_obeys
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -249,7 +249,7 @@ def remove_table(
     """
 
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
-    above, short = f"{root}/{topic_folder}", short_call_seconds(root)
+    above, short = f"{root}/{topic_folder}", SHORT
     key, replica_uuid = table.replica
     is_named = (
         table.path == f"{above}/{name}"

@@ -32,7 +32,7 @@ from kafka_on_spark.metadata.image import ConsumerGroup, ControllerResult, Metad
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.counts import CONSUME, operating
-from kafka_on_spark.store.deadlines import no_thread_error, short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, no_thread_error, within
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.local_files import (
     SMALL_FILE_BYTES_MAX,
@@ -41,8 +41,7 @@ from kafka_on_spark.store.local_files import (
     make_folder,
 )
 from kafka_on_spark.store.root_identity import META_PROPERTIES
-from kafka_on_spark.store.roots import RootFiles
-from kafka_on_spark.store.storage_options import is_local
+from kafka_on_spark.store.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)
 
@@ -267,7 +266,7 @@ class HeartbeatFiles:
                 path = f"{root.url}/{_folder(group)}"
                 try:
                     remove = partial(delete_empty_folder, path)
-                    within(root.url, remove, short_call_seconds(root.url))
+                    within(root.url, remove, SHORT)
                 except (OSError, KafkaStorageError) as error:
                     log.debug("%s stays: %s", path, error)  # others have heartbeats there
 
@@ -321,7 +320,7 @@ def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -
                 except OSError as error:
                     raise storage_error(error, f"make {folder}") from error
 
-        within(root.url, make_missing, short_call_seconds(root.url))
+        within(root.url, make_missing, SHORT)
     root.write(f"{folder}/{name_in_path(member_id)}", heartbeat, is_flushed=False)
 
 

@@ -24,7 +24,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import DirectoryId
 from kafka_on_spark.log.batch import HEADER
 from kafka_on_spark.store.counts import RequestKind, count_request
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
     CHECKPOINT,
     TableCheckpoint,
@@ -76,7 +76,7 @@ class RootInspection:
         self._handle: int | None = None
         if is_local(root):
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
-            self._handle = within(root, partial(os.open, root, flags), short_call_seconds(root))
+            self._handle = within(root, partial(os.open, root, flags), SHORT)
 
     def close(self) -> None:
         if self._handle is not None:
@@ -113,7 +113,7 @@ class RootInspection:
         """Return what a call to a local root returns; None: what it asks for is not there."""
         found = None
         with suppress(*ABSENT):
-            found = within(self._root, call, short_call_seconds(self._root))
+            found = within(self._root, call, SHORT)
         count_request(request, self._root)
         return found
 

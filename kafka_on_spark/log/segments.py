@@ -52,10 +52,10 @@ from kafka_on_spark.log.evidence import file_flaw, inspect_root
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import (
+    LONG,
+    SHORT,
     Call,
     begin,
-    long_call_seconds,
-    short_call_seconds,
     within,
 )
 from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
@@ -118,13 +118,13 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
                 f"{link} is a link: put the folder itself in its place, a replica lies on its"
                 " broker's root"
             )
-        if within(root, partial(os.path.isdir, folder), short_call_seconds(root)):
+        if within(root, partial(os.path.isdir, folder), SHORT):
             return
         check_directory(root, address.directory_id, options)
         try:
             # Never the root: one that was removed meanwhile must not be created again.
             for each in (os.path.dirname(folder), folder):
-                within(root, partial(make_folder, each), short_call_seconds(root))
+                within(root, partial(make_folder, each), SHORT)
         except OSError as error:
             raise storage_error(error, f"create {folder}") from error
         if address.is_flushed:
@@ -141,7 +141,7 @@ def link_in_path(address: ReplicaAddress) -> str | None:
     folder = address.folder
     way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
     root = address.root
-    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
+    links = within(root, lambda: list(filter(os.path.islink, way)), SHORT)
     return links[0] if links else None
 
 
@@ -408,7 +408,7 @@ def _may_end(call: Call[None], began: float | None) -> bool:
     """Return whether to wait for a call; `began`: for a part of what such a call may take."""
     if call.done() or call.is_stuck:
         return False
-    patience = long_call_seconds(call.root) / IMPATIENT_PART
+    patience = LONG.on(call.root) / IMPATIENT_PART
     return began is None or time.monotonic() < began + patience
 
 

@@ -28,7 +28,7 @@ from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import iso
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -170,7 +170,7 @@ def write_view_table(
 
     if is_local(folder):
         try:
-            within(folder, create_folders, short_call_seconds(folder))
+            within(folder, create_folders, SHORT)
         except OSError as error:
             raise KafkaStorageError(f"can't create {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()

@@ -26,7 +26,7 @@ from typing import Final
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
+from kafka_on_spark.store.deadlines import SHORT, extend_deadline, within
 from kafka_on_spark.store.local_files import delete_file
 from kafka_on_spark.store.roots import is_local
 
@@ -90,16 +90,14 @@ class _HeldLock(CommitLock):
     def queued_reports(self) -> list[bytes]:
         queued: list[tuple[str, bytes]] = []
         with suppress(KafkaStorageError):  # the waiters take the lock later
-            queued = within(
-                os.path.dirname(self._uri), lambda: read_queued(self._uri), SHORT_CALL_SECONDS
-            )
+            queued = within(os.path.dirname(self._uri), lambda: read_queued(self._uri), SHORT)
         self._taken = [path for path, _ in queued]
         return [content for _, content in queued]
 
     def mark_committed(self) -> None:
         for path in self._taken:
             with suppress(OSError, KafkaStorageError):  # the waiter takes the lock later
-                within(os.path.dirname(self._uri), partial(delete_file, path), SHORT_CALL_SECONDS)
+                within(os.path.dirname(self._uri), partial(delete_file, path), SHORT)
         self._taken = ()
 
 

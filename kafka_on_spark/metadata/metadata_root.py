@@ -22,7 +22,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId, NodeId
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
     encode_properties,
@@ -148,7 +148,7 @@ def is_there(metadata_root: str) -> bool:
     if not is_local(metadata_root):
         return True
     lexists = partial(os.path.lexists, metadata_root)
-    return within(metadata_root, lexists, short_call_seconds(metadata_root))
+    return within(metadata_root, lexists, SHORT)
 
 
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:

@@ -1,8 +1,8 @@
 """Calls to roots and their deadlines: a call that hangs is left, and its caller gets an error.
 
 Each root has bounded pools of daemon threads, and every call to the root runs in one of them. So a
-root that hangs holds these threads, and nobody who calls another root. `within` with seconds is one
-step on the root: a read, a put. `within` without seconds is a whole operation, whose steps have the
+root that hangs holds these threads, and nobody who calls another root. `within` with a limit is one
+step on the root: a read, a put. `within` without one is a whole operation, whose steps have the
 deadlines: what the operation computes between two steps may take any time. With `STUCK_MAX` calls
 beyond their deadlines a root is away: no call to it begins until one of them returns.
 
@@ -26,12 +26,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial, wraps
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.store.storage_options import is_local
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
@@ -51,15 +51,29 @@ LATE_EXIT_SECONDS: Final = 1.0
 """How long it waits for jobs that nobody waits for any more: one that is late and not hung must not
 come back into an interpreter that has ended, which would abort the process."""
 
-SHORT_CALL_SECONDS: Final = 5.0
+
+def is_local(url: str) -> bool:
+    """Return whether `url` (normalized) is a folder of this machine."""
+    return url.startswith("/")
+
+
+@dataclass(slots=True)
+class Limit:
+    """How many seconds a step may take on a disk; and on a store, whose client has its own
+    deadlines and retries: 180 s in all."""
+
+    disk: float
+    store: float
+
+    def on(self, root: str) -> float:
+        return self.disk if is_local(root) else self.store
+
+
+SHORT: Final = Limit(disk=5.0, store=60.0)
 """For a call that a sound local disk answers in milliseconds: a stat, a listing, a read."""
 
-LONG_CALL_SECONDS: Final = 30.0
+LONG: Final = Limit(disk=30.0, store=240.0)
 """For a flush, a commit, the opening of a table: a disk may be busy with other work."""
-
-STORE_SHORT_CALL_SECONDS: Final = 60.0
-STORE_LONG_CALL_SECONDS: Final = 240.0
-"""On a store, whose client has its own deadlines and retries: 180 s in all."""
 
 FLUSH_BYTES_A_SECOND: Final = 4 * 2**20
 """What the slowest usable disk flushes."""
@@ -140,9 +154,7 @@ class Call(Future[T]):
         self._seconds = seconds
         self._work: Callable[[], T] | None = partial(copy_context().run, work)
         if root:
-            self.until = time.monotonic() + (
-                long_call_seconds(root) if seconds is None else seconds
-            )
+            self.until = time.monotonic() + (LONG.on(root) if seconds is None else seconds)
 
     def run(self, end: Callable[[], None] = lambda: None) -> None:
         """Do the work in this thread. `end` is called before anybody learns that it is done.
@@ -376,16 +388,16 @@ def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Cal
     return call
 
 
-def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
-    """Return what `work` returns: a step on `root` of at most `seconds`; None: a whole operation,
-    whose steps have deadlines of their own.
+def within(root: str, work: Callable[[], T], limit: Limit | float | None = None) -> T:
+    """Return what `work` returns: a step on `root` of at most `limit` seconds; None: a whole
+    operation, whose steps have deadlines of their own.
 
     Raises:
         RootHangsError: The root does not answer in time. The work may still go on.
         KafkaStorageError: The root is away: the work was not begun.
         And what `work` raises.
     """
-    call = _current.call
+    call, seconds = _current.call, limit.on(root) if isinstance(limit, Limit) else limit
     if call is None:
         return begin(root, work, seconds).in_time()
     if call.is_left:
@@ -400,7 +412,7 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
         return begin(root, work, seconds).in_time() if is_another else work()
     finally:
         # The step around this one has made progress, too.
-        call.until = until and max(until, time.monotonic() + SHORT_CALL_SECONDS)
+        call.until = until and max(until, time.monotonic() + SHORT.disk)
 
 
 def on_root(
@@ -415,22 +427,11 @@ def on_root(
     return run
 
 
-def extend_deadline(seconds: float = SHORT_CALL_SECONDS) -> None:
+def extend_deadline(seconds: float) -> None:
     """Report progress of the current step, such as a piece of a long file."""
     call = _current.call
     if call is not None and call.until is not None:
         call.until = time.monotonic() + seconds
-
-
-def short_call_seconds(root: str) -> float:
-    """Return how long a stat, a listing or a read may take on `root`."""
-    return SHORT_CALL_SECONDS if is_local(root) else STORE_SHORT_CALL_SECONDS
-
-
-def long_call_seconds(root: str, size_bytes: int = 0) -> float:
-    """Return how long a commit, a flush or the opening of a table may take on `root`."""
-    seconds = LONG_CALL_SECONDS if is_local(root) else STORE_LONG_CALL_SECONDS
-    return seconds + size_bytes / FLUSH_BYTES_A_SECOND
 
 
 class RootLock:

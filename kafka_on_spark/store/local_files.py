@@ -23,10 +23,11 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.metric import FLUSH_MS
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import (
+    FLUSH_BYTES_A_SECOND,
+    LONG,
     READ_BYTES_A_SECOND,
+    SHORT,
     extend_deadline,
-    long_call_seconds,
-    short_call_seconds,
 )
 from kafka_on_spark.store.process import SystemClock
 
@@ -82,10 +83,10 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
             view = memoryview(piece).cast("B")
             size_bytes += len(view)
             while view:
-                extend_deadline(long_call_seconds(path))
+                extend_deadline(LONG.disk)
                 view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
         if is_flushed:
-            extend_deadline(long_call_seconds(path, size_bytes))
+            extend_deadline(LONG.disk + size_bytes / FLUSH_BYTES_A_SECOND)
             with FLUSHES.timed(FLUSH_MS):
                 os.fsync(descriptor)
     except BaseException:
@@ -184,7 +185,7 @@ def flush_path(path: str) -> None:
     """Make a file's bytes durable, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
+        extend_deadline(LONG.disk + os.fstat(descriptor).st_size / FLUSH_BYTES_A_SECOND)
         with FLUSHES.timed(FLUSH_MS):
             os.fsync(descriptor)
     finally:
@@ -308,7 +309,7 @@ def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
 
 def _read_all(descriptor: int, size: int, path: str, bytes_max: int) -> bytes:
     check_size(size, bytes_max, path)
-    extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
+    extend_deadline(SHORT.disk + size / READ_BYTES_A_SECOND)
     # One byte more: a file being written may grow. One read returns two gigabytes at most.
     content = os.read(descriptor, size + 1)
     while len(content) != size and len(content) <= bytes_max:

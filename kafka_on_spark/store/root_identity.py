@@ -31,7 +31,7 @@ from kafka_on_spark.base.errors import (
     RootFullError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.store.deadlines import DaemonThreads, short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, DaemonThreads, within
 from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.local_files import (
@@ -262,7 +262,7 @@ def _identity_on(content: bytes | None, root: str, directory_id: DirectoryId) ->
 
 
 def _exists(root: str) -> bool:
-    return within(root, partial(os.path.lexists, root), short_call_seconds(root))
+    return within(root, partial(os.path.lexists, root), SHORT)
 
 
 def prepare_root(
@@ -332,7 +332,7 @@ def reporting_as_invalid_root(root: str) -> Iterator[None]:
         InvalidRootError: It does not answer, or is a file.
     """
     try:
-        if is_local(root) and within(root, partial(_is_file, root), short_call_seconds(root)):
+        if is_local(root) and within(root, partial(_is_file, root), SHORT):
             raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
@@ -393,7 +393,7 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
     if not is_local(root):
         return
     try:
-        above = within(root, partial(_create_root, root, mode), short_call_seconds(root))
+        above = within(root, partial(_create_root, root, mode), SHORT)
         flush(above)
     except OSError as error:
         raise InvalidRootError(
@@ -452,7 +452,7 @@ def _put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> 
 def _check_room(root: str, size_bytes: int) -> None:
     """Check that a write of that size may have room, before it takes the last of it from others."""
     try:
-        found = within(root, partial(os.statvfs, root), short_call_seconds(root))
+        found = within(root, partial(os.statvfs, root), SHORT)
     except OSError as error:
         raise storage_error(error, f"look for room on {root}") from error
     if found.f_bfree * found.f_frsize < size_bytes:

@@ -19,8 +19,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, NodeId
-from kafka_on_spark.store.deadlines import short_call_seconds, within
-from kafka_on_spark.store.storage_options import PACKAGES, is_local
+from kafka_on_spark.store.deadlines import SHORT, is_local, within
+from kafka_on_spark.store.storage_options import PACKAGES
 
 # Characters that a store's client or a URL parser does not take literally.
 _AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")
@@ -130,7 +130,7 @@ def _path_parts(root: str) -> tuple[str, ...]:
     if is_local(root):
         path = Path(root)
         try:
-            return within(root, lambda: path.resolve().parts, short_call_seconds(root))
+            return within(root, lambda: path.resolve().parts, SHORT)
         except KafkaStorageError as error:
             log.info("links to %s are not followed: %s", root, error)
             return path.parts
@@ -162,7 +162,7 @@ def is_one_place(root: str, other: str) -> bool:
     if not (is_local(root) and is_local(other)):
         return False
     is_one = partial(_is_one_folder, root, other)
-    return within(root, is_one, short_call_seconds(root))
+    return within(root, is_one, SHORT)
 
 
 def _is_one_folder(root: str, other: str) -> bool:

@@ -17,11 +17,13 @@ from urllib.parse import urlsplit
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import (
+    LONG,
+    SHORT,
+    Limit,
     extend_deadline,
-    long_call_seconds,
-    short_call_seconds,
     within,
 )
+from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
     check_size,
@@ -42,7 +44,6 @@ from kafka_on_spark.store.local_files import (
 from kafka_on_spark.store.root_urls import normalize as normalize
 from kafka_on_spark.store.storage_options import PACKAGES, client_options
 from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions
-from kafka_on_spark.store.storage_options import is_local as is_local
 
 FETCH_BYTES: Final = 2**25
 """What one request fetches of an object at most: half a megabyte a second is enough for it."""
@@ -107,7 +108,7 @@ def _with_rest(store: Any, path: str, beginning: bytes, bytes_max: int) -> bytes
     check_size(size_bytes, bytes_max, path)
     pieces = [beginning]
     for start in range(len(beginning), size_bytes, FETCH_BYTES):
-        extend_deadline(short_call_seconds(path))
+        extend_deadline(SHORT.store)
         pieces.append(store.cat_file(path, start=start, end=min(start + FETCH_BYTES, size_bytes)))
     content = b"".join(pieces)
     if len(content) != size_bytes or stamp_in(store.info(path)) != stamp_in(found):
@@ -157,7 +158,7 @@ def _whole(
         if len(found) < count:
             return found
     # It is longer, or may be empty; and a failure of one object of many is not all the store's.
-    extend_deadline(short_call_seconds(path))
+    extend_deadline(SHORT.store)
     try:
         return read_object(store, path, bytes_max)
     except ABSENT:
@@ -166,7 +167,7 @@ def _whole(
 
 def write_object(store: Any, path: str, pieces: Iterable[bytes]) -> None:
     content = b"".join(pieces)
-    extend_deadline(long_call_seconds(path) + len(content) / PUT_BYTES_A_SECOND)
+    extend_deadline(LONG.store + len(content) / PUT_BYTES_A_SECOND)
     store.pipe_file(path, content)
 
 
@@ -236,7 +237,7 @@ class RootFiles:
         path: str,
         on_disk: Callable[[], T],
         on_store: Callable[[Any], T],
-        seconds: float | None = None,
+        limit: Limit | float = SHORT,
     ) -> T:
         """Return what one request to `path` returns, on a disk or on its store's client."""
         count_request(kind, path)
@@ -245,7 +246,7 @@ class RootFiles:
             with self._translating_errors(verb, path):
                 return on_disk() if is_local(path) else on_store(filesystem(path, self.options))
 
-        return within(self.url, ask, short_call_seconds(path) if seconds is None else seconds)
+        return within(self.url, ask, limit)
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes, or None if there is no such file.
@@ -291,7 +292,7 @@ class RootFiles:
             with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
                 return read_objects(filesystem(self.url, self.options), paths, bytes_max)
 
-        return within(self.url, read, short_call_seconds(self.url))
+        return within(self.url, read, SHORT)
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
         """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
@@ -308,8 +309,8 @@ class RootFiles:
             return
         count_request("GET", path)
         with self._translating_errors("read", path):
-            pieces, seconds = local_pieces(path, bytes_max), short_call_seconds(path)
-            while (piece := within(self.url, lambda: next(pieces, None), seconds)) is not None:
+            pieces = local_pieces(path, bytes_max)
+            while (piece := within(self.url, lambda: next(pieces, None), SHORT)) is not None:
                 yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
@@ -331,12 +332,12 @@ class RootFiles:
         try:
             for path, pieces in files:
                 write = partial(self._write, path, pieces, written)
-                within(self.url, write, long_call_seconds(path))
+                within(self.url, write, LONG)
             if is_flushed:
                 flush([temporary for temporary, _ in written])
             while written:
                 name = partial(self._name, *written[-1])
-                within(self.url, name, long_call_seconds(written[-1][1]))
+                within(self.url, name, LONG)
                 written.pop()
         finally:
             while written:  # a full disk needs their space
@@ -344,7 +345,7 @@ class RootFiles:
                 # The disk may be gone or hang; the first failure is raised already.
                 with suppress(OSError, KafkaStorageError):
                     delete = partial(delete_file, temporary)
-                    within(self.url, delete, short_call_seconds(temporary))
+                    within(self.url, delete, SHORT)
 
     def _name(self, temporary: str, path: str) -> None:
         try:
@@ -371,7 +372,7 @@ class RootFiles:
         """
         count_request("PUT", path)
         write = partial(self._write_if_absent, path, content)
-        return within(self.url, write, long_call_seconds(path))
+        return within(self.url, write, LONG)
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
@@ -478,7 +479,7 @@ class RootFiles:
     def write_refusal(self, path: str) -> str | None:
         if not is_local(path):
             return None
-        return within(self.url, partial(local_write_refusal, path), short_call_seconds(path))
+        return within(self.url, partial(local_write_refusal, path), SHORT)
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
@@ -503,7 +504,7 @@ def flush(paths: Iterable[str]) -> None:
     local = list(filter(is_local, paths))
     if local:
         # In one call: to hand each over to the root's thread took longer than most flushes.
-        within(local[0], partial(_flush_each, local), long_call_seconds(local[0]))
+        within(local[0], partial(_flush_each, local), LONG)
 
 
 def _flush_each(paths: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
+from kafka_on_spark.store.deadlines import is_local
 
 NAMES_VARIABLE: Final = "KAFKA_ON_SPARK_STORAGE"
 """The variable that names credentials for URLs without any: ``s3://bucket=profile:NAME …``."""
@@ -325,11 +326,6 @@ _LOOKED_UP_MAX: Final = 512
 _IDENTITY: Final = re.compile(
     "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
 )
-
-
-def is_local(url: str) -> bool:
-    """Return whether `url` (normalized) is a folder of this machine."""
-    return url.startswith("/")
 
 
 class StorageOptions:

@@ -67,8 +67,8 @@ class SlowStore:
 def files_on(monkeypatch, store):
     """Return a root on a store where a step may take a second, and a request fetches four bytes."""
     monkeypatch.setattr(deadlines, "time", store)
-    monkeypatch.setattr(deadlines, "STORE_SHORT_CALL_SECONDS", 1.0)
-    monkeypatch.setattr(deadlines, "STORE_LONG_CALL_SECONDS", 1.0)
+    monkeypatch.setattr(deadlines.SHORT, "store", 1.0)
+    monkeypatch.setattr(deadlines.LONG, "store", 1.0)
     monkeypatch.setattr(roots, "PUT_BYTES_A_SECOND", 8)
     monkeypatch.setattr(roots, "FETCH_BYTES", PIECE)
     monkeypatch.setattr(roots, "filesystem", lambda url, options: store)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.store.deadlines import LONG, SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
     UNREADABLE_SUFFIX,
     TableState,
@@ -56,7 +56,7 @@ def write_checkpoint(
 
     path = checkpoint_path(uri, state.version)
     delete_misleading_hint(files, uri)
-    within(uri, write, long_call_seconds(uri))
+    within(uri, write, LONG)
     content = _whole(files, path)
     if content is None:
         raise KafkaStorageError(f"can't read the checkpoint {path} back")
@@ -135,7 +135,7 @@ def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:
     """Give a checkpoint another name. A store can't rename: its object's `content` is copied."""
     aside = path + UNREADABLE_SUFFIX
     if is_local(uri):
-        within(uri, partial(rename, path, aside), short_call_seconds(uri))
+        within(uri, partial(rename, path, aside), SHORT)
     else:
         files.write(aside, content)
         files.delete_file(path)

@@ -27,7 +27,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.store.counts import count_request
-from kafka_on_spark.store.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.store.deadlines import LONG, SHORT, within
 from kafka_on_spark.store.delta.delta_files import commit_path, write_id_of
 from kafka_on_spark.store.error_translation import (
     ABSENT,
@@ -103,7 +103,7 @@ class CommitFiles:
             return self.files.write_if_absent(path, content)
         put = partial(_put_local, path, content, is_flushed=is_flushed)
         count_request("PUT", path)
-        return within(self.uri, put, long_call_seconds(self.uri))
+        return within(self.uri, put, LONG)
 
     def read(self, version: int) -> CommitFile | None:
         """Return a commit file, None if there is none.
@@ -123,7 +123,7 @@ class CommitFiles:
         count_request("GET", path)
         try:
             read = partial(read_stamped, path, COMMIT_BYTES_MAX)
-            return CommitFile(*within(self.uri, read, short_call_seconds(path)))
+            return CommitFile(*within(self.uri, read, SHORT))
         except ABSENT:
             return None
         except OSError as error:
@@ -152,7 +152,7 @@ class CommitFiles:
         count_request("HEAD", self.uri, len(paths))
         try:
             stamps = partial(_local_stamps, paths)
-            return within(self.uri, stamps, short_call_seconds(self.uri))
+            return within(self.uri, stamps, SHORT)
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
 

@@ -34,7 +34,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.deadlines import RootLock, short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, RootLock, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     delete_misleading_hint,
@@ -118,7 +118,7 @@ def make_folders(uri: str) -> list[str]:
     folders = [os.path.dirname(uri), uri, log_folder(uri)]
     for folder in folders:
         try:
-            within(uri, partial(make_folder, folder), short_call_seconds(folder))
+            within(uri, partial(make_folder, folder), SHORT)
         except OSError as error:
             raise storage_error(error, f"create a table at {uri}") from error
     return [uri, folders[0], os.path.dirname(folders[0])]

@@ -27,7 +27,7 @@ from typing import Any, Final
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.counts import count_request
-from kafka_on_spark.store.deadlines import short_call_seconds, within
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
     checkpoint_path,
@@ -117,7 +117,7 @@ def _delete(files: RootFiles, uri: str, path: str) -> None:
         return
     count_request("DELETE", path)
     try:
-        within(uri, partial(delete_file, path), short_call_seconds(uri))
+        within(uri, partial(delete_file, path), SHORT)
     except FileNotFoundError:
         return
 

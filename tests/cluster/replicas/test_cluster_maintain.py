@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from kafka_on_spark.store import roots
+from kafka_on_spark.store.deadlines import SHORT
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -96,7 +97,7 @@ def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monk
     leave_garbage(disks)
     raise_epoch(disks)
     delete, returns = roots.delete_file, threading.Event()
-    usual, hung = roots.short_call_seconds, str(disks.root(2))
+    usual, hung = roots.within, str(disks.root(2))
 
     def hanging(path):
         if path.startswith(hung):
@@ -104,11 +105,11 @@ def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monk
         delete(path)
 
     monkeypatch.setattr(roots, "delete_file", hanging)
-    monkeypatch.setattr(
-        roots,
-        "short_call_seconds",
-        lambda root: 0.5 if root.startswith(hung) else usual(root),
-    )
+
+    def impatient(root, work, limit=None):
+        return usual(root, work, 0.5 if limit is SHORT and root.startswith(hung) else limit)
+
+    monkeypatch.setattr(roots, "within", impatient)
     try:
         report = disks.cluster.maintain()
     finally:

@@ -88,7 +88,7 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
                     threading.Event().wait()
                 return whole(path, *more, **named)
             setattr(module, name, hang)
-        deadlines.SHORT_CALL_SECONDS = 0.5
+        deadlines.SHORT.disk = 0.5
         print(cluster.read("orders").num_rows)
         print(append(b"c"))
         print(1 in leaders())
@@ -127,7 +127,7 @@ def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadline
                         threading.Event().wait()
                 return whole(path, *more, **named)
             setattr(module, name, hang)
-        deadlines.SHORT_CALL_SECONDS = deadlines.LONG_CALL_SECONDS = 3600.0
+        deadlines.SHORT.disk = deadlines.LONG.disk = 3600.0
         segments.IMPATIENT_PART = 3600
         *late, alone = sent()
         print(late[0].result(60).offset, [each.done() for each in late])
@@ -159,7 +159,7 @@ def test_delta_rs_that_hangs_is_left_behind(base):
             hung.append(uri)
             threading.Event().wait()
         deltalake.DeltaTable = hang
-        deadlines.LONG_CALL_SECONDS = 0.5
+        deadlines.LONG.disk = 0.5
         print(append(b"c"))
         while not hung:
             time.sleep(0.01)
