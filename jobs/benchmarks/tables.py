@@ -14,8 +14,8 @@ from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import segment_name
 from kafka_on_spark.log.segments import HEADER_SCHEMA, TABLE_SCHEMA
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
 
 VERSIONS = (10, 1_000, 100_000)

@@ -74,8 +74,8 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.deadlines import RootHangsError, within
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
 from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
 from kafka_on_spark.store.root_identity import (

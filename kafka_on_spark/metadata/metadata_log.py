@@ -52,7 +52,7 @@ from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_S
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog, tombstones_kept
+from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.process import SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in

@@ -78,8 +78,8 @@ from kafka_on_spark.metadata.voter_format import (
 )
 from kafka_on_spark.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.store.deadlines import RootHangsError, on_root
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import log_folder
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at

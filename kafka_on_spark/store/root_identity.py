@@ -32,7 +32,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.store.deadlines import SHORT, DaemonThreads, within
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.local_files import (
     SMALL_FILE_BYTES_MAX,

@@ -22,7 +22,7 @@ from kafka_on_spark.log.segments import (
 )
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.process import SystemClock
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.root_urls import cluster_url
@@ -148,7 +148,7 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
             path(address, name), content
         ),
         lose_commit=lambda address: newest_commit(address).unlink(),
-        failing=lambda _: patch.object(conditional_commit, "read_step", _fails),
+        failing=lambda _: patch.object(delta_log, "read_step", _fails),
         folders=ReplicaFolders(options),
         store=store,
     )

@@ -14,7 +14,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.replicas import TABLE_SCHEMA, commit_decided
 from kafka_on_spark.log.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 

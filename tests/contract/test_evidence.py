@@ -18,8 +18,8 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.log import segments
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import read_segment
-from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
-from kafka_on_spark.store.delta.conditional_commit import LISTINGS_MAX
+from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.delta.delta_log import LISTINGS_MAX
 from kafka_on_spark.store.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write
@@ -46,19 +46,19 @@ def sound(disks, address):
 def fail_reads(monkeypatch, error, times=1):
     """Have the first reads of commit files fail."""
     errors = [error] * times
-    whole = commit_outcomes.read_stamped
+    whole = delta_log.read_stamped
 
     def read(path, bytes_max):
         if errors:
             raise errors.pop()
         return whole(path, bytes_max)
 
-    monkeypatch.setattr(commit_outcomes, "read_stamped", read)
+    monkeypatch.setattr(delta_log, "read_stamped", read)
 
 
 def misread_once(monkeypatch, spoil):
     """Have the first read of a commit file give other bytes."""
-    whole = commit_outcomes.read_stamped
+    whole = delta_log.read_stamped
     spoiled = []
 
     def read(path, bytes_max):
@@ -68,7 +68,7 @@ def misread_once(monkeypatch, spoil):
         spoiled.append(path)
         return spoil(content), stamp
 
-    monkeypatch.setattr(commit_outcomes, "read_stamped", read)
+    monkeypatch.setattr(delta_log, "read_stamped", read)
 
 
 def list_once(monkeypatch, spoil):
@@ -136,7 +136,7 @@ def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, number):
 
 def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
     root, away = Path(sound.root), Path(f"{sound.root}.away")
-    whole = conditional_commit.open_table
+    whole = delta_log.open_table
 
     def opened_while_away(*arguments):
         root.rename(away)
@@ -146,7 +146,7 @@ def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
             away.rename(root)
 
     with monkeypatch.context() as patched:
-        patched.setattr(conditional_commit, "open_table", opened_while_away)
+        patched.setattr(delta_log, "open_table", opened_while_away)
         with pytest.raises(KafkaStorageError):
             ReplicaLog(sound, OPTIONS).load()
 

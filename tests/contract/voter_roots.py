@@ -10,8 +10,7 @@ from kafka_on_spark.metadata.quorum.raft import adopt, begin_leadership, decide_
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, Voter, VoterSet
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
-from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.roots import RootFiles
 from tests.voter_fakes import STAMP, MemoryQuorum, MemoryVoterLog, VoterFault, bootstrap, voter_of
@@ -48,18 +47,17 @@ class _Faults:
     def __init__(self, monkeypatch):
         self.faults = {}
         self.away = set()
-        put = CommitOutcomes.put
+        put = DeltaLog._put
 
-        def faulty_put(outcomes, version, write_id, content):
-            fault = self.faults.pop(outcomes.commits.uri.rpartition("/")[0], None)
+        def faulty_put(table, version, write_id, content):
+            fault = self.faults.pop(table.uri.rpartition("/")[0], None)
             if fault is VoterFault.LOST_BEFORE:
                 raise CommitOutcomeUnknownError("the store failed while committing")
-            is_put = put(outcomes, version, write_id, content)
+            put(table, version, write_id, content)
             if fault is not None:
                 raise CommitOutcomeUnknownError("the store failed while committing")
-            return is_put
 
-        monkeypatch.setattr(CommitOutcomes, "put", faulty_put)
+        monkeypatch.setattr(DeltaLog, "_put", faulty_put)
         for owner, name in ((DeltaLog, "follow"), (DeltaLog, "is_still_at")):
             monkeypatch.setattr(owner, name, self._unless_away(getattr(owner, name), 0))
         for name in ("read", "names"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from tests.cluster.disks import Disks, patient_passes
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live
@@ -18,7 +18,7 @@ def lived():
         # Not for longer than it lives: what follows in this process would write checkpoints as often,
         # at moments when other tests copy and rename folders.
         with pytest.MonkeyPatch.context() as patched, patient_passes():
-            patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+            patched.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
             disks.create()
             live(disks)
             life = Life.of(disks, folder / "copy")

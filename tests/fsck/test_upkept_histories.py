@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from kafka_on_spark.log import merge_plan
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records
@@ -17,7 +17,7 @@ from tests.fsck.upkept import FAN_IN, PRICES, append_prices, live_with_upkeep
 @pytest.fixture(scope="module")
 def disks():
     with pytest.MonkeyPatch.context() as patched, new_disks() as disks:
-        patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 4)
+        patched.setattr(delta_log, "CHECKPOINT_INTERVAL", 4)
         live_with_upkeep(disks)
         disks.cluster._node.maintenance.finish()
         yield disks

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from tests.cluster.disks import new_disks, records
 from tests.store.engines import (
     DRAWN_MAX,
@@ -149,7 +149,7 @@ def new_file(uri, dice, name):
 @pytest.fixture
 def often(monkeypatch):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 20)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
 

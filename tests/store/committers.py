@@ -4,7 +4,7 @@ import random
 import time
 
 from kafka_on_spark.base.errors import CommitConflictError
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from tests.store.tables import commit, opened
 
 
@@ -42,13 +42,13 @@ def contend(arguments):
 def note_write_ids():
     """Return a list that grows by the write id of each commit that is begun."""
     noted = []
-    encode = conditional_commit.encode_commit
+    encode = delta_log.encode_commit
 
     def encode_and_note(*, write_id, **others):
         noted.append(write_id)
         return encode(write_id=write_id, **others)
 
-    conditional_commit.encode_commit = encode_and_note
+    delta_log.encode_commit = encode_and_note
     return noted
 
 
@@ -57,7 +57,7 @@ def commit_for_ever(uri, acknowledgements):
 
     Checkpoints are written often and few commits are kept.
     """
-    conditional_commit.CHECKPOINT_INTERVAL = 20
+    delta_log.CHECKPOINT_INTERVAL = 20
     log_cleaning.COMMITS_KEPT = 200
     log_cleaning.COMMITS_KEPT_MS = 0
     noted = note_write_ids()

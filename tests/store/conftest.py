@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.store.delta import commit_outcomes
+from kafka_on_spark.store.delta import delta_log
 from tests.store import tables
 
 
@@ -31,4 +31,4 @@ def log(uri):
 @pytest.fixture
 def impatient(monkeypatch):
     """Give an unknown outcome a few tries, not a second."""
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS_LOCAL", 0.05)

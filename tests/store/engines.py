@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
@@ -74,7 +74,7 @@ class KeptTable:
         """Open the table as our process does; raise as that does."""
         self.uri = uri
         self.files = RootFiles(uri, options)
-        with mock.patch.object(conditional_commit, "RECHECK_SECONDS", 0.0):
+        with mock.patch.object(delta_log, "RECHECK_SECONDS", 0.0):
             self.log = opened(uri, options)
         if last_checkpoint(self.files, uri) < 0:
             # A copy may lack the checkpoint that its hint names: the next checkpoint mends that.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import TableDamage, commit_path
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 

@@ -22,7 +22,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.store import roots
-from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.error_translation import storage_error
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
@@ -227,8 +227,8 @@ def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, cap
         raise kind(f"SignatureDoesNotMatch: {CANARY}")
 
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.05)
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.05)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 1)
     monkeypatch.setattr("deltalake.DeltaTable", tell)
     monkeypatch.setattr(roots, "filesystem", tell)
     options = StorageOptions(SECRETS)

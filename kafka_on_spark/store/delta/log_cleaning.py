@@ -2,7 +2,7 @@
 
 Commits go in ascending order, one after the other, and a cleaner stops at the first that it can't
 delete: as long as a version's file is there, no later one has been deleted. What is seen at a
-version therefore counts only if the commit before it is still there (`conditional_commit`).
+version therefore counts only if the commit before it is still there (`delta_log`).
 
 A listing of a local folder may lack a file that was put while it was listed, and have the next: so
 before a commit is deleted, the one before it is looked for, unless it was just deleted.

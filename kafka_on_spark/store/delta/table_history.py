@@ -1,6 +1,6 @@
 """Reads the log of a Delta table from its files, commit by commit, for audits.
 
-Apart from `conditional_commit`, which starts from a checkpoint and stops at the first damage: here
+Apart from `delta_log`, which starts from a checkpoint and stops at the first damage: here
 every file is read, and a file that can't be read is a step of its own.
 
 Where old commits were cleaned (`log_cleaning`), the history begins at the oldest checkpoint that

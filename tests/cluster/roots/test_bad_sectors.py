@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 REPOSITORY = Path(__file__).parents[3]
@@ -89,7 +89,7 @@ def worked_with_a_bad_sector(disks, work, file):
 def test_a_leader_on_a_bad_sector_is_set_aside_by_an_append_and_is_not_lost(
     disks, monkeypatch, work, pattern
 ):
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
     count = 12 if "checkpoint" in pattern else 4

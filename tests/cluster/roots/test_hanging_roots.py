@@ -149,8 +149,8 @@ def test_delta_rs_that_hangs_is_left_behind(base):
         base,
         """
         import deltalake
-        from kafka_on_spark.store.delta import conditional_commit
-        conditional_commit.CHECKPOINT_INTERVAL = 2
+        from kafka_on_spark.store.delta import delta_log
+        delta_log.CHECKPOINT_INTERVAL = 2
         hung = []
         whole = deltalake.DeltaTable
         def hang(uri, **named):

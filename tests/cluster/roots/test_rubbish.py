@@ -17,7 +17,7 @@ from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of
 from tests.cluster.folders import quick_folder
@@ -123,7 +123,7 @@ def kind_of(path):
 def life():
     """A cluster with checkpoints and a snapshot, and a copy of it as it was."""
     with quick_folder() as base, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+        patched.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
         disks = Disks(base / "now")
         cluster = disks.create()
         cluster.create_topic("led", replica_assignment={0: [1, 2]})
@@ -143,7 +143,7 @@ def life():
 
 @pytest.fixture
 def restored(life, monkeypatch):
-    monkeypatch.setattr(conditional_commit, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(delta_log, "RECHECK_SECONDS", 0.01)
     shutil.rmtree(life.base)
     shutil.copytree(life.base.with_name("before"), life.base)
     replica_store.cache_clear()

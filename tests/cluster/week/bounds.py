@@ -23,8 +23,8 @@ from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.metadata.metadata_files import SNAPSHOTS_KEPT
 from kafka_on_spark.metadata.voter_upkeep import DELETE_DELAY_MS, MERGED_FILES_MIN
-from kafka_on_spark.store.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
+from kafka_on_spark.store.delta.delta_log import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT, read_tombstones
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, SimulatedTime

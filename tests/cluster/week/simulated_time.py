@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.metadata import temporaries, voter_upkeep
 from kafka_on_spark.store import local_files
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.process import SystemClock
 
 MINUTE_MS = 60_000
@@ -75,7 +75,7 @@ class SimulatedTime:
         monkeypatch.setattr(SystemClock, "monotonic_ms", lambda _: self.monotonic_ms())
         monkeypatch.setattr(SystemClock, "sleep_ms", lambda _, duration: self.pass_ms(duration))
         monkeypatch.setattr(temporaries, "time", _Clock(self))
-        monkeypatch.setattr(conditional_commit, "time", _Clock(self))
+        monkeypatch.setattr(delta_log, "time", _Clock(self))
         monkeypatch.setattr(voter_upkeep, "time", _Clock(self))
         monkeypatch.setattr(local_files, "os", _Disks(self))
         create = deltalake.DeltaTable.create_checkpoint

@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metada
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.metadata.voter_format import log_files
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.builders import BEGINNING
 
@@ -65,7 +65,7 @@ def test_files_that_a_merge_replaced_go_and_every_row_stays(log, tmp_path):
 def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypatch, deleted_max):
     monkeypatch.setattr(voter_upkeep, "time", SimpleNamespace(time_ns=lambda: FAR * 10**6))
     monkeypatch.setattr(voter_upkeep, "DELETED_MAX", deleted_max)
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
     monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 10**6)
     replaced = len(files_of(log) - active_of(log))
     assert replaced > 5

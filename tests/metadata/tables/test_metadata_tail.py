@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import commit_path
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -49,13 +49,13 @@ def follower(log, tmp_path):
 def opened(monkeypatch):
     """Note which tables are opened anew: followed, a table is read commit by commit."""
     noted = []
-    open_table = conditional_commit.open_table
+    open_table = delta_log.open_table
 
     def note(commits, void):
         noted.append(commits.uri)
         return open_table(commits, void)
 
-    monkeypatch.setattr(conditional_commit, "open_table", note)
+    monkeypatch.setattr(delta_log, "open_table", note)
     return noted
 
 

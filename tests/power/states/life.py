@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata import voter_log, voter_upkeep
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record
 from tests.power.states.recording import Killed, Recording, recorded, tree_of
@@ -25,7 +25,7 @@ CONFIGS: Final = {
 
 
 INTERVALS: Final = (
-    (conditional_commit, "CHECKPOINT_INTERVAL", 3),
+    (delta_log, "CHECKPOINT_INTERVAL", 3),
     (log_cleaning, "COMMITS_KEPT", 2),
     (log_cleaning, "COMMITS_KEPT_MS", 0),
     (voter_log, "MERGE_INTERVAL", 4),

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata import metadata_files, voter_log
 from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.delta import checkpoints, conditional_commit, table_history
+from kafka_on_spark.store.delta import checkpoints, delta_log, table_history
 from kafka_on_spark.store.delta.delta_files import FileEntry
 
 _OF_BYTES: Final = (
@@ -28,7 +28,7 @@ _OF_BYTES: Final = (
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
     (evidence, "checkpoint_step"),
-    (conditional_commit, "commit_step"),
+    (delta_log, "commit_step"),
     (table_history, "commit_step"),
     (evidence, "commit_step"),
     (segments, "read_parquet"),
@@ -40,7 +40,7 @@ _OF_BYTES: Final = (
 def quick() -> Iterator[None]:
     """Compute nothing twice, and wait for nobody who might write a commit: nobody does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conditional_commit, "RECHECK_SECONDS", 0.0)
+        patch.setattr(delta_log, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
         for module, name in ((segments, "parquet_batches"), (metadata_audit, "decode_rows")):

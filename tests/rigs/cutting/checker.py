@@ -16,7 +16,7 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from tests.rigs.cutting.clients import PARTITIONS, TOPIC, create, create_topic, hurry
 from tests.rigs.notes import read_notes
 
@@ -223,7 +223,7 @@ def main(arguments: list[str]) -> None:
     """Answer orders until there are no more."""
     disk, notes = map(Path, arguments)
     hurry()
-    conditional_commit.RECHECK_SECONDS = RECHECK_S  # type: ignore[misc]
+    delta_log.RECHECK_SECONDS = RECHECK_S  # type: ignore[misc]
     for line in sys.stdin:
         verdict = check(disk, notes, **json.loads(line))
         print(json.dumps(asdict(verdict)), flush=True)

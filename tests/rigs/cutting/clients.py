@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from tests.rigs.notes import Notes
 
 TOPIC: Final = "t"
@@ -37,7 +37,7 @@ PAUSE_S: Final = 0.3
 def hurry() -> None:
     """Have this process write checkpoints and clean logs more often."""
     for module, name, count in (
-        (conditional_commit, "CHECKPOINT_INTERVAL", CHECKPOINT_INTERVAL),
+        (delta_log, "CHECKPOINT_INTERVAL", CHECKPOINT_INTERVAL),
         (log_cleaning, "COMMITS_KEPT", COMMITS_KEPT),
         (log_cleaning, "COMMITS_KEPT_MS", 0),
     ):

@@ -24,9 +24,8 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import deadlines, parquet_files, roots
 from kafka_on_spark.store.delta import (
     checkpoints,
-    commit_outcomes,
-    conditional_commit,
     delta_files,
+    delta_log,
     log_cleaning,
 )
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
@@ -296,12 +295,12 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
 
     checkpoint_step = lru_cache(maxsize=4096)(delta_files.checkpoint_step)
     commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
-    encode = conditional_commit.encode_commit
+    encode = delta_log.encode_commit
     system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
-        (commit_outcomes, "_put_local", local.put),
-        (commit_outcomes, "_local_stamps", lambda paths: list(map(local.stamp, paths))),
-        (commit_outcomes, "read_stamped", local.read_stamped),
+        (delta_log, "_put_local", local.put),
+        (delta_log, "_local_stamps", lambda paths: list(map(local.stamp, paths))),
+        (delta_log, "read_stamped", local.read_stamped),
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
         (roots, "time_and_size_of", lambda path: (local.time(path), 0)),
@@ -315,17 +314,17 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
-        (conditional_commit, "commit_step", commit_step),
-        (conditional_commit, "flush", local.flush),
-        (conditional_commit, "make_folders", lambda uri: []),
-        (conditional_commit, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
+        (delta_log, "commit_step", commit_step),
+        (delta_log, "flush", local.flush),
+        (delta_log, "make_folders", lambda uri: []),
+        (delta_log, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
         (
-            conditional_commit,
+            delta_log,
             "time",
             SimpleNamespace(time_ns=lambda: 0, sleep=lambda seconds: None),
         ),
-        (conditional_commit, "encode_commit", lambda **of: padded(encode(**of))),
-        (commit_outcomes, "until_found", lambda ask, seconds: ask()),
+        (delta_log, "encode_commit", lambda **of: padded(encode(**of))),
+        (delta_log, "until_found", lambda ask, seconds: ask()),
         (
             deltalake,
             "DeltaTable",

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.commit_outcomes import CommitOutcomes
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta import delta_log, log_cleaning
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from tests.search.logs.log_scopes import (
     CREATORS,
     DAMAGED,
@@ -150,7 +149,7 @@ LOG_MUTANTS = [
         LATE,
         "conflict",
         (
-            CommitOutcomes,
+            DeltaLog,
             "_resolve",
             "raise CommitOutcomeUnknownError",
             "raise CommitConflictError",
@@ -160,7 +159,7 @@ LOG_MUTANTS = [
         "after an error the commit at one's version is read",
         UNSAID,
         "conflict",
-        (CommitOutcomes, "_resolve", "found = self._write_id_at(version)", 'found = "another"'),
+        (DeltaLog, "_resolve", "found = self._write_id_at(version)", 'found = "another"'),
     ),
     _mutant(
         "version 0 counts only if the folder holds nothing else",
@@ -221,20 +220,20 @@ LOG_MUTANTS = [
         "what was opened counts only if its first commit is still there",
         replace(OPENERS, is_local=False),  # on a disk what is gone can't be flushed
         "content",
-        (conditional_commit, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
+        (delta_log, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
     ),
     _mutant(
         "what is opened has its first commit",
         replace(OPENERS, is_local=False),
         "content",
-        (conditional_commit, "_open_listed", "if stamp is None:", "if False:"),
+        (delta_log, "_open_listed", "if stamp is None:", "if False:"),
     ),
     _mutant(
         "all commits after a checkpoint are read",
         OPENERS,
         "opens",
         (
-            conditional_commit,
+            delta_log,
             "_open_listed",
             "range(base + 1, newest + 1)",
             "range(base + 1, base + 1)",
@@ -245,26 +244,26 @@ LOG_MUTANTS = [
         LISTERS,
         "no false alarm",
         (
-            conditional_commit,
+            delta_log,
             "_open_listed",
-            "for step in _read(log, range(base + 1, newest + 1)):",
+            "for commit, file in _read(log, range(base + 1, newest + 1)):",
             "if not {*range(first, newest + 1)} <= commits:\n"
             "        raise CorruptLogError('a commit is missing')\n"
-            "    for step in _read(log, range(base + 1, newest + 1)):",
+            "    for commit, file in _read(log, range(base + 1, newest + 1)):",
         ),
     ),
     _mutant(
         "a log whose files go while they are read is listed again",
         OPENERS,
         "no false alarm",
-        (conditional_commit, "open_table", "number == LISTINGS_MAX - 1", "True"),
+        (delta_log, "open_table", "number == LISTINGS_MAX - 1", "True"),
     ),
     _mutant(
         "a checkpoint that can't be read is passed over for an older one",
         replace(DAMAGED, is_local=False),  # on a disk it gets another name, and is not listed again
         "opens",
         (
-            conditional_commit,
+            delta_log,
             "_newest_state",
             "for version in checkpoints:",
             "for version in checkpoints[:1]:",

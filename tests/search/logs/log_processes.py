@@ -19,8 +19,8 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.store.delta import log_cleaning
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
 from kafka_on_spark.store.delta.delta_files import TableState
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.search.logs.file_calls import Answers, Blocked, Call, Stamp
 

@@ -18,7 +18,7 @@ from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_version
 from kafka_on_spark.store.process import CollectorPaused
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
@@ -104,7 +104,7 @@ class LogSearch:
         logging.disable(logging.WARNING)
         with (
             calls_answered(self.answers, self.uri),
-            mock.patch.object(conditional_commit, "CHECKPOINT_INTERVAL", self.scope.interval),
+            mock.patch.object(delta_log, "CHECKPOINT_INTERVAL", self.scope.interval),
             mock.patch.object(log_cleaning, "COMMITS_KEPT", self.scope.commits_kept),
             mock.patch.object(log_cleaning, "COMMITS_KEPT_MS", 0),
             mock.patch.object(log_cleaning, "CHECKPOINTS_KEPT", self.scope.checkpoints_kept),

@@ -2,7 +2,7 @@
 
 Old commits are cleaned. A put that finds the commit before its own gone proves nothing, whatever
 became of it: it may stand where nobody looks, as a stray; it may have counted and be cleaned; the
-commit in its place may be another sleeper's. So it is unknown (`store/delta/conditional_commit`).
+commit in its place may be another sleeper's. So it is unknown (`store/delta/delta_log`).
 The files of a log, and who deletes them, are the matter of tests/search/logs: here a table's old
 versions are simply gone.
 """

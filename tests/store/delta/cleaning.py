@@ -5,7 +5,7 @@ import shutil
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_version, commit_version
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles
@@ -16,7 +16,7 @@ COMMITS = 65
 
 def shorten(monkeypatch, *, interval=10, kept=20):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", interval)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", interval)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
 

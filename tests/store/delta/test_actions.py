@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog, new_settings
 from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile, encode_commit
+from kafka_on_spark.store.delta.delta_log import DeltaLog, new_settings
 from tests.store.delta_protocol import broken_rules, partition_columns_of
 from tests.store.tables import OPTIONS, commit_file, opened
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
-from kafka_on_spark.store.delta import conditional_commit
+from kafka_on_spark.store.delta import delta_log
 from tests.store.panics import PanicException
 from tests.store.tables import commit, commit_file, commit_times, names_in_log, opened
 
@@ -20,7 +20,7 @@ STAMP = Stamp(time_ms=1)
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Have a checkpoint each ten commits, so that a few commits make one due."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
 
 
 def checkpoints(uri):

@@ -18,9 +18,9 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.delta import conditional_commit
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage
+from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import LAST, empty, halve, remove, up_to_last, zero
@@ -78,15 +78,13 @@ def checks(monkeypatch):
     happens = []
 
     def pause(seconds):
-        assert seconds == conditional_commit.RECHECK_SECONDS
+        assert seconds == delta_log.RECHECK_SECONDS
         for act in happens:
             act()
         checks.append(seconds)
 
     checks = []
-    monkeypatch.setattr(
-        conditional_commit, "time", SimpleNamespace(sleep=pause, time_ns=time.time_ns)
-    )
+    monkeypatch.setattr(delta_log, "time", SimpleNamespace(sleep=pause, time_ns=time.time_ns))
     return happens, checks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import parquet_files
-from kafka_on_spark.store.delta import checkpoints, conditional_commit
+from kafka_on_spark.store.delta import checkpoints, delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage, hint_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
@@ -19,7 +19,7 @@ from tests.store.tables import OPTIONS, commit_file, commit_times, names_in_log,
 @pytest.fixture
 def log(log, monkeypatch):
     """Return a table that has a checkpoint due each ten commits."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
     return up_to_last(log)
 
 

@@ -17,9 +17,9 @@ from kafka_on_spark.base.errors import (
     RootFullError,
     RootReadOnlyError,
 )
-from kafka_on_spark.store.delta import commit_outcomes
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import write_id_of
+from kafka_on_spark.store.delta.delta_log import CommitFiles
 from tests.store.panics import PanicException
 from tests.store.tables import (
     commit,
@@ -151,7 +151,7 @@ def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient
 
 
 # fmt: off
-WRITE, LINK = (commit_outcomes, "write_temporary"), (os, "link")
+WRITE, LINK = (delta_log, "write_temporary"), (os, "link")
 NOT_WRITTEN = [
     (WRITE, errno.EIO,    KafkaStorageError),
     (WRITE, errno.EMFILE, KafkaStorageError),
@@ -189,7 +189,7 @@ def test_commit_that_the_disk_refuses_is_certainly_not_written(
 
 def test_commit_that_is_larger_than_anybody_reads_one_is_not_put(log, uri, monkeypatch):
     with monkeypatch.context() as small:
-        small.setattr(commit_outcomes, "COMMIT_BYTES_MAX", 100)
+        small.setattr(delta_log, "COMMIT_BYTES_MAX", 100)
         with pytest.raises(KafkaStorageError, match="100 at most"):
             commit(log, 1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
+from kafka_on_spark.store.delta import delta_log, log_cleaning
+from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.roots import RootFiles, flush
 from tests.store.tables import (
     OPTIONS,
@@ -24,7 +24,7 @@ from tests.store.tables import (
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Have a checkpoint each ten commits, so that a few commits make one due."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_commit_of_another_that_can_not_be_flushed_is_not_counted(log, uri, fail
 
 def test_flush_that_could_not_be_tried_may_be_tried_again(log, uri, monkeypatch):
     commit(opened(uri), 1)
-    monkeypatch.setattr(conditional_commit, "flush", _too_many_files)
+    monkeypatch.setattr(delta_log, "flush", _too_many_files)
 
     with pytest.raises(KafkaStorageError):
         log.refresh()

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import ReplicaLostError
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from tests.store.tables import OPTIONS, commit, opened
 
 

@@ -16,9 +16,9 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.store.delta import commit_outcomes, conditional_commit
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import commit_path, write_id_of
+from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.store.committers import note_write_ids
 from tests.store.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
@@ -48,7 +48,7 @@ def options(store, request):
 
 @pytest.fixture(autouse=True)
 def _fast_and_discreet(store, monkeypatch, caplog):
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.4)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.4)
     # s3fs tries five times, with pauses, before we hear of an error: two show that it tries again.
     monkeypatch.setattr(S3FileSystem, "retries", 2)
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
@@ -77,7 +77,7 @@ def log(uri, options):
 def written(monkeypatch):
     """Record the write ids of the commits that are begun."""
     monkeypatch.setattr(
-        conditional_commit, "encode_commit", conditional_commit.encode_commit
+        delta_log, "encode_commit", delta_log.encode_commit
     )  # so that the original is restored
     return note_write_ids()
 
@@ -202,7 +202,7 @@ def test_no_put_asks_before_it_sends_since_a_client_waits_for_that_without_limit
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch, kind
 ):
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.0)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.0)
     monkeypatch.setattr(store, "late_until", threading.Event())
     store.order(kind)
     store.order(Kind.DENIED, count=FOR_EVER)
@@ -240,7 +240,7 @@ def test_store_that_does_not_answer_is_no_damage_and_no_loss(
     log, uri, options, store, monkeypatch, kind, suffix
 ):
     """A replica is given up for damage or loss; a moment without an answer must be neither."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 1)
     commit(log, 1)
     log.checkpoint_if_due()
     for method in ("GET", "HEAD"):

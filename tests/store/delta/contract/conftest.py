@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.store.delta import commit_outcomes
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.roots import StorageOptions
 from tests.store.delta.cleaning import shorten
 from tests.store.places import COMMITS, INTERVAL, KEPT, Place, contents_of, put_into
@@ -41,8 +41,8 @@ def place(request, tmp_path, store):
 def small(monkeypatch):
     """Have checkpoints often, keep few commits, and give up soon."""
     shorten(monkeypatch, interval=INTERVAL, kept=KEPT)
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.3)
-    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.3)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS_LOCAL", 0.05)
 
 
 @pytest.fixture

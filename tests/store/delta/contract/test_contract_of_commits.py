@@ -8,8 +8,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta.delta_log import CommitFiles, DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import SEEN, first
 from tests.store.tables import commit, commit_times, create

@@ -9,9 +9,8 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.store.delta import conditional_commit
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles
-from kafka_on_spark.store.delta.conditional_commit import DeltaLog
+from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.delta.delta_log import CommitFiles, DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import INTERVAL, LONG, SEEN, first
 from tests.store.tables import asleep, commit, create, live
@@ -174,9 +173,9 @@ def test_a_follower_that_sleeps_between_two_looks_believes_neither(
 @pytest.mark.parametrize(
     "holder, name, is_after, call",
     [
-        pytest.param(conditional_commit, "read_checkpoint", True, 0, id="after the checkpoint"),
+        pytest.param(delta_log, "read_checkpoint", True, 0, id="after the checkpoint"),
         pytest.param(
-            conditional_commit, "read_checkpoint", False, 0, id="before the checkpoint", marks=LONG
+            delta_log, "read_checkpoint", False, 0, id="before the checkpoint", marks=LONG
         ),
         pytest.param(RootFiles, "names", True, 0, id="after the listing", marks=LONG),
         pytest.param(CommitFiles, "read", True, 0, id="after the first commit", marks=LONG),

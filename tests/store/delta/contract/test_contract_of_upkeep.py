@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaStorageError,
 )
-from kafka_on_spark.store.delta import conditional_commit, log_cleaning
+from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, commit_path, hint_path
 from tests.store.places import INTERVAL, KEPT, LONG, first
 from tests.store.s3.faulty_s3 import Kind
@@ -93,7 +93,7 @@ def test_two_cleaners_take_nothing_that_is_needed(uncleaned, place, monkeypatch,
     def sleep(at, path):
         if at == number:
             monkeypatch.undo()
-            monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", INTERVAL)
+            monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", INTERVAL)
             monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", KEPT)
             monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
             assert place.clean() == 6 - number

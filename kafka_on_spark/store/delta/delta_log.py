@@ -1,8 +1,17 @@
-"""A Delta table that is followed and committed to: the only code that commits to one.
+"""A Delta table that is followed and committed to: the only code that puts a commit into one.
 
 A table is opened from the newest checkpoint that can be read, with all commits after it: those
-after the third newest are kept. A gap in the commits, or a commit that can't be read, is damage. A
-commit is put at exactly the version after the one that it was decided on (`commit_outcomes`).
+after the third newest are kept. A gap in the commits, or a commit that can't be read, is damage.
+
+A commit is one put-if-absent of one small file, at exactly the version after the one that it was
+decided on. On a local disk the file is written under another name and flushed, linked to its own
+name, and the other name is unlinked; then the folder is flushed. On a store it is a conditional
+put. A commit carries a write id. After any error the commit file at that version is read back,
+because an error's type does not tell what happened: with our id it is committed, with another id it
+is a conflict, and without a file it is unknown, since a put that timed out may still land. An
+unknown outcome is resolved by putting the same commit again until a commit stands at that version,
+ours or another's. A store that refuses the caller is asked once more, for credentials that were
+renewed; waiting gives no permission. The outcome stays unknown: its client may have put it before.
 
 Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
 only if the file of the version before, which this process has read, is still there afterwards. If
@@ -17,12 +26,13 @@ succeeds.
 import errno
 import logging
 import os
+import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,8 +43,10 @@ from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
+    RootAccessDeniedError,
 )
-from kafka_on_spark.store.deadlines import SHORT, RootLock, within
+from kafka_on_spark.store.counts import count_request
+from kafka_on_spark.store.deadlines import LONG, SHORT, RootLock, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     delete_misleading_hint,
@@ -42,7 +54,6 @@ from kafka_on_spark.store.delta.checkpoints import (
     rename_unreadable,
     write_checkpoint,
 )
-from kafka_on_spark.store.delta.commit_outcomes import CommitFiles, CommitOutcomes, FileStamp
 from kafka_on_spark.store.delta.delta_files import (
     AddFile,
     FileEntry,
@@ -61,11 +72,32 @@ from kafka_on_spark.store.delta.delta_files import (
     encode_commit,
     last_checkpoint,
     log_folder,
+    write_id_of,
 )
 from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.error_translation import is_failure, reason, storage_error
-from kafka_on_spark.store.local_files import UnsafeFileError, make_folder
+from kafka_on_spark.store.error_translation import (
+    ABSENT,
+    is_denied,
+    is_failure,
+    reason,
+    storage_error,
+)
+from kafka_on_spark.store.local_files import (
+    COMMIT_BYTES_MAX,
+    UnsafeFileError,
+    delete_file,
+    link,
+    make_folder,
+    read_stamped,
+    stamp_opened,
+    write_temporary,
+)
+from kafka_on_spark.store.process import pauses_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 CLEANER_MS: Final = 600_000
 """How long a cleaner has at least to delete what may go from a replica."""
@@ -131,6 +163,191 @@ def holds_more(files: RootFiles, uri: str) -> bool:
     return bool((commits_in(names) | checkpoints_in(names)) - {0})
 
 
+FileStamp = tuple[object, ...]
+"""What tells a file from another one of its name: inode, time and size; on a store the ETag."""
+
+RECHECK_SECONDS: Final = 2.0
+"""Between the two checks that find a commit void: one that was being written has bytes by then."""
+
+
+class NotPutError(Exception):
+    """The commit was certainly not put: it failed before its file got a name.
+
+    Attributes:
+        error: What failed; its kind says whether the root refuses the caller, or is full.
+    """
+
+    def __init__(self, error: KafkaStorageError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFile:
+    """A commit file as it was read; `stamp` None: which file it is was not asked."""
+
+    content: bytes
+    stamp: FileStamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles:
+    """The commit files of one table.
+
+    Attributes:
+        uri: The table's folder.
+        files: Its root.
+        void: Versions whose file was found without bytes, since a power cut may keep a file's name
+            and lose its bytes. Each is a version without actions, to delta-rs, Spark and Polars
+            alike. Nothing is removed or put in its place; the next commit is the version after it.
+            No process has counted such a commit, since a process flushes a commit and checks its
+            bytes before it counts it. Had one been counted and emptied later, the log would end
+            below the high watermark, or have a gap.
+    """
+
+    uri: str
+    files: RootFiles
+    void: set[int] = field(default_factory=set)
+
+    def put(self, version: int, content: bytes, *, is_flushed: bool) -> bool:
+        """Put a commit if its version is free; return False if there is a file.
+
+        On a store the file may be this call's: its first put, whose answer was lost.
+
+        Raises:
+            NotPutError: It is certainly not put: the disk refused it, or it is larger than a commit
+                can be.
+            KafkaStorageError: It may be put, now or later.
+        """
+        path = commit_path(self.uri, version)
+        if len(content) > COMMIT_BYTES_MAX:  # whoever read it would find the table damaged
+            error = KafkaStorageError(
+                f"{path} was not written: it would have {len(content)} bytes, and a commit has"
+                f" {COMMIT_BYTES_MAX} at most"
+            )
+            raise NotPutError(error)
+        if not is_local(self.uri):
+            return self.files.write_if_absent(path, content)
+        put = partial(_put_local, path, content, is_flushed=is_flushed)
+        count_request("PUT", path)
+        return within(self.uri, put, LONG)
+
+    def read(self, version: int) -> CommitFile | None:
+        """Return a commit file, None if there is none.
+
+        Raises:
+            UnsafeFileError: It is no regular file, or larger than a commit can be.
+            KafkaStorageError: The root does not answer.
+        """
+        path = commit_path(self.uri, version)
+        if not is_local(self.uri):
+            stamp = self.stamp(version)
+            content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
+            return None if content is None else CommitFile(content, stamp)
+        return self._read_local(path)
+
+    def _read_local(self, path: str) -> CommitFile | None:
+        count_request("GET", path)
+        try:
+            read = partial(read_stamped, path, COMMIT_BYTES_MAX)
+            return CommitFile(*within(self.uri, read, SHORT))
+        except ABSENT:
+            return None
+        except OSError as error:
+            raise storage_error(error, f"read {path}") from error
+
+    def contents(self, versions: Sequence[int]) -> list[bytes | None]:
+        """Return the bytes of some commit files, None where there is none; a store is asked for all
+        of them at once.
+
+        Raises: as `read`.
+        """
+        paths = [commit_path(self.uri, each) for each in versions]
+        if not is_local(self.uri):
+            return self.files.read_all(paths, COMMIT_BYTES_MAX)
+        found = [self._read_local(path) for path in paths]
+        return [None if each is None else each.content for each in found]
+
+    def stamp(self, version: int) -> FileStamp | None:
+        return self.stamps((version,))[0]
+
+    def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
+        """Return which files stand at some versions, in one call on a local disk."""
+        paths = [commit_path(self.uri, each) for each in versions]
+        if not is_local(self.uri):
+            return [self.files.stamp(path) for path in paths]
+        count_request("HEAD", self.uri, len(paths))
+        try:
+            stamps = partial(_local_stamps, paths)
+            return within(self.uri, stamps, SHORT)
+        except OSError as error:
+            raise storage_error(error, f"read the log of {self.uri}") from error
+
+    def check_void(self, versions: Sequence[int]) -> None:
+        """Check that commits that were seen without bytes still have none.
+
+        Raises:
+            KafkaStorageError: One was being written, or the root does not answer.
+        """
+        fresh = [each for each in versions if each not in self.void]
+        if not fresh:
+            return
+        time.sleep(RECHECK_SECONDS)
+        for version in fresh:
+            if self.files.size(commit_path(self.uri, version)) != 0:
+                raise KafkaStorageError(
+                    f"the commit {version} of {self.uri} was being written: try again"
+                )
+        self.void.update(fresh)
+
+
+def _local_stamps(paths: Iterable[str]) -> list[FileStamp | None]:
+    stamps: list[FileStamp | None] = []
+    for path in paths:
+        try:
+            stamps.append(stamp_opened(path))
+        except ABSENT:
+            stamps.append(None)
+    return stamps
+
+
+def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
+    try:
+        temporary = write_temporary(path, [content], is_flushed=is_flushed)
+    except OSError as error:
+        raise NotPutError(storage_error(error, f"write {path}")) from error
+    try:
+        link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        # A disk that has just turned read-only, or an export of NFS, may have made the link before.
+        failed = storage_error(error, f"write {path}")
+        raise (NotPutError(failed) if is_denied(error) else failed) from error
+    finally:
+        with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
+            delete_file(temporary)
+    return True
+
+
+RESOLVE_SECONDS: Final = 30.0
+"""How long a commit with an unknown outcome is put again before the caller gets an error."""
+
+RESOLVE_SECONDS_LOCAL: Final = 1.0
+"""The same on a local disk, where no request can be under way any more."""
+
+
+def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
+    """Ask once, and again for so long while the answer is None."""
+    last = time.monotonic() + seconds
+    for pause_ms in pauses_ms(50, 2_000):
+        found = ask()
+        if found is not None or time.monotonic() >= last:
+            break
+        time.sleep(random.uniform(0, pause_ms) / 1000)  # others may put at the same time
+    return found
+
+
 LISTINGS_MAX: Final = 3
 """How often a log is listed in which a commit is missing before it is called damaged: files come
 and go while a local folder is listed, and are cleaned before they are read."""
@@ -139,72 +356,13 @@ READ_AT_ONCE: Final = 64
 """Commits whose bytes a store is asked for at once: its answer takes long, a disk's doesn't."""
 
 
-RECHECK_SECONDS: Final = 2.0
-"""Between the two checks that find a commit void: one that was being written has bytes by then."""
-
-
-class VoidCommits:
-    """The void commits of one table that this process has found: without bytes, since a power cut
-    may keep a file's name and lose its bytes.
-
-    Each is a version without actions, to delta-rs, Spark and Polars alike. Nothing is removed or
-    put in its place; the next commit is the version after it. No process has counted such a commit,
-    since a process flushes a commit and checks its bytes before it counts it. Had one been counted
-    and emptied later, the log would end below the high watermark, or have a gap.
-    """
-
-    def __init__(self, files: RootFiles, uri: str) -> None:
-        self._files = files
-        self._uri = uri
-        self._known: set[int] = set()
-
-    def knows(self, version: int) -> bool:
-        return version in self._known
-
-    def check(self, versions: Sequence[int]) -> None:
-        """Check that commits that were seen without bytes still have none.
-
-        Raises:
-            KafkaStorageError: One was being written, or the root does not answer.
-        """
-        fresh = [each for each in versions if each not in self._known]
-        if not fresh:
-            return
-        time.sleep(RECHECK_SECONDS)
-        for version in fresh:
-            if self._files.size(commit_path(self._uri, version)) != 0:
-                raise KafkaStorageError(
-                    f"the commit {version} of {self._uri} was being written: try again"
-                )
-        self._known.update(fresh)
-
-
-OpenedTable = tuple[TableState, int, FileStamp | None]
-"""What a table holds, the version of the checkpoint that was read (-1: none), and which file the
-newest commit is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadCommit:
-    """A commit as it was read.
-
-    Attributes:
-        commit: What it says.
-        stamp: Which file it is; None: that was not asked.
-        is_empty: It has no bytes.
-    """
-
-    commit: TableCommit
-    stamp: FileStamp | None
-    is_empty: bool
-
-
 class _GoneError(Exception):
     """A commit was not there when it was read, and is not the newest."""
 
 
-def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
-    """Open a table at its newest version.
+def open_table(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
+    """Open a table at its newest version: return what it holds, the version of the checkpoint that
+    was read (-1: none), and which file the newest commit is.
 
     Raises:
         ReplicaLostError: There is no table.
@@ -213,14 +371,14 @@ def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     """
     for number in range(LISTINGS_MAX):
         try:
-            return _open_listed(log, void)
+            return _open_listed(log)
         except _GoneError as error:
             if number == LISTINGS_MAX - 1:
                 raise CorruptLogError("a commit is missing", path=str(error)) from None
     raise AssertionError("a loop without an end")
 
 
-def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
+def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
     names = log.files.names(log_folder(log.uri))
     commits = commits_in(names)
     checkpoints = checkpoints_in(names)
@@ -238,19 +396,19 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
         # Cleaned; or its writer had seen commits that the disk has lost.
         raise _GoneError(commit_path(log.uri, first))
     empty = []
-    for step in _read(log, range(base + 1, newest + 1)):
-        state.apply(step.commit)
-        stamp = step.stamp
-        empty += [step.commit.version] if step.is_empty else []
+    for commit, file in _read(log, range(base + 1, newest + 1)):
+        state.apply(commit)
+        stamp = file.stamp
+        empty += [] if file.content else [commit.version]
     if log.stamp(first) != oldest:
         raise _GoneError(commit_path(log.uri, first))
-    void.check(empty)
+    log.check_void(empty)
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
     return state, base, stamp
 
 
-def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
+def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, CommitFile]]:
     """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
     is there, none of them was cleaned.
 
@@ -266,7 +424,7 @@ def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
         for version, content in zip(some, found, strict=True):
             if content is None:
                 raise _GoneError(commit_path(log.uri, version))
-            yield ReadCommit(_commit_of(log, version, content), None, not content)
+            yield _commit_of(log, version, content), CommitFile(content, None)
     if versions:
         newest = read_step(log, versions[-1])
         if newest is None:
@@ -283,8 +441,8 @@ def _unsafe_is_damage() -> Iterator[None]:
         raise CorruptLogError(error.message, **error.context) from error
 
 
-def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
-    """Return a commit as it was read; None if there is none.
+def read_step(log: CommitFiles, version: int) -> tuple[TableCommit, CommitFile] | None:
+    """Return a commit and its file; None if there is none.
 
     Raises:
         CorruptLogError: It can't be read as a commit.
@@ -292,10 +450,7 @@ def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
     """
     with _unsafe_is_damage():
         found = log.read(version)
-    if found is None:
-        return None
-    commit = _commit_of(log, version, found.content)
-    return ReadCommit(commit, found.stamp, not found.content)
+    return None if found is None else (_commit_of(log, version, found.content), found)
 
 
 def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
@@ -316,8 +471,6 @@ def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableSt
         rename_unreadable(log.files, log.uri, version)
     return TableState(), -1
 
-
-log = logging.getLogger(__name__)
 
 # After one of these the system may drop unflushed bytes and report success for the next flush.
 _UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
@@ -343,8 +496,6 @@ class DeltaLog:
         self._commits = CommitFiles(uri, self._files)
         self._needs_flush = is_flushed and self.is_local
         self._flush_failure: str | None = None  # for good: the table is never trusted again
-        self._outcomes = CommitOutcomes(self._commits, options, is_flushed=self._needs_flush)
-        self._void = VoidCommits(self._files, uri)
         self._state: TableState | None = None
         self._newest: FileStamp | None = None
         self._newest_is_void = False
@@ -454,11 +605,12 @@ class DeltaLog:
                 return None
             if found is None:
                 break
-            state.apply(found.commit)
-            commits.append(found.commit)
-            void += [state.version] if found.is_empty else []
-            newest = found.stamp
-        self._void.check(void)
+            commit, file = found
+            state.apply(commit)
+            commits.append(commit)
+            void += [] if file.content else [state.version]
+            newest = file.stamp
+        self._commits.check_void(void)
         try:
             self._count(range(known + 1, state.version + 1), newest)
         except KafkaStorageError as error:
@@ -473,7 +625,7 @@ class DeltaLog:
             self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
         self._newest = newest
         self.version = self._content().version
-        self._newest_is_void = self._void.knows(self.version)
+        self._newest_is_void = self.version in self._commits.void
 
     def _flush(self, paths: Sequence[str]) -> None:
         """Make files and folders of the table durable.
@@ -490,8 +642,8 @@ class DeltaLog:
 
     def _open(self) -> None:
         self._state = None
-        state, checkpoint, newest = open_table(self._commits, self._void)
-        has_lost_newest = self._void.knows(self.version) and not self._newest_is_void
+        state, checkpoint, newest = open_table(self._commits)
+        has_lost_newest = self.version in self._commits.void and not self._newest_is_void
         if state.version < self.version or has_lost_newest:
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back",
@@ -573,8 +725,7 @@ class DeltaLog:
             counters=counters,
         )
         try:
-            is_put = self._outcomes.put(version, write_id, content)
-            self._flush_put(version, is_put=is_put)
+            self._put(version, write_id, content)
         except CommitConflictError:
             self._stamp_after_put(version)
             raise
@@ -587,17 +738,74 @@ class DeltaLog:
         if version % CHECKPOINT_INTERVAL == 0:
             self._turn = version
 
-    def _flush_put(self, version: int, *, is_put: bool) -> None:
-        """Make our commit durable; a put whose answer was lost may not have flushed its file."""
-        if not self._needs_flush:
-            return
-        own = [] if is_put else [commit_path(self.uri, version)]
+    def _put(self, version: int, write_id: str, content: bytes) -> None:
+        """Put a commit until it stands at `version`, flushed.
+
+        Raises:
+            CommitConflictError: Another commit stands there.
+            CommitOutcomeUnknownError: Ours may still land, or may be lost.
+            KafkaStorageError: Nothing was put; its kind says whether the root refuses the caller,
+                or is full.
+        """
+        error: KafkaStorageError | None = None
+        is_put = False
         try:
-            self._flush([*own, log_folder(self.uri)])
-        except KafkaStorageError as error:
+            is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
+        except NotPutError as failed:
+            raise failed.error from failed.__cause__
+        except KafkaStorageError as failed_call:
+            error = failed_call
+        except BaseException as raised:
+            if not is_failure(raised):
+                raise
+            error = storage_error(raised, f"commit to {self.uri}", self._options)
+        if not is_put:
+            self._resolve(version, write_id, content, error)
+        if self._needs_flush:
+            # A put whose answer was lost may not have flushed its file.
+            own = [] if is_put else [commit_path(self.uri, version)]
+            try:
+                self._flush([*own, log_folder(self.uri)])
+            except KafkaStorageError as error:
+                raise CommitOutcomeUnknownError(
+                    f"a commit may be lost: {error.message}", version=version
+                ) from error
+
+    def _resolve(
+        self, version: int, write_id: str, content: bytes, error: KafkaStorageError | None
+    ) -> None:
+        """Return if the commit at `version` is ours; raise the outcome otherwise."""
+        found = self._write_id_at(version)
+        if found is None:
+            put_again = partial(self._put_again, version, content)
+            seconds = RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS
+            is_refused = isinstance(error, RootAccessDeniedError)
+            found = until_found(put_again, 0.0 if is_refused else seconds)
+        if found is None:
+            why = "what stands there can't be read" if error is None else error.message
             raise CommitOutcomeUnknownError(
-                f"a commit may be lost: {error.message}", version=version
+                f"the store failed while committing to {self.uri}: {why}", version=version
             ) from error
+        if found != write_id:
+            raise CommitConflictError("version is taken", version=version) from error
+
+    def _put_again(self, version: int, content: bytes) -> str | None:
+        try:
+            self._commits.put(version, content, is_flushed=self._needs_flush)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
+        return self._write_id_at(version)
+
+    def _write_id_at(self, version: int) -> str | None:
+        """Return the write id of the commit at `version`, "" if it has none; None if there is no
+        commit or it can't be read."""
+        try:
+            found = self._commits.read(version)
+        except KafkaStorageError:
+            return None
+        return None if found is None else write_id_of(found.content)
 
     def _stamp_after_put(self, version: int) -> FileStamp:
         """Return which file stands at `version`, if the one before it still does.
