@@ -44,7 +44,7 @@ from kafka_on_spark.store.local_files import (
     SEGMENT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
     UnsafeFileError,
-    read_local,
+    read_file,
 )
 from kafka_on_spark.store.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -90,7 +90,7 @@ class RootInspection:
         """
         if self._handle is None:
             return self._files.read(f"{self._root}/{path}", bytes_max)
-        return self._asked("GET", partial(read_local, path, bytes_max, self._handle))
+        return self._asked("GET", partial(read_file, path, bytes_max, self._handle))
 
     def listed(self, folder: str, name: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes, as `read`; None: a listing of its folder lacks it, too.

@@ -157,6 +157,11 @@ def _empty(folder: int) -> None:
         os.rmdir(name, dir_fd=folder)
 
 
+def names_in(folder: str) -> list[str]:
+    """Return the names in a folder, sorted."""
+    return sorted(os.listdir(folder))
+
+
 def delete_empty_folder(path: str) -> None:
     os.rmdir(path)
 
@@ -248,7 +253,7 @@ def stamp_of(found: os.stat_result, path: str) -> tuple[int, int, int]:
     return found.st_ino, found.st_mtime_ns, _size(found, path)
 
 
-def stamp_opened(path: str) -> tuple[int, int, int]:
+def stamp_at(path: str) -> tuple[int, int, int]:
     """Return which file stands at a path, as `stamp_of`.
 
     It is opened: a name that is only looked up may be the answer of a cache, as on NFS.
@@ -321,7 +326,7 @@ def _read_all(descriptor: int, size: int, path: str, bytes_max: int) -> bytes:
     return content
 
 
-def read_local_end(path: str, size_bytes: int, count: int) -> bytes:
+def read_end(path: str, size_bytes: int, count: int) -> bytes:
     """Return the last `count` bytes of a file of `size_bytes`; fewer if it is shorter.
 
     Raises:

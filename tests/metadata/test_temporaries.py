@@ -16,7 +16,7 @@ from kafka_on_spark.metadata.temporaries import (
     clean_broker_root,
     clean_metadata_root,
 )
-from kafka_on_spark.store import roots
+from kafka_on_spark.store import local_files, roots
 from tests.cluster.disks import new_disks
 from tests.store.tables import OPTIONS
 
@@ -119,14 +119,14 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
 def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
     tables = [tmp_path / "t-1" / f"{number}-a" for number in range(2)]
     stuck, *gone = (put(table / name) for table in tables for name in names()[:2])
-    delete = roots.delete_file
+    delete = local_files.delete_file
 
     def refused(path):
         if path == str(stuck):
             raise PermissionError(errno.EACCES, "Permission denied", path)
         delete(path)
 
-    monkeypatch.setattr(roots, "delete_file", refused)
+    monkeypatch.setattr(local_files, "delete_file", refused)
 
     cleaned = clean_broker_root(str(tmp_path), map(str, tables), OPTIONS)
 
@@ -211,7 +211,7 @@ def test_maintain_names_a_root_that_can_not_be_cleaned(monkeypatch):
             raise PermissionError(errno.EACCES, "Permission denied", path)
 
         with monkeypatch.context() as patched:
-            patched.setattr(roots, "delete_file", refused)
+            patched.setattr(local_files, "delete_file", refused)
             report = disks.cluster.maintain()
         [row] = report.rows
         assert (report.is_left, row.broker_id, "Permission denied" in row.error) == (True, 1, True)

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import deadlines, roots
+from kafka_on_spark.store import deadlines, object_files, roots
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
@@ -69,8 +69,8 @@ def files_on(monkeypatch, store):
     monkeypatch.setattr(deadlines, "time", store)
     monkeypatch.setattr(deadlines.SHORT, "store", 1.0)
     monkeypatch.setattr(deadlines.LONG, "store", 1.0)
-    monkeypatch.setattr(roots, "PUT_BYTES_A_SECOND", 8)
-    monkeypatch.setattr(roots, "FETCH_BYTES", PIECE)
+    monkeypatch.setattr(object_files, "PUT_BYTES_A_SECOND", 8)
+    monkeypatch.setattr(object_files, "FETCH_BYTES", PIECE)
     monkeypatch.setattr(roots, "filesystem", lambda url, options: store)
     return RootFiles(ROOT, StorageOptions())
 

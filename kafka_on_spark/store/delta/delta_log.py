@@ -89,7 +89,7 @@ from kafka_on_spark.store.local_files import (
     link,
     make_folder,
     read_stamped,
-    stamp_opened,
+    stamp_at,
     write_temporary,
 )
 from kafka_on_spark.store.process import pauses_ms
@@ -305,7 +305,7 @@ def _local_stamps(paths: Iterable[str]) -> list[FileStamp | None]:
     stamps: list[FileStamp | None] = []
     for path in paths:
         try:
-            stamps.append(stamp_opened(path))
+            stamps.append(stamp_at(path))
         except ABSENT:
             stamps.append(None)
     return stamps

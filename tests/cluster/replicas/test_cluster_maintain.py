@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.store import roots
+from kafka_on_spark.store import local_files, roots
 from kafka_on_spark.store.deadlines import SHORT
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
@@ -96,7 +96,7 @@ def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
 def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monkeypatch):
     leave_garbage(disks)
     raise_epoch(disks)
-    delete, returns = roots.delete_file, threading.Event()
+    delete, returns = local_files.delete_file, threading.Event()
     usual, hung = roots.within, str(disks.root(2))
 
     def hanging(path):
@@ -104,7 +104,7 @@ def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monk
             returns.wait(60)
         delete(path)
 
-    monkeypatch.setattr(roots, "delete_file", hanging)
+    monkeypatch.setattr(local_files, "delete_file", hanging)
 
     def impatient(root, work, limit=None):
         return usual(root, work, 0.5 if limit is SHORT and root.startswith(hung) else limit)

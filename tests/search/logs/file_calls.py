@@ -7,7 +7,6 @@ absent, GET, HEAD, LIST, DELETE): whatever others do can come between two of the
 above them is the real code; delta-rs is replaced by `DeltaRs`.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import deadlines, parquet_files, roots
+from kafka_on_spark.store import deadlines, local_files, parquet_files, roots
 from kafka_on_spark.store.delta import (
     checkpoints,
     delta_files,
@@ -296,16 +295,15 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     checkpoint_step = lru_cache(maxsize=4096)(delta_files.checkpoint_step)
     commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
     encode = delta_log.encode_commit
-    system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
         (delta_log, "_put_local", local.put),
         (delta_log, "_local_stamps", lambda paths: list(map(local.stamp, paths))),
         (delta_log, "read_stamped", local.read_stamped),
-        (roots, "read_local", local.read),
-        (roots, "size_of", local.size),
-        (roots, "time_and_size_of", lambda path: (local.time(path), 0)),
-        (roots, "os", system),
-        (roots, "delete_file", local.unlink),
+        (local_files, "read_file", local.read),
+        (local_files, "size_of", local.size),
+        (local_files, "time_and_size_of", lambda path: (local.time(path), 0)),
+        (local_files, "names_in", local.names),
+        (local_files, "delete_file", local.unlink),
         (roots, "filesystem", lambda path, options: store),
         (log_cleaning, "delete_file", local.unlink),
         # No store of a search cuts an answer off, or replaces a checkpoint.
