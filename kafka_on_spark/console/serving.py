@@ -26,7 +26,7 @@ from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
-from kafka_on_spark.store.counts import charged
+from kafka_on_spark.store.counts import operating
 from kafka_on_spark.store.process import WakingClock, pauses_ms
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -120,8 +120,8 @@ class ServedCluster:
 
     def begin(self) -> None:
         """Begin to serve, in threads."""
-        control = charged(self._control, counts.CONTROL)
-        replicate = charged(self._replicate, counts.REPLICATE)
+        control = operating(counts.CONTROL)(self._control)
+        replicate = operating(counts.REPLICATE)(self._replicate)
         self._start("serve", lambda: self._repeat(PASS, control))
         self._start("rounds", lambda: self._repeat(ROUND, replicate))
 

@@ -66,7 +66,6 @@ from kafka_on_spark.store.delta.delta_files import (
     TableDamage,
     TableStep,
 )
-from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.error_translation import as_storage_errors, parsing
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX

@@ -23,7 +23,7 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
-from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, charged, operating
+from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.process import ID_SOURCE, SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import check_obeys_once
@@ -282,7 +282,7 @@ class Node:
 
     def commit_due(self) -> None:
         """Have the checkpoint and the snapshot of the metadata written that a commit made due."""
-        self.maintenance.add({self.metadata: charged(self.metadata.maintain, CHECKPOINT)})
+        self.maintenance.add({self.metadata: operating(CHECKPOINT)(self.metadata.maintain)})
 
     def maintain(self, keys: Iterable[PartitionKey]) -> None:
         """Have due checkpoints of partitions' replicas written, after the answer was given."""

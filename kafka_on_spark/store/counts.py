@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_on_spark.base.metric import (
     COMMITS,
@@ -72,8 +71,8 @@ _lock: Final = threading.Lock()
 
 @contextmanager
 def operating(operation: str) -> Iterator[None]:
-    """Have the block be one operation; of one within it, the inner one counts alone. Jobs of
-    `DaemonThreads` count for the operation that submits them."""
+    """Have the block, or a function, be one operation; of one within it, the inner one counts
+    alone. Jobs of `DaemonThreads` count for the operation that submits them."""
     before = _operation.get()
     _operation.set(operation)
     try:
@@ -110,8 +109,6 @@ def requests_sent() -> Requests:
         return _sent.copy()
 
 
-T = TypeVar("T")
-
 APPEND: Final = "append"
 READ: Final = "read"
 CONSUME: Final = "consume"
@@ -129,17 +126,6 @@ QUORUM: Final = "quorum"
 FSCK: Final = "fsck"
 OPEN: Final = "open"
 """Operations. Each kind of upkeep of a replica is one under its own name besides."""
-
-
-def charged(work: Callable[..., T], operation: str) -> Callable[..., T]:
-    """Return a function that is an operation."""
-
-    @wraps(work)
-    def run(*given: Any, **named: Any) -> T:
-        with operating(operation):
-            return work(*given, **named)
-
-    return run
 
 
 class Counts:

@@ -864,7 +864,7 @@ class DeltaLog:
         else:
             try:
                 clean_log(self._files, self.uri)
-            except (KafkaStorageError, OSError) as error:  # what is left takes space only
+            except KafkaStorageError as error:  # what is left takes space only
                 log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
         return True
 

@@ -21,13 +21,10 @@ is safe.
 import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.text import parse_json
-from kafka_on_spark.store.counts import count_request
-from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
     checkpoint_path,
@@ -42,10 +39,9 @@ from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     UnsafeFileError,
-    delete_file,
 )
 from kafka_on_spark.store.parquet_files import read_parquet
-from kafka_on_spark.store.roots import RootFiles, is_local
+from kafka_on_spark.store.roots import RootFiles
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +69,7 @@ def clean_log(files: RootFiles, uri: str) -> int:
     If a commit is there that the listing lacks, those after it stay for the next cleaner.
 
     Raises:
-        KafkaStorageError, OSError: One could not be deleted; those after it stay.
+        KafkaStorageError: One could not be deleted; those after it stay.
     """
     names = files.names(log_folder(uri))
     checkpoints = checkpoints_in(names)
@@ -84,12 +80,12 @@ def clean_log(files: RootFiles, uri: str) -> int:
     for number, version in enumerate(commits):
         if version > deleted + 1 and files.size(commit_path(uri, version - 1)) is not None:
             return number
-        _delete(files, uri, commit_path(uri, version))
+        files.delete_file(commit_path(uri, version))
         deleted = version
     for version in sorted(each for each in checkpoints if each < bound):
-        _delete(files, uri, checkpoint_path(uri, version))
+        files.delete_file(checkpoint_path(uri, version))
     for name in unreadable_in(names, bound):
-        _delete(files, uri, f"{log_folder(uri)}/{name}")
+        files.delete_file(f"{log_folder(uri)}/{name}")
     return len(commits)
 
 
@@ -108,18 +104,6 @@ def _old(files: RootFiles, uri: str, commits: list[int], due: list[int]) -> list
         return written_ms is not None and abs(newest_ms - written_ms) < COMMITS_KEPT_MS
 
     return due[: bisect_left(due, True, key=is_young)]
-
-
-def _delete(files: RootFiles, uri: str, path: str) -> None:
-    """Delete one file; one that is gone was deleted by another cleaner."""
-    if not is_local(uri):
-        files.delete_file(path)
-        return
-    count_request("DELETE", path)
-    try:
-        within(uri, partial(delete_file, path), SHORT)
-    except FileNotFoundError:
-        return
 
 
 _COLUMN: Final = "remove"

@@ -25,7 +25,6 @@ from kafka_on_spark.store.delta import (
     checkpoints,
     delta_files,
     delta_log,
-    log_cleaning,
 )
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
 from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX
@@ -305,7 +304,6 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (local_files, "names_in", local.names),
         (local_files, "delete_file", local.unlink),
         (roots, "filesystem", lambda path, options: store),
-        (log_cleaning, "delete_file", local.unlink),
         # No store of a search cuts an answer off, or replaces a checkpoint.
         (checkpoints, "_whole", lambda files, path: files.read(path, CHECKPOINT_BYTES_MAX)),
         (checkpoints, "rename", local.rename),

@@ -290,10 +290,10 @@ LOG_MUTANTS = [
         (
             log_cleaning,
             "clean_log",
-            "_delete(files, uri, commit_path(uri, version))",
+            "files.delete_file(commit_path(uri, version))",
             "from contextlib import suppress\n"
             "        with suppress(Exception):\n"
-            "            _delete(files, uri, commit_path(uri, version))",
+            "            files.delete_file(commit_path(uri, version))",
         ),
     ),
     _mutant(

@@ -14,6 +14,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_path, commit_path, hint_path
+from kafka_on_spark.store.roots import RootFiles
 from tests.store.places import INTERVAL, KEPT, LONG, first
 from tests.store.s3.faulty_s3 import Kind
 from tests.store.tables import commit, live
@@ -38,13 +39,13 @@ def cleaned_up_to(place):
 
 def on_delete(monkeypatch, act):
     """Have something happen before each deletion, with its number and path."""
-    delete, numbers = log_cleaning._delete, count()
+    delete, numbers = RootFiles.delete_file, count()
 
-    def first_act(files, uri, path):
+    def first_act(files, path):
         act(next(numbers), path)
-        delete(files, uri, path)
+        delete(files, path)
 
-    monkeypatch.setattr(log_cleaning, "_delete", first_act)
+    monkeypatch.setattr(RootFiles, "delete_file", first_act)
 
 
 def test_commits_go_in_ascending_order_and_checkpoints_after_them(uncleaned, place, monkeypatch):
