@@ -52,7 +52,7 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.local_files import delete_empty_folder
-from kafka_on_spark.store.root_identity import check_directory, check_obeys
+from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
@@ -249,7 +249,7 @@ def remove_table(
     """
 
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
-    above, short = f"{root}/{topic_folder}", SHORT
+    above = f"{root}/{topic_folder}"
     key, replica_uuid = table.replica
     is_named = (
         table.path == f"{above}/{name}"
@@ -258,14 +258,14 @@ def remove_table(
     )
 
     def remove() -> None:
-        check_obeys(root, directory_id, registered_voters, options)
+        check_directory(root, directory_id, options, registered_voters)
         # A link could lead out of the root.
-        if not is_named or within(root, lambda: os.path.islink(above), short):
+        if not is_named or within(root, lambda: os.path.islink(above), SHORT):
             raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
         RootFiles(root, options).delete(table.path)
         if is_local(root):
             with suppress(OSError):  # it has other replicas
-                within(root, lambda: delete_empty_folder(above), short)
+                within(root, lambda: delete_empty_folder(above), SHORT)
 
     within(root, remove)
 

@@ -60,7 +60,7 @@ from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import UPKEEP, operating
 from kafka_on_spark.store.process import processor_ms
-from kafka_on_spark.store.root_identity import check_obeys
+from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
@@ -477,7 +477,7 @@ def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:
     clock, options, most_ms = worker.clock, worker.options, order.work_ms_max
     began_ms, root = clock.monotonic_ms(), order.broker.root
     try:
-        check_obeys(root, order.broker.directory_id, order.registered_voters, options)
+        check_directory(root, order.broker.directory_id, options, order.registered_voters)
         found = tables_on(order.broker.broker_id, root, options, None) if is_local(root) else ()
         return clean_broker_root(
             root,

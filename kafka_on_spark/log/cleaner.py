@@ -36,7 +36,7 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
 from kafka_on_spark.store.error_translation import as_storage_errors
-from kafka_on_spark.store.root_identity import check_obeys, root_now_ms
+from kafka_on_spark.store.root_identity import check_directory, root_now_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 FILES_AT_ONCE: Final = 64
@@ -177,7 +177,9 @@ class ReplicaFolders:
         """Delete files; one that is gone was deleted by another cleaner."""
         for name in names:
             ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
-        check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
+        check_directory(
+            address.root, address.directory_id, self._options, address.registered_voters
+        )
         files = RootFiles(address.root, self._options)
 
         def delete() -> None:

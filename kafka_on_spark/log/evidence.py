@@ -46,7 +46,7 @@ from kafka_on_spark.store.local_files import (
     UnsafeFileError,
     read_file,
 )
-from kafka_on_spark.store.root_identity import META_PROPERTIES, check_is_directory
+from kafka_on_spark.store.root_identity import META_PROPERTIES, identity_on
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 T = TypeVar("T")
@@ -134,13 +134,9 @@ def inspect_root(
     inspection: RootInspection | None = None
     try:
         inspection = RootInspection(root, options)
-        check_is_directory(
-            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
-        )
+        identity_on(inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
         yield inspection
-        check_is_directory(
-            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
-        )
+        identity_on(inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
     except OSError as error:
         raise storage_error(error, f"inspect {root}", options) from options.shown(error)
     finally:

@@ -80,8 +80,7 @@ from kafka_on_spark.store.error_translation import as_storage_errors, is_denied,
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
 from kafka_on_spark.store.root_identity import (
     check_directory,
-    check_obeys,
-    check_obeys_once,
+    check_directory_once,
 )
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
@@ -140,7 +139,7 @@ class ReplicaLog:
         """Create an empty table at `address`, fenced at `leader_epoch`, or use an earlier try's."""
 
         def create() -> "ReplicaLog":
-            check_obeys(address.root, address.directory_id, address.registered_voters, options)
+            check_directory(address.root, address.directory_id, options, address.registered_voters)
             log = cls(address, options)
             try:
                 log._delta = DeltaLog.create(
@@ -360,15 +359,15 @@ class ReplicaLog:
 
     def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
         """Check that the root obeys the metadata log that decided `change`: each time if it adopts
-        a leadership, raises the log start or removes files, and else as `check_obeys_once`."""
+        a leadership, raises the log start or removes files, and else as `check_directory_once`."""
         only_adds = (
             change.leader_epoch == state.leader_epoch
             and change.log_start_offset == state.log_start_offset
             and not state.removed_by(change)
         )
-        check = check_obeys_once if only_adds else check_obeys
+        check = check_directory_once if only_adds else check_directory
         root, directory_id = self._address.root, self._address.directory_id
-        check(root, directory_id, self.registered_voters, self._options)
+        check(root, directory_id, self._options, self.registered_voters)
 
     def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
         """Write the producer-state file of a change, if it has one; return the one that counts

@@ -65,10 +65,11 @@ class Worker:
         return root_now_ms(address.root, address.directory_id, self.options)
 
     def root_generation(self, root: str) -> int:
-        """Return the generation of the cluster that a root obeys."""
-        from kafka_on_spark.store.root_identity import read_generation
+        """Return the generation of the cluster that a root has heard of; 0: of none."""
+        from kafka_on_spark.store.root_identity import read_identity
 
-        return read_generation(root, self.options)
+        found = read_identity(root, self.options)
+        return 0 if found is None else found.generation
 
 
 @lru_cache(maxsize=8)

@@ -26,7 +26,7 @@ from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.process import ID_SOURCE, SystemClock, new_uuid
-from kafka_on_spark.store.root_identity import check_obeys_once
+from kafka_on_spark.store.root_identity import check_directory_once
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def open_node(
     Raises:
         ClusterNotFoundError: There is no cluster, or its creation was cut off before its commit.
     """
-    check_obeys_once.cache_clear()  # the roots may be a copy's
+    check_directory_once.cache_clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()
     node: Node

@@ -103,22 +103,10 @@ def write_obeyed(
     """
     found = _checked_identity(root, directory_id, options)
     check_is_obeyed(found, root, registered_voters)
-    changed = replace(
-        found,
-        metadata_roots=tuple(metadata_roots),
-        generation=max(generation, found.generation),
-    )
+    generation = max(generation, found.generation)
+    changed = replace(found, metadata_roots=tuple(metadata_roots), generation=generation)
     if changed.encode() != found.encode():
         RootFiles(root, options).write(f"{root}/{META_PROPERTIES}", changed.encode())
-
-
-def read_generation(root: str, options: StorageOptions) -> int:
-    """Return the generation of the cluster that a broker's root has heard of; 0: of none.
-
-    Raises: as `read_identity`.
-    """
-    found = read_identity(root, options)
-    return 0 if found is None else found.generation
 
 
 def read_properties(root: str, options: StorageOptions) -> bytes | None:
@@ -169,47 +157,30 @@ def properties_of(content: bytes) -> dict[str, str]:
     return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
 
 
-def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
-    """Check that `root` is the disk that the image names.
+def check_directory(
+    root: str,
+    directory_id: DirectoryId,
+    options: StorageOptions,
+    registered_voters: Collection[str] = (),
+) -> None:
+    """Check that `root` is the disk that the image names, and obeys one of `registered_voters`, if
+    these are given: those that its metadata log ever had, since a broker that was away while voters
+    changed names former ones. A copy of the cluster under the original's URLs does not pass once
+    all of the original's metadata roots were replaced.
 
     Another disk or none means that the disk is away, not lost: it may be unmounted, and its
     replicas count as they are when it is back.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
-    """
-    _checked_identity(root, directory_id, options)
-
-
-def check_obeys(
-    root: str,
-    directory_id: DirectoryId,
-    registered_voters: Collection[str],
-    options: StorageOptions,
-) -> None:
-    """Check that `root` is the disk that the image names, and obeys one of the voters that its
-    metadata log ever had: a broker that was away while voters changed names former ones.
-
-    What `check_directory` reads tells both. A copy of the cluster under the original's URLs does
-    not pass once all of the original's metadata roots were replaced.
-
-    Raises:
-        KafkaStorageError: It is another disk or none, or it does not answer.
         RootAccessDeniedError: It obeys other metadata roots.
     """
-    check_is_obeyed(_checked_identity(root, directory_id, options), root, registered_voters)
+    found = _checked_identity(root, directory_id, options)
+    check_is_obeyed(found, root, registered_voters)
 
 
-@lru_cache(maxsize=4096)
-def check_obeys_once(
-    root: str,
-    directory_id: DirectoryId,
-    registered_voters: tuple[str, ...],
-    options: StorageOptions,
-) -> None:
-    """Check as `check_obeys`, but once a process, until it opens a cluster: for each append it
-    would be a request more."""
-    check_obeys(root, directory_id, registered_voters, options)
+check_directory_once: Final = lru_cache(maxsize=4096)(check_directory)
+"""The same once a process, until it opens a cluster: for each append it would be a request more."""
 
 
 def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:
@@ -229,23 +200,19 @@ def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collectio
         )
 
 
-def check_is_directory(content: bytes | None, root: str, directory_id: DirectoryId) -> None:
-    """Check that the bytes of a root's ``meta.properties`` name the disk `directory_id`.
-
-    Raises:
-        KafkaStorageError: It names another disk or none.
-    """
-    _identity_on(content, root, directory_id)
-
-
 def _checked_identity(
     root: str, directory_id: DirectoryId, options: StorageOptions
 ) -> RootIdentity:
     content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
-    return _identity_on(content, root, directory_id)
+    return identity_on(content, root, directory_id)
 
 
-def _identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> RootIdentity:
+def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> RootIdentity:
+    """Return what the bytes of a root's ``meta.properties`` say of the disk `directory_id`.
+
+    Raises:
+        KafkaStorageError: It is another disk or none.
+    """
     try:
         found = _identity_of(content, root)
     except InvalidRootError as error:
@@ -319,8 +286,8 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
     if found.broker_id != broker_id:
         raise DuplicateBrokerRegistrationError(
-            f"the root {root} belongs to broker {found.broker_id}, not to {broker_id}: give each"
-            " broker a root of its own"
+            f"the root {root} belongs to broker {found.broker_id}, not to {broker_id}, of cluster"
+            f" {found.cluster_id}: give each broker a root of its own"
         )
 
 
@@ -354,19 +321,13 @@ def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
 
 
 def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> RootIdentity | None:
-    """Check, without writing, that `root` can be read and is no other broker's; return its
-    identity, if it has one.
+    """Check as `check_reachable`, and that `root` is no other broker's.
 
-    Raises:
-        InvalidRootError: It does not answer, or is a file.
-        DuplicateBrokerRegistrationError: It belongs to another broker.
+    Raises: as `check_reachable` and `check_owner`.
     """
     found = check_reachable(root, options)
-    if found is not None and found.broker_id != broker_id:
-        raise DuplicateBrokerRegistrationError(
-            f"the root {root} belongs to broker {found.broker_id} of cluster"
-            f" {found.cluster_id}: give each broker a root of its own"
-        )
+    if found is not None:
+        check_owner(found, root, found.cluster_id, broker_id)
     return found
 
 
@@ -497,16 +458,16 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
     return now_ms
 
 
-RACERS: Final = 4
-RACES: Final = 3
-
-
 def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
     """Return the error that says why a root can't be used, and what to give instead."""
     return InvalidRootError(
         f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
         " can be written"
     )
+
+
+RACERS: Final = 4
+RACES: Final = 3
 
 
 def test_conditional_puts(root: str, options: StorageOptions) -> None:
@@ -546,7 +507,9 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
     except KafkaOnSparkError as error:
         raise unusable_root(root, error) from error
     finally:
-        _remove(scratch, options)
+        # What a failed test leaves has a name of its own, and is no part of any log.
+        with suppress(KafkaStorageError):
+            RootFiles(scratch, options).delete(scratch)
 
 
 def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
@@ -567,12 +530,3 @@ def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
         return True
 
     return run
-
-
-def _remove(scratch: str, options: StorageOptions) -> None:
-    # What a failed test leaves has a name of its own, and is no part of any log.
-    files = RootFiles(scratch, options)
-    try:
-        files.delete(scratch)
-    except KafkaStorageError:
-        return

@@ -11,7 +11,7 @@ and an empty root has none.
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -53,51 +53,43 @@ def check_roots_apart(metadata_root: str, roots: Mapping[BrokerId, str]) -> None
         InvalidRootError: One is, holds or lies in another root or a metadata root.
     """
     taken: dict[str, str] = {}
-    for name, root in _metadata_roots(metadata_root):
-        _check_apart(f"the {name}", root, taken)
-        taken[f"the {name}"] = root
-    for broker_id, root in roots.items():
-        _check_apart(f"the root of broker {broker_id}", root, taken)
-        taken[f"the root of broker {broker_id}"] = root
+    for name, root in _named(metadata_root, roots).items():
+        _check_apart(name, root, taken)
+        taken[name] = root
 
 
 def check_root_apart(
     metadata_root: str, roots: Mapping[BrokerId, str], broker_id: BrokerId, root: str
 ) -> None:
-    """Check that a root (normalized) lies apart from the metadata root and other brokers' `roots`.
-
-    Raises:
-        InvalidRootError: It is, holds or lies in one of them.
-    """
-    others = {
-        f"the root of broker {each}": other for each, other in roots.items() if each != broker_id
-    }
-    named = {f"the {name}": each for name, each in _metadata_roots(metadata_root)}
-    _check_apart(f"the root of broker {broker_id}", root, {**named, **others})
+    """Check the same of one root, the metadata root and other brokers' `roots`."""
+    others = {each: other for each, other in roots.items() if each != broker_id}
+    _check_apart(_name(broker_id), root, _named(metadata_root, others))
 
 
 def check_metadata_root_apart(
     voters: Mapping[NodeId, str], roots: Mapping[BrokerId, str], node_id: NodeId, root: str
 ) -> None:
-    """Check that a new voter's root (normalized) lies apart from the brokers' `roots` and those of
-    other voters.
-
-    Raises:
-        InvalidRootError: It is, holds or lies in one of them.
-    """
+    """Check the same of a new voter's root, those of other voters and the brokers' `roots`."""
     taken = {
         f"the metadata root of voter {each}": other
         for each, other in voters.items()
         if each != node_id
     }
-    taken |= {f"the root of broker {broker_id}": other for broker_id, other in roots.items()}
+    taken |= {_name(each): other for each, other in roots.items()}
     _check_apart(f"the metadata root of voter {node_id}", root, taken)
 
 
-def _metadata_roots(url: str) -> Iterator[tuple[str, str]]:
-    roots = roots_in(url)
-    for number, root in enumerate(roots, 1):
-        yield ("metadata root" if len(roots) == 1 else f"metadata root {number}"), root
+def _name(broker_id: BrokerId) -> str:
+    return f"the root of broker {broker_id}"
+
+
+def _named(metadata_root: str, roots: Mapping[BrokerId, str]) -> dict[str, str]:
+    """Return all roots by what errors call them."""
+    given = roots_in(metadata_root)
+    named = {"the metadata root": metadata_root}
+    if len(given) > 1:
+        named = {f"the metadata root {number}": each for number, each in enumerate(given, 1)}
+    return named | {_name(each): root for each, root in roots.items()}
 
 
 def _check_apart(name: str, root: str, taken: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.store.root_identity import read_generation
+from kafka_on_spark.store.root_identity import read_identity
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
@@ -62,7 +62,11 @@ def test_a_cluster_goes_on_from_one_root_of_three(cluster, folder):
         report = opened.fsck()
         assert not report.findings
         opened.add_controller(folder / "m4")
-    assert [read_generation(str(folder / each), OPTIONS) for each in ("1", "2", "3")] == [1, 1, 1]
+    assert [read_identity(str(folder / each), OPTIONS).generation for each in ("1", "2", "3")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 def test_a_partition_whose_replicas_do_not_all_answer_is_led_uncleanly(cluster, folder):
