@@ -24,8 +24,6 @@ CREDENTIALS: Final = "credentials"
 """The storage option that names credentials."""
 
 _NAME: Final = re.compile(r"profile:[^\s:]+|env:[A-Za-z_][A-Za-z0-9_]*")
-_KEY_NAMES: Final = ("aws_access_key_id", "access_key_id")
-_TOKEN_NAMES: Final = ("aws_session_token", "session_token", "aws_token", "token")
 _PROFILE_NAMES: Final = ("aws_profile", "profile")
 PROFILES_MAX: Final = 32
 """Profiles that this process keeps as it has read them."""
@@ -94,10 +92,9 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
     # delta-rs takes a missing token from the environment: that would mix two sets of credentials.
-    names = {each.lower() for each in options}
-    if names.isdisjoint(_KEY_NAMES) or not names.isdisjoint(_TOKEN_NAMES):
-        return
-    if os.environ.get("AWS_SESSION_TOKEN"):
+    given = _short(options)
+    has_own = "access_key_id" not in given or "session_token" in given or "token" in given
+    if not has_own and os.environ.get("AWS_SESSION_TOKEN"):
         raise KafkaStorageError(
             f"the environment's AWS_SESSION_TOKEN would be sent to {url} with the credentials"
             f" {name}: unset it, or give them a token of their own"
@@ -211,40 +208,31 @@ PACKAGES: Final = {
 }
 """The schemes that both delta-rs and fsspec know, and the package that fsspec needs."""
 
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+# object_store's names of options (AmazonS3ConfigKey, GoogleConfigKey, AzureConfigKey) without the
+# prefix that each may have, and fsspec's; of two for one the last counts.
+_PREFIX: Final = re.compile("^(aws|google|azure(_storage)?)_")
 _S3: Final = {
-    "aws_access_key_id": "key",
     "access_key_id": "key",
-    "aws_secret_access_key": "secret",
     "secret_access_key": "secret",
-    "aws_session_token": "token",
-    "aws_token": "token",
     "session_token": "token",
     "token": "token",
 }
 _S3_CLIENT: Final = {
-    "aws_endpoint": "endpoint_url",
-    "aws_endpoint_url": "endpoint_url",
     "endpoint": "endpoint_url",
     "endpoint_url": "endpoint_url",
-    "aws_default_region": "region_name",
     "default_region": "region_name",
-    "aws_region": "region_name",
     "region": "region_name",
 }
 _S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeout"}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-# object_store's names of credentials (GoogleConfigKey, AzureConfigKey).
-_GOOGLE_PATHS: Final = (
-    "google_service_account",
-    "google_service_account_path",
-    "service_account",
-    "service_account_path",
-    "google_application_credentials",
-    "application_credentials",
-)
-_GOOGLE_KEYS: Final = ("google_service_account_key", "service_account_key")
+_GOOGLE: Final = {
+    "application_credentials": "token",
+    "service_account_path": "token",
+    "service_account": "token",
+    "service_account_key": "token",
+}
 _AZURE: Final = {
     "account_name": "account_name",
     "account_key": "account_key",
@@ -257,7 +245,14 @@ _AZURE: Final = {
     "tenant_id": "tenant_id",
     "authority_id": "tenant_id",
 }
-_AZURE_PREFIX: Final = re.compile("^azure_(storage_)?")
+
+
+def _short(options: Mapping[str, str]) -> dict[str, str]:
+    return {_PREFIX.sub("", name.lower()): text for name, text in options.items()}
+
+
+def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    return {ours: given[name] for name, ours in names.items() if name in given}
 
 
 def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -266,37 +261,25 @@ def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         InvalidRootError: A time is no duration, or a key is no JSON.
     """
-    given = {name.lower(): text for name, text in options.items()}
-    if scheme in ("s3", "s3a"):
-        return _s3(given)
-    if scheme == "gs":
-        return {"use_listings_cache": False, **_google(given)}
-    short = {_AZURE_PREFIX.sub("", name): text for name, text in given.items()}
-    named = {_AZURE[name]: text for name, text in short.items() if name in _AZURE}
-    return {"use_listings_cache": False, **named}
-
-
-def _s3(given: Mapping[str, str]) -> dict[str, Any]:
+    given = _short(options)
     result: dict[str, Any] = {"use_listings_cache": False}
-    result |= {ours: given[name] for name, ours in _S3.items() if name in given}
-    client = {ours: given[name] for name, ours in _S3_CLIENT.items() if name in given}
-    config: dict[str, Any] = {
-        ours: _seconds(given[name]) for name, ours in _S3_TIMES.items() if name in given
-    }
-    if "max_retries" in given:
-        config["retries"] = {"max_attempts": int(given["max_retries"])}
-    return result | {"client_kwargs": client, "config_kwargs": config}
-
-
-def _google(given: Mapping[str, str]) -> dict[str, Any]:
-    for name in _GOOGLE_KEYS:
-        if name in given:
-            try:
-                return {"token": json.loads(given[name])}
-            except ValueError:  # its text is a secret: neither shown nor chained
-                raise InvalidRootError(f"the storage option {name} is no JSON") from None
-    paths = [given[name] for name in _GOOGLE_PATHS if name in given]
-    return {"token": paths[0]} if paths else {}
+    if scheme in ("s3", "s3a"):
+        config: dict[str, Any] = {
+            name: _seconds(text) for name, text in _renamed(given, _S3_TIMES).items()
+        }
+        if "max_retries" in given:
+            config["retries"] = {"max_attempts": int(given["max_retries"])}
+        client = _renamed(given, _S3_CLIENT)
+        return result | _renamed(given, _S3) | {"client_kwargs": client, "config_kwargs": config}
+    if scheme != "gs":
+        return result | _renamed(given, _AZURE)
+    found, name = _renamed(given, _GOOGLE), "service_account_key"
+    if name in given:
+        try:
+            found["token"] = json.loads(given[name])
+        except ValueError:  # its text is a secret: neither shown nor chained
+            raise InvalidRootError(f"the storage option google_{name} is no JSON") from None
+    return result | found
 
 
 def _seconds(duration: str) -> float:
