@@ -74,7 +74,7 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.deadlines import RootHangsError, within
-from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
@@ -419,7 +419,7 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
     }
 
 
-def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | RemoveFile]:
+def _files_of(state: ReplicaState, change: LogChange) -> Iterator[FileEntry | RemoveFile]:
     """Yield the files that a change takes from the table, then those that it adds.
 
     A merge moves records and changes none: Delta's streams skip it.

@@ -9,13 +9,11 @@ Its name carries the digest of its bytes, so a copy is checked, and two replicas
 without opening a table.
 """
 
-import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -58,7 +56,7 @@ from kafka_on_spark.store.deadlines import (
     begin,
     within,
 )
-from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
     SEGMENT_BYTES_MAX,
@@ -605,21 +603,17 @@ def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None
         )
 
 
-def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFile]:
+def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[FileEntry]:
     """Yield the actions that add a batch's segments; `changes_data`: the table lacked records."""
     for segment, header in _with_headers(batch):
-        stats = {
-            "numRecords": segment.record_count,
-            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
-            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
-            "nullCount": {"timestamp": 0},
-        }
-        yield AddFile(
+        yield FileEntry(
             path=segment.file_name,
             size_bytes=segment.size_bytes,
             values=header,
+            record_count=segment.record_count,
+            timestamp_min_us=segment.timestamp_min_us,
+            timestamp_max_us=segment.timestamp_max_us,
             time_ms=batch.appended_at_ms,
-            stats=json.dumps(stats),
             changes_data=changes_data,
         )
 
@@ -633,13 +627,6 @@ def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[Remo
             values=header,
             changes_data=changes_data,
         )
-
-
-def iso(time_us: int) -> str:
-    """Return µs since 1970 UTC as Delta's statistics have it."""
-    seconds, micros = divmod(time_us, 1_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
 def in_offset_order(files: Iterable[FileEntry]) -> list[FileEntry]:

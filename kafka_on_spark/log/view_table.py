@@ -26,9 +26,9 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
 from kafka_on_spark.log.replicas import ReplicaStore
-from kafka_on_spark.log.segments import iso
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store.deadlines import SHORT, within
+from kafka_on_spark.store.delta.delta_files import iso
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local

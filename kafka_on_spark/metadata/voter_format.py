@@ -31,7 +31,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     log_of,
 )
-from kafka_on_spark.store.delta.delta_files import AddFile, FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import parsing
 from kafka_on_spark.store.roots import RootFiles
 
@@ -259,14 +259,14 @@ def write_file(
     return new_file(path, content.size, batches, time_ms)
 
 
-def add_file(file: LogFile, *, changes_data: bool = True) -> AddFile:
+def add_file(file: LogFile, *, changes_data: bool = True) -> FileEntry:
     """Return the action that adds a file; a merged one changes no data."""
-    return AddFile(
+    return FileEntry(
         path=file.path,
         size_bytes=file.size_bytes,
         values=_partition_values(file.batches),
         time_ms=file.time_ms,
-        stats=f'{{"numRecords":{file.size}}}',
+        record_count=file.size,
         changes_data=changes_data,
     )
 

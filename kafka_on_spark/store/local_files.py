@@ -284,7 +284,7 @@ def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
         )
 
 
-def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
+def read_file(path: str, bytes_max: int, folder: int | None = None) -> bytes:
     """Return a file's bytes; with `folder`, an open descriptor, `path` is relative to it.
 
     Raises:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.store.delta import delta_log, log_cleaning
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from tests.cluster.disks import new_disks, records
 from tests.store.engines import (
@@ -136,12 +136,12 @@ def new_file(uri, dice, name):
     pq.write_table(
         rows.cast(pa.schema([SCHEMA.field("at"), SCHEMA.field("value")])), f"{uri}/{path}"
     )
-    return AddFile(
+    return FileEntry(
         path=path,
         size_bytes=os.path.getsize(f"{uri}/{path}"),
         values={"base_offset": str(dice.randrange(10)), "producer_id": dice.choice(PRODUCERS)},
         time_ms=dice.randrange(2**40),
-        stats=f'{{"numRecords":{count}}}',
+        record_count=count,
         changes_data=dice.random() < 0.5,
     )
 

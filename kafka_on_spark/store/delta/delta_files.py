@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -37,22 +37,48 @@ class FileEntry:
     Attributes:
         path: Its name in the table's folder.
         size_bytes: Its size.
-        values: Partition values, as text.
-        record_count: From its statistics; None if they have none.
-        timestamp_min_us: Smallest timestamp, from its statistics, µs since 1970 UTC.
-        timestamp_max_us: Largest timestamp, from its statistics.
-        time_ms: Modification time, which is the time of the append.
+        values: A value for each partition column, as text; None: null.
+        record_count: In its statistics; None if they have none.
+        timestamp_min_us: Smallest timestamp, in its statistics, µs since 1970 UTC.
+        timestamp_max_us: Largest timestamp, in its statistics.
+        time_ms: Modification time, which is the time of the append, ms since 1970 UTC.
         changes_data: It holds rows that the table did not have.
     """
 
     path: str
     size_bytes: int
     values: Mapping[str, str | None]
-    record_count: int | None
-    timestamp_min_us: int | None
-    timestamp_max_us: int | None
+    record_count: int | None = None
+    timestamp_min_us: int | None = None
+    timestamp_max_us: int | None = None
     time_ms: int
     changes_data: bool = field(default=True, compare=False)
+
+    def action(self, now_ms: int) -> dict[str, Any]:
+        stats: dict[str, Any] = {}
+        if self.record_count is not None:
+            stats["numRecords"] = self.record_count
+        if self.timestamp_min_us is not None and self.timestamp_max_us is not None:
+            stats["minValues"] = {"timestamp": iso(self.timestamp_min_us)}
+            stats["maxValues"] = {"timestamp": iso(self.timestamp_max_us)}
+            stats["nullCount"] = {"timestamp": 0}
+        return {
+            "add": {
+                "path": self.path,
+                "partitionValues": self.values,
+                "size": self.size_bytes,
+                "modificationTime": self.time_ms,
+                "dataChange": self.changes_data,
+                "stats": json.dumps(stats),
+            }
+        }
+
+
+def iso(time_us: int) -> str:
+    """Return µs since 1970 UTC as Delta's statistics have it."""
+    seconds, micros = divmod(time_us, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,39 +199,6 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddFile:
-    """A file that a commit adds.
-
-    Attributes:
-        path: Its name in the table's folder.
-        size_bytes: Its size.
-        values: A value for each partition column, as text; None: null.
-        time_ms: Modification time, ms since 1970 UTC.
-        stats: Statistics as JSON.
-        changes_data: It holds rows that the table did not have.
-    """
-
-    path: str
-    size_bytes: int
-    values: Mapping[str, str | None]
-    time_ms: int
-    stats: str
-    changes_data: bool = True
-
-    def action(self, now_ms: int) -> dict[str, Any]:
-        return {
-            "add": {
-                "path": self.path,
-                "partitionValues": self.values,
-                "size": self.size_bytes,
-                "modificationTime": self.time_ms,
-                "dataChange": self.changes_data,
-                "stats": self.stats,
-            }
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFile:
     """A file that a commit removes from the table; the file itself stays."""
 
@@ -268,7 +261,7 @@ def encode_commit(
     operation: str,
     now_ms: int,
     settings: TableSettings | None = None,
-    files: Iterable[AddFile | RemoveFile] = (),
+    files: Iterable[FileEntry | RemoveFile] = (),
     counters: Mapping[str, int],
 ) -> bytes:
     """Return the bytes of a commit, an action a line. `settings`: of version 0 only."""

@@ -55,7 +55,6 @@ from kafka_on_spark.store.delta.checkpoints import (
     write_checkpoint,
 )
 from kafka_on_spark.store.delta.delta_files import (
-    AddFile,
     FileEntry,
     RemoveFile,
     TableCheckpoint,
@@ -686,7 +685,7 @@ class DeltaLog:
         at_version: int,
         *,
         operation: str,
-        files: Iterable[AddFile | RemoveFile] = (),
+        files: Iterable[FileEntry | RemoveFile] = (),
         counters: Mapping[str, int],
     ) -> None:
         """Commit at exactly the version after `at_version`, or fail and change nothing.
@@ -712,14 +711,14 @@ class DeltaLog:
         counters: Mapping[str, int],
         *,
         settings: TableSettings | None = None,
-        files: Iterable[AddFile | RemoveFile] = (),
+        files: Iterable[FileEntry | RemoveFile] = (),
     ) -> None:
         state, write_id = self._content(), uuid4().hex
-        version = state.version + 1
+        version, now_ms, files = state.version + 1, time.time_ns() // 1_000_000, tuple(files)
         content = encode_commit(
             write_id=write_id,
             operation=operation,
-            now_ms=time.time_ns() // 1_000_000,
+            now_ms=now_ms,
             settings=settings,
             files=files,
             counters=counters,
@@ -730,9 +729,18 @@ class DeltaLog:
             self._stamp_after_put(version)
             raise
         self._newest = self._stamp_after_put(version)
-        step = commit_step(content, version, commit_path(self.uri, version))
-        assert isinstance(step, TableCommit), "our own commits can be parsed"
-        state.apply(step)
+        state.apply(
+            TableCommit(
+                version=version,
+                operation=operation,
+                write_id=write_id,
+                adds=tuple(each for each in files if isinstance(each, FileEntry)),
+                removes=tuple(each.path for each in files if isinstance(each, RemoveFile)),
+                counters=counters,
+                configuration=None if settings is None else settings.configuration,
+                time_ms=now_ms,
+            )
+        )
         self.version = version
         self._newest_is_void = False
         if version % CHECKPOINT_INTERVAL == 0:

@@ -2,12 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile, encode_commit
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile, encode_commit
 from kafka_on_spark.store.delta.delta_log import DeltaLog, new_settings
 from tests.store.delta_protocol import broken_rules, partition_columns_of
 from tests.store.tables import OPTIONS, commit_file, opened
@@ -17,7 +18,7 @@ SCHEMA = pa.schema(
 )
 COLUMNS = ["base_offset", "producer_id"]
 NAMED = {"size_bytes": 7, "values": {"base_offset": "0", "producer_id": None}}
-ADD = AddFile(path="a.parquet", time_ms=5, stats='{"numRecords":3}', **NAMED)
+ADD = FileEntry(path="a.parquet", time_ms=5, record_count=3, **NAMED)
 REMOVE = RemoveFile(path="b.parquet", **NAMED)
 SETTINGS = new_settings(SCHEMA, COLUMNS, {"kos.partition": "1"})
 
@@ -37,10 +38,21 @@ def test_each_commit_keeps_deltas_rules(version, files, counters):
     assert broken_rules(version, content, COLUMNS) == []
 
 
-def test_text_of_any_kind_is_one_line():
-    add = AddFile(
-        path="a", time_ms=5, stats="{}", size_bytes=1, values=dict.fromkeys(COLUMNS, "\n\u2028é")
+@pytest.mark.parametrize("added_us", [{}, {"timestamp_min_us": -1, "timestamp_max_us": 2**50}])
+def test_what_a_writer_holds_of_its_commit_is_what_readers_find(uri, added_us):
+    """It applies what it has put without reading it."""
+    log = DeltaLog.create(
+        uri, OPTIONS, schema=SCHEMA, partition_by=COLUMNS, configuration={"a": ""}
     )
+    added = [replace(ADD, path=path, **added_us) for path in ("b.parquet", "a b/ü")]
+    log.commit(0, operation="test", files=added, counters={"a": -1, "b": 2**62})
+    log.commit(1, operation="test", files=[REMOVE], counters={"b": 3})
+
+    assert log._state == opened(uri)._state
+
+
+def test_text_of_any_kind_is_one_line():
+    add = FileEntry(path="a", time_ms=5, size_bytes=1, values=dict.fromkeys(COLUMNS, "\n\u2028é"))
 
     content = encoded(add, **{"a\nb": 1})
 
@@ -105,7 +117,7 @@ def test_delta_rs_finds_the_files_that_our_commits_add_and_remove(uri, root):
         pq.write_table(rows, f"{uri}/{number}.parquet")
         values = {"base_offset": str(number), "producer_id": None if number % 2 else "a b/c=ü"}
         named = {"size_bytes": os.path.getsize(f"{uri}/{number}.parquet"), "values": values}
-        files = [AddFile(path=f"{number}.parquet", time_ms=5, stats='{"numRecords":1}', **named)]
+        files = [FileEntry(path=f"{number}.parquet", time_ms=5, record_count=1, **named)]
         if number > 2:
             files.append(RemoveFile(path=f"{number - 2}.parquet", **named, changes_data=False))
         log.commit(log.version, operation="append", files=files, counters={"end": number + 1})
