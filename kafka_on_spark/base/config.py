@@ -409,26 +409,22 @@ class Settings:
         return Settings((*nearer, *self.layers))
 
     def text(self, name: str) -> str:
-        """Return the setting's text."""
         for layer in self.layers:
             if name in layer:
                 return layer[name]
         return SETTINGS[name].default
 
     def integer(self, name: str) -> int:
-        """Return a whole number."""
         value = _value(name, self.text(name))
         assert isinstance(value, int), name
         return value
 
     def number(self, name: str) -> float:
-        """Return a number."""
         value = _value(name, self.text(name))
         assert isinstance(value, float), name
         return value
 
     def boolean(self, name: str) -> bool:
-        """Return a truth value."""
         value = _value(name, self.text(name))
         assert isinstance(value, bool), name
         return value

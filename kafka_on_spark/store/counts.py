@@ -156,7 +156,6 @@ class Counts:
             self.observe(figure, self.now_ms() - began_ms, **labels)
 
     def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
-        """Add to a count."""
         with self._lock:
             self._of(figure, labels).inc(amount)
 

@@ -11,6 +11,7 @@ Delta's protocol does not know, a value of another kind and a counter that is se
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -339,21 +340,24 @@ def commit_paths(files: RootFiles, uri: str, first: int, last: int) -> list[str]
     return [*(commit_path(uri, each) for each in versions), folder]
 
 
-def last_checkpoint(files: RootFiles, uri: str) -> int:
-    """Return the version of the newest checkpoint by the log's own hint, or -1.
-
-    One small read in place of a listing. The hint may be absent, old or wrong; one at a checkpoint
-    that is not there is none.
-    """
+def hinted_version(files: RootFiles, uri: str) -> int | None:
+    """Return the version of the newest checkpoint by the log's own hint: one small read in place of
+    a listing. None: there is no hint, or it can't be read. It may be old or wrong."""
     try:
         content = files.read(hint_path(uri), SMALL_FILE_BYTES_MAX)
-        version = -1 if content is None else parse_json(content)["version"]
-        if isinstance(version, bool) or not isinstance(version, int):
-            return -1
-        is_there = 0 <= version < _VERSION_END and files.size(checkpoint_path(uri, version))
-    except (ValueError, TypeError, KeyError, UnsafeFileError):
+        return None if content is None else expect(parse_json(content)["version"], int)
+    except (UnsafeFileError, *BAD_JSON):
+        return None
+
+
+def last_checkpoint(files: RootFiles, uri: str) -> int:
+    """Return the version of the checkpoint that the hint names, or -1 if that is not there."""
+    version = hinted_version(files, uri)
+    if version is None or not 0 <= version < _VERSION_END:
         return -1
-    return version if is_there else -1
+    with suppress(UnsafeFileError):
+        return version if files.size(checkpoint_path(uri, version)) else -1
+    return -1
 
 
 def has_misleading_hint(files: RootFiles, uri: str) -> bool:

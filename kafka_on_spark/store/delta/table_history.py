@@ -11,9 +11,7 @@ were cleaned: no reader gets to it.
 from collections.abc import Iterator
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
-from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.delta_files import (
-    BAD_JSON,
     TableDamage,
     TableStep,
     checkpoint_path,
@@ -23,15 +21,14 @@ from kafka_on_spark.store.delta.delta_files import (
     commit_path,
     commit_step,
     commits_in,
-    expect,
     hint_path,
+    hinted_version,
     log_folder,
 )
 from kafka_on_spark.store.delta.log_cleaning import first_kept
 from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
-    SMALL_FILE_BYTES_MAX,
     UnsafeFileError,
 )
 from kafka_on_spark.store.roots import RootFiles
@@ -148,15 +145,12 @@ def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[T
 
     One that can't be read is passed over by all engines: a power cut leaves such hints.
     """
-    path = hint_path(uri)
-    try:
-        content = files.read(path, SMALL_FILE_BYTES_MAX)
-        if content is None:
-            return
-        version = expect(parse_json(content)["version"], int)
-    except (UnsafeFileError, *BAD_JSON):
+    version = hinted_version(files, uri)
+    if version is None or version in checkpoints:
         return
     # The checkpoint may have been written after the folder was listed.
-    if version not in checkpoints and files.size(checkpoint_path(uri, version)) is None:
-        sentence = f"the hint {path} names the checkpoint of version {version}, which is not there"
-        yield TableDamage(version=version, sentence=sentence, is_checkpoint=True)
+    if files.size(checkpoint_path(uri, version)) is None:
+        hint = f"the hint {hint_path(uri)} names the checkpoint of version {version}"
+        yield TableDamage(
+            version=version, sentence=f"{hint}, which is not there", is_checkpoint=True
+        )
