@@ -14,7 +14,7 @@ from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import segment_name
 from kafka_on_spark.log.segments import HEADER_SCHEMA, TABLE_SCHEMA
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.store.delta.delta_files import AddFile, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -24,7 +24,6 @@ FEW_FILES = 10
 FILES_A_COMMIT = 100
 TRIES = 20
 OPTIONS = StorageOptions()
-STATS = '{"numRecords": 1}'
 
 
 def tables(bench: Bench) -> list[Row]:
@@ -80,8 +79,8 @@ def _values() -> dict[str, str | None]:
     return {name: "1234567" for name in HEADER_SCHEMA.names}
 
 
-def _add(name: str) -> AddFile:
-    return AddFile(path=name, size_bytes=1000, values=_values(), time_ms=0, stats=STATS)
+def _add(name: str) -> FileEntry:
+    return FileEntry(path=name, size_bytes=1000, values=_values(), record_count=1, time_ms=0)
 
 
 def _remove(name: str) -> RemoveFile:

@@ -141,6 +141,7 @@ class Call(Future[T]):
         root: The root that it calls, also for its steps, which run in the same thread; "": none.
         is_for_another: A call to another root waits for it.
         is_left: Nobody waits for it any more.
+        pool: Whose threads do it, once it was begun.
         until: When it has to have a thread, then the deadline of its current step; None between
             two steps.
     """
@@ -150,6 +151,7 @@ class Call(Future[T]):
         self.root = root
         self.is_for_another = _current.call is not None
         self.is_left = False
+        self.pool: DaemonThreads | None = None
         self.until: float | None = None
         self._seconds = seconds
         self._work: Callable[[], T] | None = partial(copy_context().run, work)
@@ -219,7 +221,8 @@ class Call(Future[T]):
 
     def leave(self) -> KafkaStorageError:
         """Wait for it no more; return the error of its caller, as `in_time`."""
-        if _pools_of(self.root)[self.is_for_another].withdraw(self):
+        assert self.pool is not None, "it was begun"
+        if self.pool.withdraw(self):
             return KafkaStorageError(f"{self.root} does not answer: all its threads wait for it")
         self.is_left = True
         return RootHangsError(f"{self.root} does not answer: a call to it hangs")
@@ -266,6 +269,7 @@ class DaemonThreads(Executor):
         Raises:
             KafkaStorageError: The process can't start a thread.
         """
+        job.pool = self
         with self._lock:
             self._taken.add(job)
             self._free_count -= 1
@@ -353,16 +357,13 @@ _Pools = tuple[DaemonThreads, DaemonThreads]
 _pools: Final[dict[str, _Pools]] = {}
 
 
-def _pools_of(root: str) -> _Pools:
-    pools = _pools.get(root)
-    if pools is None:
-        if len(_pools) >= POOLS_MAX:
-            for name, (own, others) in list(_pools.items()):
-                if not own.running and not others.running:
-                    _pools.pop(name, None)
-        made = DaemonThreads(THREADS_A_ROOT, root), DaemonThreads(THREADS_A_ROOT, root)
-        pools = _pools.setdefault(root, made)
-    return pools
+def _new_pools(root: str) -> _Pools:
+    if len(_pools) >= POOLS_MAX:
+        for name, (own, others) in list(_pools.items()):
+            if not own.running and not others.running:
+                _pools.pop(name, None)
+    made = DaemonThreads(THREADS_A_ROOT, root), DaemonThreads(THREADS_A_ROOT, root)
+    return _pools.setdefault(root, made)
 
 
 def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Call[T]:
@@ -375,7 +376,7 @@ def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Cal
     if _process.is_forked:
         raise ClusterClosedError(FORKED)
     _process.has_used = True
-    pools, stuck = _pools_of(root), 0
+    pools, stuck = _pools.get(root) or _new_pools(root), 0
     if len(pools[0].running) + len(pools[1].running) >= STUCK_MAX:
         stuck = sum(call.is_stuck for each in pools for call in list(each.running))
     if stuck >= STUCK_MAX:

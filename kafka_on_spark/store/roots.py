@@ -29,8 +29,11 @@ T = TypeVar("T")
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
-_PASSING: Final = (*ABSENT, FileExistsError)
-"""What the system raises of a file that is there or is not: an answer, and no failure of a root."""
+_Errors = tuple[type[Exception], ...]
+
+_OURS: Final[_Errors] = (KafkaStorageError, InvalidRootError)
+_ANSWERS: Final[_Errors] = (*_OURS, *ABSENT)
+"""What the system raises of a file that is not there is an answer, and no failure of a root."""
 
 
 def filesystem(url: str, options: StorageOptions) -> Any:
@@ -75,13 +78,13 @@ class RootFiles:
 
     @contextmanager
     def _translating_errors(
-        self, doing: str, path: str, passing: tuple[type[OSError], ...] = _PASSING
+        self, doing: str, path: str, passing: _Errors = _ANSWERS
     ) -> Iterator[None]:
         # A store's client raises its own errors, which are no OSErrors.
         kinds = OSError if is_local(path) else Exception
         try:
             yield
-        except (*passing, KafkaStorageError, InvalidRootError):
+        except passing:
             raise
         except kinds as error:
             raise storage_error(error, f"{doing} {path}", self.options) from self.options.shown(
@@ -184,7 +187,7 @@ class RootFiles:
                 flush([temporary for temporary, _ in written])
             while written:
                 temporary, path = written[-1]
-                with self._translating_errors("write", path, ()):  # the disk may have gone away
+                with self._translating_errors("write", path, _OURS):  # the disk may have gone away
                     within(self.url, partial(local_files.rename, temporary, path), LONG)
                 written.pop()
         finally:
@@ -196,7 +199,7 @@ class RootFiles:
 
     def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         count_request("PUT", path)
-        with self._translating_errors("write", path, ()):
+        with self._translating_errors("write", path, _OURS):
             if is_local(path):
                 written.append((write_temporary(path, pieces, is_flushed=False), path))
             else:
@@ -212,7 +215,7 @@ class RootFiles:
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
-            with self._translating_errors("write", path, (FileExistsError,)):
+            with self._translating_errors("write", path, (*_OURS, FileExistsError)):
                 is_written: bool = self._on(path).create_file(path, content)
                 return is_written
         except FileExistsError:

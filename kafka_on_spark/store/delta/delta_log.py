@@ -91,7 +91,7 @@ from kafka_on_spark.store.local_files import (
     stamp_at,
     write_temporary,
 )
-from kafka_on_spark.store.process import pauses_ms
+from kafka_on_spark.store.process import SystemClock, pauses_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 T = TypeVar("T")
@@ -272,13 +272,11 @@ class CommitFiles:
 
     def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
         """Return which files stand at some versions, in one call on a local disk."""
-        paths = [commit_path(self.uri, each) for each in versions]
         if not is_local(self.uri):
-            return [self.files.stamp(path) for path in paths]
-        count_request("HEAD", self.uri, len(paths))
+            return [self.files.stamp(commit_path(self.uri, each)) for each in versions]
+        count_request("HEAD", self.uri, len(versions))
         try:
-            stamps = partial(_local_stamps, paths)
-            return within(self.uri, stamps, SHORT)
+            return within(self.uri, partial(_local_stamps, self.uri, versions), SHORT)
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
 
@@ -300,11 +298,11 @@ class CommitFiles:
         self.void.update(fresh)
 
 
-def _local_stamps(paths: Iterable[str]) -> list[FileStamp | None]:
+def _local_stamps(uri: str, versions: Iterable[int]) -> list[FileStamp | None]:
     stamps: list[FileStamp | None] = []
-    for path in paths:
+    for version in versions:
         try:
-            stamps.append(stamp_at(path))
+            stamps.append(stamp_at(commit_path(uri, version)))
         except ABSENT:
             stamps.append(None)
     return stamps
@@ -338,12 +336,13 @@ RESOLVE_SECONDS_LOCAL: Final = 1.0
 
 def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
     """Ask once, and again for so long while the answer is None."""
-    last = time.monotonic() + seconds
+    clock = SystemClock()
+    last_ms = clock.monotonic_ms() + seconds * 1000
     for pause_ms in pauses_ms(50, 2_000):
         found = ask()
-        if found is not None or time.monotonic() >= last:
+        if found is not None or clock.monotonic_ms() >= last_ms:
             break
-        time.sleep(random.uniform(0, pause_ms) / 1000)  # others may put at the same time
+        clock.sleep_ms(random.uniform(0, pause_ms))  # others may put at the same time
     return found
 
 

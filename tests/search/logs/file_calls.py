@@ -26,7 +26,12 @@ from kafka_on_spark.store.delta import (
     delta_files,
     delta_log,
 )
-from kafka_on_spark.store.delta.delta_files import checkpoint_path, hint_path, log_folder
+from kafka_on_spark.store.delta.delta_files import (
+    checkpoint_path,
+    commit_path,
+    hint_path,
+    log_folder,
+)
 from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX
 
 LOCAL: Final = "/disk/table"
@@ -296,7 +301,11 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     encode = delta_log.encode_commit
     replaced: list[tuple[Any, str, Any]] = [
         (delta_log, "_put_local", local.put),
-        (delta_log, "_local_stamps", lambda paths: list(map(local.stamp, paths))),
+        (
+            delta_log,
+            "_local_stamps",
+            lambda uri, versions: [local.stamp(commit_path(uri, each)) for each in versions],
+        ),
         (delta_log, "read_stamped", local.read_stamped),
         (local_files, "read_file", local.read),
         (local_files, "size_of", local.size),
