@@ -545,9 +545,16 @@ class Cluster:
                 appended, unless the outcome is unknown or the error says `may_be_committed`.
         """
         from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
-        from kafka_on_spark.spark.frames import staging_of
 
-        stage = staging_of(records)
+        kind = type(records)
+        if kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame":
+            from kafka_on_spark.spark.frames import staging_of_frame
+
+            stage = staging_of_frame(records)
+        else:
+            from kafka_on_spark.produce.staging import staging_of
+
+            stage = staging_of(records)
         request = AppendRequest(
             topic=topic,
             acks=acks,

@@ -65,7 +65,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.produce.limits import partition_refusal, size_refusal
-from kafka_on_spark.produce.records import input_batches
+from kafka_on_spark.produce.records import input_batches, table_of
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.roots import StorageOptions
@@ -382,6 +382,17 @@ def stage_records(
         return [StagedSegment(partition=-1, segment=None, refusal=error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
+
+
+def staging_of(records: object) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
+    """Return what stages an append's records in this process.
+
+    Raises:
+        InvalidRequestError: They are not records, or a column is missing, unknown or of a wrong
+            type.
+    """
+    table = table_of(records)
+    return lambda order, options: stage_records(order, input_batches(table.to_batches()), options)
 
 
 def stage_topics(

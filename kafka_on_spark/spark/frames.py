@@ -12,7 +12,6 @@ from kafka_on_spark.produce.records import (
     IGNORED,
     check_columns,
     input_batches,
-    table_of,
 )
 from kafka_on_spark.produce.staging import (
     StagedSegment,
@@ -40,35 +39,21 @@ _ROW_DDL: Final = "task int, staged string"
 _ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("staged", pa.string())])
 
 
-def is_frame(records: object) -> bool:
-    """Return whether `records` is a classic DataFrame; a Connect one is refused.
+def staging_of_frame(frame: Any) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
+    """Return what stages the rows of a DataFrame, whose columns are an append's, in its tasks.
 
     Raises:
-        InvalidRequestError: It is a Spark Connect DataFrame.
+        InvalidRequestError: It is a Spark Connect DataFrame; or a column is missing, unknown or of
+            a wrong type.
     """
-    module = type(records).__module__
-    if module.startswith("pyspark.sql.connect"):
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise InvalidRequestError(
             "a Spark Connect DataFrame can't be appended (it has no mapPartitions): use a classic"
             " SparkSession, or collect it to an Arrow table first"
         )
-    return module.startswith("pyspark.sql") and type(records).__name__ == "DataFrame"
-
-
-def staging_of(records: Any) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
-    """Return what stages `records`, whose columns are an append's: in a DataFrame's own tasks, or
-    in this process.
-
-    Raises:
-        InvalidRequestError: They are not records, or a column is missing, unknown or of a wrong
-            type.
-    """
-    if is_frame(records):
-        columns = [(field.name, kind_of(field.dataType)) for field in records.schema.fields]
-        check_columns(columns, has_topic=True)
-        return partial(stage_frame, records)
-    table = table_of(records)
-    return lambda order, options: stage_records(order, input_batches(table.to_batches()), options)
+    columns = [(field.name, kind_of(field.dataType)) for field in frame.schema.fields]
+    check_columns(columns, has_topic=True)
+    return partial(_stage_frame, frame)
 
 
 def kind_of(data_type: "DataType") -> str:
@@ -77,7 +62,7 @@ def kind_of(data_type: "DataType") -> str:
     return "string" if text.startswith(("varchar", "char")) else text
 
 
-def stage_frame(
+def _stage_frame(
     frame: "DataFrame", order: StageOrder, options: StorageOptions
 ) -> list[StagedSegment]:
     """Have a DataFrame's rows staged by its tasks; return the rows in task order.
