@@ -15,8 +15,17 @@ from kafka_on_spark.base.config import check_acks, leaves_auto_controller, unkno
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition, whole_number
 from kafka_on_spark.base.text import parse_json
+from kafka_on_spark.consume.query_batch import (
+    CUT,
+    Bound,
+    Cut,
+    Group,
+    Offsets,
+    Place,
+    Timestamps,
+    TriggerLimits,
+)
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
-from kafka_on_spark.consume.stream_offsets import CUT, Cut
 from kafka_on_spark.consume.subscription import Subscription, names_of, parse_subscription
 
 _PREFIX: Final = "kafka."
@@ -71,41 +80,6 @@ _STORAGE_PREFIX: Final = "storage."
 
 _GROUP: Final = "group"
 _WIRE: Final = {-2: EARLIEST, -1: LATEST}
-
-Place = int | str
-"""An offset, EARLIEST or LATEST."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """A place by partition; `cut` if it is the stored offset of a query."""
-
-    by_partition: Mapping[TopicPartition, Place]
-    cut: Cut | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Timestamps:
-    """The first record that is not older than a time, in ms since 1970: one time for all
-    partitions, or one by partition. If there is none, it is the latest offset, or the
-    read is refused."""
-
-    given: int | Mapping[TopicPartition, int]
-    is_latest_if_none: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Where a consumer group stands; EARLIEST or LATEST if it has saved no offset of the query."""
-
-    name: str
-    default: str
-
-
-Bound = str | Offsets | Timestamps | Group
-"""EARLIEST or LATEST for all partitions; or offsets; or timestamps; or a group's. The order of
-precedence is Spark's: one timestamp for all, timestamps by partition, offsets. Source:
-KafkaSourceProvider.getKafkaOffsetRangeLimit."""
 
 
 def _parse_starting(given: Mapping[str, str], group: str | None, *, default: str) -> Bound:
@@ -200,26 +174,24 @@ def _whole(value: Any) -> int:
 def _check_batch(starting: Bound, ending: Bound) -> None:
     """Check that a batch does not start at latest, end at earliest, or end before it starts.
     Source: KafkaSourceProvider.validateBatchOptions, checkOffsetLimitValidity."""
-    if starting == LATEST:
-        raise InvalidRequestError("starting offset can't be latest for batch queries on Kafka")
-    if ending == EARLIEST:
-        raise InvalidRequestError("ending offset can't be earliest for batch queries on Kafka")
-    _refuse_word(starting, LATEST, "startingOffsets for {} can't be latest")
-    _refuse_word(ending, EARLIEST, "ending offset for {} can't be earliest")
+    for bound, word, side, option in (
+        (starting, LATEST, "starting offset", "startingOffsets"),
+        (ending, EARLIEST, "ending offset", "ending offset"),
+    ):
+        if bound == word:
+            raise InvalidRequestError(f"{side} can't be {word} for batch queries on Kafka")
+        places = bound.by_partition if isinstance(bound, Offsets) else {}
+        for name, place in places.items():
+            if place == word:
+                raise InvalidRequestError(
+                    f"{option} for {name} can't be {word} for batch queries on Kafka"
+                )
     if isinstance(starting, Offsets) and isinstance(ending, Offsets):
         _check_sides(starting.by_partition, ending.by_partition, "offset")
     elif isinstance(starting, Timestamps) and isinstance(ending, Timestamps):
         first, last = starting.given, ending.given
         if not isinstance(first, int) and not isinstance(last, int):
             _check_sides(first, last, "timestamp")
-
-
-def _refuse_word(bound: Bound, word: str, sentence: str) -> None:
-    if not isinstance(bound, Offsets):
-        return
-    for name, place in bound.by_partition.items():
-        if place == word:
-            raise InvalidRequestError(f"{sentence.format(name)} for batch queries on Kafka")
 
 
 def _check_sides(
@@ -248,25 +220,6 @@ _UNITS_MS: Final = {
     **{"us": 0.001, "ms": 1, "s": 1000},
     **{"m": _MINUTE_MS, "min": _MINUTE_MS, "h": 60 * _MINUTE_MS, "d": 1440 * _MINUTE_MS},
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerLimits:
-    """The limits of a micro-batch: it has `max_offsets` records at most, and waits for
-    `min_offsets` for `max_delay_ms` at most."""
-
-    max_offsets: int | None = None
-    min_offsets: int | None = None
-    max_delay_ms: int = 15 * 60_000
-
-    def __post_init__(self) -> None:
-        if self.min_offsets is None or self.max_offsets is None:
-            return
-        if self.min_offsets > self.max_offsets:
-            raise InvalidRequestError(
-                f"The value of minOffsetPerTrigger({self.min_offsets}) is higher than the"
-                f" maxOffsetsPerTrigger({self.max_offsets})."
-            )
 
 
 def _delay_ms(text: str) -> int:
@@ -352,16 +305,18 @@ class SourceOptions:
 
 def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
     """Return the checked options of a read, or raise InvalidRequestError."""
-    client, rest = _split_client_options(options)
-    given = _known_options(rest, SOURCE_OPTIONS)
+    client, storage, given = _sorted_options(options, SOURCE_OPTIONS)
     if is_stream:
         _refuse(given, _NOT_IN_STREAMS)
     subscription = parse_subscription(given)
     default = LATEST if is_stream else EARLIEST
     starting = _parse_starting(given, client.get(_GROUP_ID), default=default)
     ending = _parse_ending(given)
+    warnings = _ignored_warnings(client, _SOURCE_OPTIONS_USED)
     if not is_stream:
         _check_batch(starting, ending)
+        ignored = [SOURCE_OPTIONS[name] for name in _STREAM_ONLY if name in given]
+        warnings += [f"{name} option ignored in batch queries" for name in ignored]
     _refuse(client, _REFUSED)
     return SourceOptions(
         cluster=_cluster_root(given),
@@ -380,14 +335,9 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         has_headers=_flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(_RACK),
         group=client.get(_GROUP_ID) or None,
-        warnings=(*_ignored_warnings(client), *_ignored_in_batches(given, is_stream=is_stream)),
-        storage=_storage_options(options),
+        warnings=tuple(warnings),
+        storage=storage,
     )
-
-
-def _ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
-    names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
-    return [f"{SOURCE_OPTIONS[name]} option ignored in batch queries" for name in names]
 
 
 def _as_of(given: Mapping[str, str]) -> AsOf | None:
@@ -465,8 +415,7 @@ class SinkOptions:
 
 def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     """Return the checked options of a write, or raise InvalidRequestError."""
-    client, rest = _split_client_options(options)
-    given = _known_options(rest, _SINK)
+    client, storage, given = _sorted_options(options, _SINK)
     _refuse(client, _REFUSED_BY_SINK)
     if is_stream:
         _refuse(given, _BATCH_ONLY)
@@ -485,7 +434,7 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
             {name: text for name, text in given.items() if name == "auto.controller"}
         ),
         warnings=tuple(_ignored_warnings(client, _SINK_OPTIONS_USED)),
-        storage=_storage_options(options),
+        storage=storage,
     )
 
 
@@ -498,50 +447,41 @@ def _whole_number(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _expected_offsets(text: str | None) -> dict[str, dict[int, int]]:
-    if text is None:
-        return {}
-    refusal = InvalidRequestError(
-        f"option 'expected_offsets' can't be {text!r}: give the log ends by topic and partition,"
-        ' for instance {"flights":{"0":23,"1":0}}'
-    )
-    try:
-        topics = parse_json(text)
-        offsets = {
-            name: {int(number): _whole(offset) for number, offset in partitions.items()}
-            for name, partitions in topics.items()
-            if all(number.isdecimal() for number in partitions)
-        }
-    except (ValueError, TypeError, AttributeError):
-        raise refusal from None
-    if offsets.keys() != topics.keys() or any(
-        offset < 0 for partitions in offsets.values() for offset in partitions.values()
-    ):
-        raise refusal
+    """Return log ends by topic and partition."""
+    offsets: dict[str, dict[int, int]] = {}
+    if text is not None:
+        example = '{"flights":{"0":23,"1":0}}'
+        for name, offset in _parse_json("expected_offsets", text, _log_end, example).items():
+            offsets.setdefault(name.topic, {})[name.partition] = offset
     return offsets
+
+
+def _log_end(value: Any) -> int:
+    if _whole(value) < 0:
+        raise ValueError(value)
+    return int(value)
 
 
 # Both
 
 
-def _known_options(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return all options but those of the storage, lower-cased. `known`: the names as people write
-    them, by the lower-cased names."""
-    given = {}
+def _sorted_options(
+    options: Mapping[str, str], known: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return the client's options, those of the storage without their prefix, and all others, all
+    lower-cased. `known`: the names of the others as people write them, by lower-cased names."""
+    client, storage, given = {}, {}, {}
     for name, text in options.items():
-        if name.lower().startswith(_STORAGE_PREFIX):
-            continue
-        if name.lower() not in known:
+        lowered = name.lower()
+        if lowered.startswith(_PREFIX) or lowered in _CONNECTOR:
+            client[lowered] = text
+        elif lowered.startswith(_STORAGE_PREFIX):
+            storage[lowered.removeprefix(_STORAGE_PREFIX)] = text
+        elif lowered in known:
+            given[lowered] = text
+        else:
             raise InvalidRequestError(unknown_name("option", name, list(known.values())))
-        given[name.lower()] = text
-    return given
-
-
-def _storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name.lower().removeprefix(_STORAGE_PREFIX): text
-        for name, text in options.items()
-        if name.lower().startswith(_STORAGE_PREFIX)
-    }
+    return client, storage, given
 
 
 def _cluster_root(given: Mapping[str, str]) -> str:
@@ -564,18 +504,6 @@ def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     return text.lower() == "true"
 
 
-def _is_client_option(name: str) -> bool:
-    return name.startswith(_PREFIX) or name in _CONNECTOR
-
-
-def _split_client_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the client's options, lower-cased, and all others unchanged."""
-    client = {
-        name.lower(): text for name, text in options.items() if _is_client_option(name.lower())
-    }
-    return client, {name: text for name, text in options.items() if name.lower() not in client}
-
-
 def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
     """Refuse options, lower-cased, that can't be given: in Spark's words, where it does, too."""
     for name, sentence in refused.items():
@@ -583,14 +511,10 @@ def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
             raise InvalidRequestError(sentence)
 
 
-def _ignored_warnings(
-    names: Iterable[str], used: Collection[str] = _SOURCE_OPTIONS_USED
-) -> list[str]:
-    """Return a warning that names the ignored options, lower-cased; none if all are used. Names
-    only: a value may be a password."""
-    ignored = sorted(
-        _CONNECTOR.get(name, name) for name in names if _is_client_option(name) and name not in used
-    )
+def _ignored_warnings(client: Iterable[str], used: Collection[str]) -> list[str]:
+    """Return a warning that names the ignored options; none if all are used. Names only: a value
+    may be a password."""
+    ignored = sorted(_CONNECTOR.get(name, name) for name in client if name not in used)
     if not ignored:
         return []
     return [f"options of Kafka's client mean nothing here and are ignored: {', '.join(ignored)}"]

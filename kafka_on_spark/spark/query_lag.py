@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from kafka_on_spark.consume.stream_offsets import CUT, StreamOffset
+from kafka_on_spark.consume.query_batch import CUT, StreamOffset
 
 log = logging.getLogger(__name__)
 

@@ -23,24 +23,26 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
-from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.options import Bound, SourceOptions
+from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
+from kafka_on_spark.consume.options import SourceOptions
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
-    Available,
+    Bound,
+    DataLoss,
     Ends,
-    TimeLookup,
+    StreamOffset,
     available,
     bounded,
     check_end,
     check_order,
     committed_ends,
+    could_not_read,
     is_delayed,
     plan_ranges,
     resolve,
+    save_group,
     split_ranges,
 )
-from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, could_not_read, save_group
 from kafka_on_spark.consume.subscription import partitions_of
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
 from kafka_on_spark.log.worker import Worker
@@ -91,26 +93,23 @@ class Reading:
         """Return the metadata of the cluster, caught up."""
         return open_metadata(cluster_url(self.options.cluster), self.storage, awaits=awaits)
 
-    def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
-        """Return a lookup of records committed `then` that asks the replicas of `now`."""
+    def resolve(
+        self,
+        metadata: MetadataService,
+        bound: Bound,
+        option: str,
+        then: MetadataImage | None = None,
+    ) -> StreamOffset:
+        """Return the offsets that an option means in the newest image, or in one of the past."""
+        now = metadata.image
+        image = now if then is None else then
 
         def look_up(asked: Sequence[tuple[PartitionKey, int]]) -> list[Offset | None]:
             # In the function: the process that plans a stream needs no replicas.
             from kafka_on_spark.log.reading import look_up_offsets
 
-            return look_up_offsets(now, then, asked, self.storage, self.options.client_rack)
+            return look_up_offsets(now, image, asked, self.storage, self.options.client_rack)
 
-        return look_up
-
-    def resolve(
-        self,
-        metadata: MetadataService,
-        image: MetadataImage,
-        bound: Bound,
-        option: str,
-        look_up: TimeLookup,
-    ) -> StreamOffset:
-        """Return the offsets that an option means in an image, which may be of the past."""
         return resolve(
             image,
             partitions_of(image, self.options.subscription),
@@ -120,9 +119,18 @@ class Reading:
             loss=self.loss(metadata),
         )
 
-    def loss(self, metadata: MetadataService) -> DataLoss:
-        """Return what the query does if records are gone."""
-        return _loss(metadata, is_failed=self.options.is_data_loss_failed)
+    def loss(self, metadata: MetadataService, *, is_failed: bool | None = None) -> DataLoss:
+        """Return what the query does if records are gone (None: as its options say). Where unclean
+        elections have cut, the metadata log says."""
+        return DataLoss(
+            self.options.is_data_loss_failed if is_failed is None else is_failed,
+            lambda generations: cuts_after(metadata.pieces_newest_first(), generations),
+        )
+
+    def committed_ends(self, image: MetadataImage) -> dict[TopicPartition, int]:
+        """Return the high watermarks of the query's partitions, as far as these are there."""
+        wanted = partitions_of(image, self.options.subscription, is_missing_failed=False)
+        return committed_ends(image, wanted)
 
     def ranges(
         self,
@@ -156,7 +164,7 @@ class Reading:
         if self.options.is_data_loss_failed:
             return
         try:
-            strict = _loss(metadata, is_failed=True)
+            strict = self.loss(metadata, is_failed=True)
             plan_ranges(metadata.image, start, end, strict, client_rack=None)
         except ProtocolError as loss:
             warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
@@ -229,13 +237,6 @@ class Reading:
         warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
 
-def _loss(metadata: MetadataService, *, is_failed: bool) -> DataLoss:
-    """Where unclean elections have cut, the metadata log says."""
-    return DataLoss(
-        is_failed, lambda generations: cuts_after(metadata.pieces_newest_first(), generations)
-    )
-
-
 class BatchReader(SentToExecutors, DataSourceReader):
     """Reads one consistent cut, of now or of the past."""
 
@@ -244,18 +245,18 @@ class BatchReader(SentToExecutors, DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._reading = reading = Reading(options)
         metadata = reading.open_metadata(Awaits.NOTHING)
-        now = then = metadata.image
+        then = None
         if options.as_of is not None:
             value, option = options.as_of.value, options.as_of.option
             at = Offset(value) if option == "asOfMetadataOffset" else metadata.offset_at(value)
             then = image_as_of(metadata, at, f"option {option!r} can't be {value}")
-        cut, times = (metadata, then), reading.look_up(now, then)
-        start = reading.resolve(*cut, options.starting, "startingOffsets", times)
-        end = reading.resolve(*cut, options.ending, "endingOffsets", times)
-        check_order(then, start, end)
+        start = reading.resolve(metadata, options.starting, "startingOffsets", then)
+        end = reading.resolve(metadata, options.ending, "endingOffsets", then)
+        image = metadata.image if then is None else then
+        check_order(image, start, end)
         if options.is_data_loss_failed:
-            check_end(then, end)
-        self._ranges = reading.ranges(metadata, start, end, None if then is now else then)
+            check_end(image, end)
+        self._ranges = reading.ranges(metadata, start, end, then)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks."""
@@ -309,12 +310,9 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         ends where the logs do now, see `_held_ends`."""
         if self._initial is None:
             metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
-            image = metadata.image
-            at, times = (metadata, image), self._reading.look_up(image, image)
-            offset = self._reading.resolve(*at, starting, "startingOffsets", times)
+            offset = self._reading.resolve(metadata, starting, "startingOffsets")
             self._initial = offset.to_json()
-            wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
-            self._first_ends = committed_ends(image, wanted)
+            self._first_ends = self._reading.committed_ends(metadata.image)
         return self._initial
 
     def _held_ends(self, since: StreamOffset) -> Ends | None:
@@ -331,10 +329,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
-        image = self._caught_up(Awaits.ROOT).image
         # latestOffset reports missing partitions, with the offsets that the query had read to.
-        wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
-        self._available_now = committed_ends(image, wanted)
+        self._available_now = self._reading.committed_ends(self._caught_up(Awaits.ROOT).image)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next batch's end, or `start` itself if nothing of the query has moved."""
@@ -358,21 +354,17 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             self._idle = (image, start) if held is None else None
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
-        if is_limited and self._is_delayed(found):
-            return start
-        self._last_trigger_ms = _monotonic_ms()
-        return found.offset(image, options.limits.max_offsets if is_limited else None).to_json()
-
-    def _is_delayed(self, found: Available) -> bool:
-        # No more will become available: to wait would end the query.
-        if found.has_loss or self._available_now is not None:
-            return False
-        return is_delayed(
-            self._options.limits,
+        # Of an AvailableNow query no more will become available: to wait would end it.
+        may_wait = is_limited and not found.has_loss and self._available_now is None
+        if may_wait and is_delayed(
+            options.limits,
             found.record_count,
             now_ms=_monotonic_ms(),
             last_trigger_ms=self._last_trigger_ms,
-        )
+        ):
+            return start
+        self._last_trigger_ms = _monotonic_ms()
+        return found.offset(image, options.limits.max_offsets if is_limited else None).to_json()
 
     def _is_idle(self, start: dict[str, Any], image: MetadataImage) -> bool:
         """Return whether the last call saw the same image and start, and nothing is left to do."""
@@ -390,7 +382,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
-            kept = _loss(metadata, is_failed=False).checked(metadata.image, processed)
+            loss = self._reading.loss(metadata, is_failed=False)
+            kept = loss.checked(metadata.image, processed)
             moved = metadata.submit(
                 lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,

@@ -13,9 +13,11 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, TopicPartition
-from kafka_on_spark.consume.options import TriggerLimits
 from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
+    DataLoss,
+    StreamOffset,
+    TriggerLimits,
     available,
     check_end,
     check_order,
@@ -25,7 +27,6 @@ from kafka_on_spark.consume.query_batch import (
     plan_ranges,
     split_ranges,
 )
-from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
 from kafka_on_spark.log.read_order import ReadOrder
 from tests.builders import KEY, TOPIC, by_name, image_of, image_of_topics, partition
@@ -345,8 +346,8 @@ TASKS = [  # sizes, minPartitions, maxRecordsPerPartition, sizes of tasks
     ([10, 10],        2,    None, [10, 10]),
     ([10, 10],        4,    None, [5, 5, 5, 5]),
     ([10, 10],        3,    None, [5, 5, 5, 5]),              # rounding: 1.5 is 2, each
-    ([1, 100],        3,    None, [1, 50, 50]),               # what is whole does not count
-    ([1, 1, 998],     10,   None, [1, 1, *[124, 125, 125, 125, 124, 125, 125, 125]]),
+    ([1, 100],        3,    None, [1, 33, 33, 34]),
+    ([1, 1, 998],     10,   None, [1, 1, *[99, 99, *[100] * 8]]),
     ([3],             5,    None, [1, 1, 1]),                 # no empty tasks
     ([10],            None, 4,    [3, 3, 4]),
     ([10, 4],         None, 5,    [5, 5, 4]),

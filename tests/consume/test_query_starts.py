@@ -13,11 +13,18 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
-from kafka_on_spark.consume.options import Group, Offsets, Timestamps, parse_source
+from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.consume.positions import cuts_after
-from kafka_on_spark.consume.query_batch import resolve
+from kafka_on_spark.consume.query_batch import (
+    DataLoss,
+    Group,
+    Offsets,
+    StreamOffset,
+    Timestamps,
+    resolve,
+    save_group,
+)
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
-from kafka_on_spark.consume.stream_offsets import DataLoss, StreamOffset, save_group
 from kafka_on_spark.consume.subscription import Assign, Subscribe, partitions_of
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import by_name, image_of_topics, partition

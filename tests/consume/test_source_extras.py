@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.stream_offsets import StreamOffset, save_group
+from kafka_on_spark.consume.query_batch import StreamOffset, save_group
 from kafka_on_spark.groups.offsets import describe_group, groups_of
 from kafka_on_spark.log.reading import look_up_offset
 from kafka_on_spark.metadata.image import GroupOffset

@@ -3,14 +3,8 @@
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.consume.options import (
-    AsOf,
-    Group,
-    Offsets,
-    Timestamps,
-    TriggerLimits,
-    parse_source,
-)
+from kafka_on_spark.consume.options import AsOf, parse_source
+from kafka_on_spark.consume.query_batch import Group, Offsets, Timestamps, TriggerLimits
 from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence

@@ -1,7 +1,7 @@
 """The program of a consumer group in a simulated cluster: it says where it is, or falls silent."""
 
 from kafka_on_spark.base.ids import PartitionKey, TopicPartition
-from kafka_on_spark.consume.stream_offsets import StreamOffset, save_group
+from kafka_on_spark.consume.query_batch import StreamOffset, save_group
 from tests.simulation.checks.checker import Checker
 from tests.simulation.programs.cluster import TOPIC
 from tests.simulation.programs.program import Program, Stop
