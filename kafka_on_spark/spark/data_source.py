@@ -82,19 +82,16 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream's reader; one that says why there is none where it is refused."""
-        try:
-            return self._stream_reader(schema)
-        except KafkaOnSparkError as error:
-            return _RefusedStream(error)
-
-    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         with CollectorPaused():  # a new process, and its query waits for this import
             from kafka_on_spark.consume.options import parse_source
             from kafka_on_spark.spark.source import StreamReader
 
-        options = parse_source(self._given, is_stream=True)
-        _check_schema(schema, self.schema())
-        return StreamReader(options)
+        try:
+            options = parse_source(self._given, is_stream=True)
+            _check_schema(schema, self.schema())
+            return StreamReader(options)
+        except KafkaOnSparkError as error:
+            return _RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a batch's writer."""

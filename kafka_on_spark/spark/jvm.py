@@ -53,7 +53,11 @@ def reader_settings(
         KafkaStorageError: This process finds no credentials for a root.
     """
     conf = hadoop_configuration(spark)
-    _check_schemes(spark, conf, roots, instead)
+    for url in {_scheme(url): url for url in sorted(map(hadoop_url, roots))}.values():
+        try:
+            jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(_scheme(url), conf)
+        except Py4JJavaError:
+            raise InvalidRequestError(_lacking(spark, url, instead)) from None
     unsaid = [url for url in roots if _is_unsaid(conf, url)]
     return hadoop_options(unsaid, options)
 
@@ -82,7 +86,7 @@ def check_files(
         except Py4JJavaError as error:
             said = options.redact(str(error.java_exception.toString()))
             wrong_jars = _WRONG_JARS.search(said) is not None
-            problem = _lacking(spark, url, _INSTEAD) if wrong_jars else _unreachable(url, said)
+            problem = _lacking(spark, url) if wrong_jars else _unreachable(url, said)
             raise InvalidRequestError(problem) from None
 
 
@@ -98,16 +102,7 @@ def _unreachable(url: str, said: str) -> str:
     )
 
 
-def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str], instead: str) -> None:
-    of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
-    for scheme, url in of_scheme.items():
-        try:
-            jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
-        except Py4JJavaError:
-            raise InvalidRequestError(_lacking(spark, url, instead)) from None
-
-
-def _lacking(spark: SparkSession, url: str, instead: str) -> str:
+def _lacking(spark: SparkSession, url: str, instead: str = _INSTEAD) -> str:
     scheme = _scheme(url)
     package = "give it Hadoop's package for that and its credentials"
     if scheme in _PACKAGES:

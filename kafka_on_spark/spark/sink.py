@@ -32,7 +32,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -117,52 +117,48 @@ _IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
 """The last image that this worker has planned on, by metadata root and cluster id."""
 
 
-class TopicOrders:
-    """One task's orders, by topic.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """What the tasks of a write get.
 
-    `producer`: its id and the append's sequence, or None. `awaits`: what a task waits for if it
-    must read the metadata.
+    Attributes:
+        topics: The order for topics that rows name.
+        topic: The option's topic, which has an order of its own; None: each row names its own.
+        awaits: What a task waits for if it must read the metadata.
     """
 
-    def __init__(
-        self,
-        cluster: str,
-        storage: StorageOptions,
-        topics: MultiTopicOrder,
-        producer: tuple[str, int] | None,
-        awaits: Awaits = Awaits.NOTHING,
-    ) -> None:
-        self._root = cluster_url(cluster)
-        self._storage = storage
-        self._topics = topics
-        self._producer = producer
-        self._awaits = awaits
+    root: str
+    storage: StorageOptions
+    topics: MultiTopicOrder
+    topic: str | None = None
+    order: StageOrder | None = None
+    awaits: Awaits = Awaits.NOTHING
 
-    def stage_one(
-        self, topic: str, order: StageOrder, batches: Iterable[pa.RecordBatch], task: int
+    def stage(
+        self, batches: Iterator[pa.RecordBatch], producer: tuple[str, int] | None, task: int
     ) -> list[StagedTopic]:
-        """Stage a task's rows for one topic."""
-        split = self._split(order)
-        rows = stage_records(split, input_batches(batches), self._storage, task_number=task)
+        """Stage a task's rows. `producer`: its id and the append's sequence, or None."""
+        if self.topic is None or self.order is None:
+
+            def order_of(topic: str) -> StageOrder:
+                return self._split(self.topics.order_of(self._image(), topic), producer)
+
+            return stage_topics(order_of, batches, self.storage, task_number=task)
+        split = self._split(self.order, producer)
+        rows = stage_records(split, input_batches(batches), self.storage, task_number=task)
         if not rows:
             return []
-        return [StagedTopic(topic=topic, partition_count=len(split.targets), rows=tuple(rows))]
+        count = len(split.targets)
+        return [StagedTopic(topic=self.topic, partition_count=count, rows=tuple(rows))]
 
-    def stage_rows(self, batches: Iterator[pa.RecordBatch], task: int) -> list[StagedTopic]:
-        """Stage a task's rows, each for the topic that it names."""
-        return stage_topics(self._order_of, batches, self._storage, task_number=task)
-
-    def _order_of(self, topic: str) -> StageOrder:
-        return self._split(self._topics.order_of(self._image(), topic))
-
-    def _split(self, order: StageOrder) -> StageOrder:
+    def _split(self, order: StageOrder, producer: tuple[str, int] | None) -> StageOrder:
         """Return `order` for as many partitions as a try that stands in a log was split into.
 
         A task reads this without a fence. The driver asks again, behind a fence, and compares.
         """
-        if self._producer is None or not order.is_expanded:
+        if producer is None or not order.is_expanded:
             return order
-        replicas = Worker(self._storage).replicas
+        replicas = Worker(self.storage).replicas
         for target in order.targets:
             if not target.has_leader:
                 continue
@@ -170,27 +166,27 @@ class TopicOrders:
                 log = replicas.open(target.replicas[0]).load()
             except (CorruptLogError, KafkaStorageError, ReplicaLostError):
                 continue  # not created yet, or away: the driver will ask again
-            count = split_of(log, *self._producer)
+            count = split_of(log, *producer)
             if count is not None:
                 return replace(order, targets=order.targets[:count])
         return order
 
     def _image(self) -> MetadataImage:
-        cluster = (self._root, self._topics.cluster_id)
+        cluster = (self.root, self.topics.cluster_id)
         known = _IMAGES.get(cluster)
-        if known is None or known.offset != self._topics.image_offset:
-            known = awaiting(partial(self._image_at_plan, known), self._root, self._awaits)
-            if known.cluster_id != self._topics.cluster_id:
+        if known is None or known.offset != self.topics.image_offset:
+            known = awaiting(partial(self._image_at_plan, known), self.root, self.awaits)
+            if known.cluster_id != self.topics.cluster_id:
                 raise ClusterNotFoundError(
-                    f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
-                    f" from {self._root}: write again"
+                    f"the cluster {self.topics.cluster_id} that the write was planned on is gone"
+                    f" from {self.root}: write again"
                 )
             _IMAGES[cluster] = known
         return known
 
     def _image_at_plan(self, known: MetadataImage | None) -> MetadataImage:
-        metadata = metadata_service(self._root, self._storage)
-        return metadata.image_at(self._topics.image_offset, known)
+        metadata = metadata_service(self.root, self.storage)
+        return metadata.image_at(self.topics.image_offset, known)
 
 
 class SharedRuns:
@@ -241,29 +237,22 @@ def cached_node(
     Raises: as `open_node`.
     """
     place = (root, options)
-    known = _open.pop(place, None)
-    before = None if known is None else known.metadata.image
-    awaits = Awaits.ROOT if is_patient and known is None else Awaits.NOTHING
-    if known is not None and not _catch_up(known.metadata, is_patient):
-        known.close()
-        known, before = None, None
-    found = open_node(root, options, awaits=awaits) if known is None else known
-    _open[place] = found
+    awaits = Awaits.ROOT if is_patient and place not in _open else Awaits.NOTHING
+    known, before = _open.pop(place, None), None
+    if known is not None:
+        metadata = known.metadata
+        before = metadata.image
+        try:
+            _ = metadata.catch_up_waiting() if is_patient else metadata.catch_up()
+        except KafkaOnSparkError:
+            known.close()
+            known, before = None, None
+    if known is None:
+        known = open_node(root, options, awaits=awaits)
+    _open[place] = known
     if len(_open) > CLUSTERS_MAX:
         _open.pop(next(iter(_open))).close()
-    return found, before
-
-
-def _catch_up(metadata: MetadataService, is_patient: bool) -> bool:
-    """Return whether the metadata could be caught up with, and is that of the same cluster."""
-    try:
-        if is_patient:
-            metadata.catch_up_waiting()
-        else:
-            metadata.catch_up()
-    except KafkaOnSparkError:
-        return False
-    return True
+    return known, before
 
 
 @dataclass
@@ -276,19 +265,6 @@ class StagedMessage(WriterCommitMessage):
     query_id: str | None
     image_offset: int
     host: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritePlan:
-    """The order that the tasks of a write get.
-
-    Attributes:
-        topics: The order for topics that rows name.
-        order: The order for the option's topic; None if each row names its own.
-    """
-
-    topics: MultiTopicOrder
-    order: StageOrder | None
 
 
 def _check(
@@ -314,9 +290,8 @@ def _check(
     return options
 
 
-def _node_of(options: SinkOptions, *, is_stream: bool = False) -> tuple[Node, MetadataImage | None]:
-    root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
-    return cached_node(root, storage, is_patient=is_stream)
+def _place(options: SinkOptions) -> tuple[str, StorageOptions]:
+    return cluster_url(options.cluster), StorageOptions(options.storage)
 
 
 def _plan(
@@ -338,29 +313,26 @@ def _plan(
         now_ms=metadata.clock.now_ms(),
         needs_min_isr=not is_stream,
     )
-    order = None if options.topic is None else topics.order_of(image, options.topic)
-    return WritePlan(topics=topics, order=order)
+    root, storage = _place(options)
+    return WritePlan(
+        root=root,
+        storage=storage,
+        topics=topics,
+        topic=options.topic,
+        order=None if options.topic is None else topics.order_of(image, options.topic),
+        awaits=Awaits.CLUSTER if is_stream else Awaits.NOTHING,
+    )
 
 
 def _stage(
-    options: SinkOptions,
-    plan: WritePlan,
-    batches: Iterator[pa.RecordBatch],
-    producer: tuple[str, int] | None,
-    awaits: Awaits,
+    plan: WritePlan, batches: Iterator[pa.RecordBatch], producer: tuple[str, int] | None
 ) -> StagedMessage:
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
-    storage = StorageOptions(options.storage)
-    orders = TopicOrders(options.cluster, storage, plan.topics, producer, awaits)
-    if options.topic is not None and plan.order is not None:
-        staged = orders.stage_one(options.topic, plan.order, batches, task)
-    else:
-        staged = orders.stage_rows(batches, task)
     return StagedMessage(
         task=task,
-        topics=[encode_topic(each) for each in staged],
+        topics=[encode_topic(each) for each in plan.stage(batches, producer, task)],
         query_id=context.getLocalProperty(_QUERY_ID),
         image_offset=plan.topics.image_offset,
         host=socket.gethostname(),
@@ -438,7 +410,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         options = _check(given, schema, overwrite=overwrite, is_stream=False)
-        node, _ = _node_of(options)
+        node, _ = cached_node(*_place(options))
         producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
         check_producer(producer_id, options.producer_epoch, options.sequence)
         self._options = options
@@ -452,13 +424,13 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         """Stage a task's rows, on an executor."""
         run = self._producer
         producer = None if run is None else (run.producer_id, run.sequence)
-        return _stage(self._options, self._plan, iterator, producer, Awaits.NOTHING)
+        return _stage(self._plan, iterator, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Append what the tasks have staged, on the driver's host."""
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
-        node, known = _node_of(options)
+        node, known = cached_node(*_place(options))
         is_first = node.made(AppendThreads) is None
         planned = self._plan.topics.image_offset
         results = _append(
@@ -503,7 +475,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._run = run
         self._plan: WritePlan | None = None
         if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
-            node, _ = _node_of(self._options, is_stream=True)
+            node, _ = cached_node(*_place(self._options), is_patient=True)
             self._plan = _plan(node.metadata, self._options, has_producer=True, is_stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -517,7 +489,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         producer = None
         if query_id is not None and number is not None:
             producer = _producer_of(query_id), int(number)
-        return _stage(self._options, self._plan, iterator, producer, Awaits.CLUSTER)
+        return _stage(self._plan, iterator, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Append a batch under its number, or find that it was appended before.
@@ -552,11 +524,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         if self._run not in _RUNS:
             while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
                 _RUNS.pop(next(iter(_RUNS))).close()
-            root, storage = (
-                cluster_url(self._options.cluster),
-                StorageOptions(self._options.storage),
-            )
-            _RUNS[self._run] = open_node(root, storage, awaits=Awaits.CLUSTER)
+            _RUNS[self._run] = open_node(*_place(self._options), awaits=Awaits.CLUSTER)
         return _RUNS[self._run]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -1,8 +1,7 @@
 """Runs tasks on the executors of a Spark session."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.worker import Worker
@@ -58,18 +57,11 @@ class SparkExecutors:
         One task a core, so that each executor gets one, up to ON_EACH_MAX.
         """
         slices = min(self._context.defaultParallelism, ON_EACH_MAX)
-        operation, options = current_operation(), self._options
 
-        def run_all(_: Iterable[int]) -> Iterable[Result | _Share]:
-            with _shared(operation) as share:
-                worker = Worker(options)
-                results = [task(each, worker) for each in orders]
-            return [*results, share()]
+        def run_all(_: Iterable[int], worker: Worker) -> list[Result]:
+            return [task(each, worker) for each in orders]
 
-        tasks = self._context.parallelize(range(slices), slices)
-        with clear_errors():
-            found = tasks.mapPartitions(ExecutorTask(run_all)).collect()
-        return _counted(found)
+        return self._in_tasks(range(slices), slices, run_all)
 
     def run(self, task: Task[Order, Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order.
@@ -79,45 +71,36 @@ class SparkExecutors:
         """
         if not orders:
             return []
+
+        def run_slice(part: Iterable[Order], worker: Worker) -> list[Result]:
+            with DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
+                return list(threads.map(lambda order: task(order, worker), part))
+
         slices = task_count(len(orders), self._context.defaultParallelism)
+        return self._in_tasks(orders, slices, run_slice)
+
+    def _in_tasks(
+        self,
+        items: Sequence[Any],
+        slices: int,
+        run: Callable[[Iterable[Any], Worker], list[Result]],
+    ) -> list[Result]:
+        """Return what `run` returns for each slice of items, and count what its tasks, each alone
+        in its process, have asked of roots."""
         operation, options = current_operation(), self._options
 
-        def run_slice(part: Iterable[Order]) -> Iterable[Result | _Share]:
-            with _shared(operation) as share, DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
-                worker = Worker(options)
-                results = list(threads.map(lambda order: task(order, worker), part))
-            return [*results, share()]
+        def run_slice(part: Iterable[Any]) -> Iterable[tuple[list[Result], Requests]]:
+            before = requests_sent()
+            with operating(operation):
+                results = run(part, Worker(options))
+            return [(results, requests_sent() - before)]
 
-        tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))
+        tasks = self._context.parallelize(items, slices).mapPartitions(ExecutorTask(run_slice))
         with clear_errors():
             found = tasks.collect()
-        return _counted(found)
-
-
-class _Share(NamedTuple):
-    """What a task has asked of roots: it comes with the results."""
-
-    requests: Requests
-
-
-@contextmanager
-def _shared(operation: str) -> Iterator[Callable[[], _Share]]:
-    """Count a task of an executor, whose process runs one at a time; yield a function that says,
-    afterwards, what it has asked."""
-    before = requests_sent()
-    with operating(operation):
-        yield lambda: _Share(requests_sent() - before)
-
-
-def _counted(found: Sequence[Result | _Share]) -> list[Result]:
-    """Return the results of tasks, and count what they have asked."""
-    results: list[Result] = []
-    for each in found:
-        if isinstance(each, _Share):
-            count_requests(each.requests)
-        else:
-            results.append(each)
-    return results
+        for _, requests in found:
+            count_requests(requests)
+        return [result for results, _ in found for result in results]
 
 
 def task_count(orders: int, cores: int) -> int:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
@@ -117,14 +117,20 @@ def open_view(
 
     with DaemonThreads(THREADS, "view") as threads:
         files = [each for part in threads.map(plan, orders) for each in part]
-    view = make_view(
-        spark,
-        topic,
-        files,
-        worker.options,
-        metadata_root=metadata_root,
-        times=times,
-        has_headers=has_headers,
+    folder = _new_folder(spark, metadata_root, worker.options)
+    roots = sorted({each.address.root for each in files})
+    settings = reader_settings(spark, [*roots, folder], worker.options)
+    log = write_view_table(folder, files, worker.options, now_ms=time.time_ns() // 1_000_000)
+    check_files(spark, [log, *map(url_of, files)], settings, worker.options)
+    reader = spark.read.format("delta").options(**_OPTIONS, **settings)
+    table = reader.load(hadoop_url(folder))
+    branches = branches_of(files)
+    parts = (
+        _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
+        for each in branches
+    )
+    view = reduce(
+        lambda left, right: left.unionAll(right), (_in_time_range(each, times) for each in parts)
     )
     if name is not None:
         view.createOrReplaceTempView(str(name))
@@ -156,39 +162,6 @@ def check_view_session(spark: object, name: object) -> SparkSession:
             f"a view can't be named {name!r}: give letters, digits and underscores, as in 'flights'"
         )
     return session
-
-
-def make_view(
-    spark: SparkSession,
-    topic: str,
-    files: Sequence[Piece],
-    options: StorageOptions,
-    *,
-    metadata_root: str,
-    times: TimeRange,
-    has_headers: bool,
-) -> DataFrame:
-    """Return the records of `files` in the rows of Spark's Kafka source.
-
-    Raises:
-        InvalidRequestError: Spark can't read the roots.
-        KafkaStorageError: The view's table can't be written, or credentials are missing.
-    """
-    folder = _new_folder(spark, metadata_root, options)
-    roots = sorted({each.address.root for each in files})
-    settings = reader_settings(spark, [*roots, folder], options)
-    log = write_view_table(folder, files, options, now_ms=time.time_ns() // 1_000_000)
-    check_files(spark, [log, *map(url_of, files)], settings, options)
-    reader = spark.read.format("delta").options(**_OPTIONS, **settings)
-    table = reader.load(hadoop_url(folder))
-    branches = branches_of(files)
-    parts = [
-        _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
-        for each in branches
-    ]
-    return reduce(
-        lambda left, right: left.unionAll(right), (_in_time_range(each, times) for each in parts)
-    )
 
 
 def _rows(

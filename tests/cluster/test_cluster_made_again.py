@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.node.opening import Awaits
 from kafka_on_spark.produce.staging import MultiTopicOrder
-from kafka_on_spark.spark.sink import TopicOrders
+from kafka_on_spark.spark.sink import WritePlan
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
@@ -94,7 +94,7 @@ def topic_orders(disks, awaits=Awaits.NOTHING):
         has_producer=False,
         now_ms=1,
     )
-    return TopicOrders(str(disks.metadata_root), OPTIONS, topics, None, awaits)
+    return WritePlan(root=str(disks.metadata_root), storage=OPTIONS, topics=topics, awaits=awaits)
 
 
 ROW = pa.RecordBatch.from_pylist([{"topic": "t", "key": b"k", "value": b"v"}])
@@ -105,7 +105,7 @@ def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(di
     made_again(disks)
     before = files_below(*map(disks.root, (1, 2, 3)))
 
-    [refused] = orders.stage_rows(iter([ROW]), 0)
+    [refused] = orders.stage(iter([ROW]), None, 0)
 
     assert isinstance(refused.rows[0].refusal, ClusterNotFoundError)
     assert files_below(*map(disks.root, (1, 2, 3))) == before

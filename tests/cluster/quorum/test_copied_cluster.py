@@ -15,11 +15,11 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.fsck.cluster_audit import check_cluster
-from kafka_on_spark.node.opening import Awaits
 from kafka_on_spark.produce.staging import MultiTopicOrder
-from kafka_on_spark.spark.sink import TopicOrders
+from kafka_on_spark.spark.sink import WritePlan
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.store.root_identity import read_identity, write_obeyed
+from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, files_below, records, values_of
 from tests.cluster.voters import bring_up, end_calls
@@ -46,7 +46,8 @@ def stage(roots):
     )
     row = pa.RecordBatch.from_pylist([{"topic": "orders", "key": b"k", "value": b"v"}])
     url = ",".join(map(str, roots))
-    [staged] = TopicOrders(url, OPTIONS, order, None, Awaits.NOTHING).stage_rows(iter([row]), 0)
+    plan = WritePlan(root=cluster_url(url), storage=OPTIONS, topics=order)
+    [staged] = plan.stage(iter([row]), None, 0)
     raise staged.rows[0].refusal
 
 
