@@ -530,11 +530,6 @@ class MemoryHeartbeats:
     def stop(self, group: str, member_id: MemberId) -> None:
         self.counts.pop((group, member_id), None)
 
-    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
-        for name, other in list(self.counts):
-            if name == group and other not in member_ids:
-                del self.counts[name, other]
-
     def _check_answers(self) -> None:
         if self.is_offline:
             raise KafkaStorageError("the metadata root does not answer")

@@ -6,9 +6,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from operator import index
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import pyarrow as pa
 
@@ -48,18 +49,15 @@ from kafka_on_spark.log.read_order import ReadOrder, after_others
 from kafka_on_spark.log.reading import end_of, look_up_offsets
 from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
+from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CONSUME, operating
 from kafka_on_spark.store.deadlines import FORKED, is_forked
 from kafka_on_spark.store.process import WakingClock
 from kafka_on_spark.store.roots import is_local
 
-FETCH: Final = "Fetch"
-"""The request of a read, in Kafka's words: from a replica's files to rows."""
 OnPartitions = Callable[[list[TopicPartition]], None]
 """Called in a poll, with partitions that come or go."""
-
-NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 Partition = tuple[str, int]
 
@@ -89,12 +87,11 @@ class Consumer:
         self._node = node
         self._metadata = node.metadata
         self._callers = OneCaller()
-        metadata = node.metadata  # a consumer that nobody has any more is not kept by itself
-        self._names: NamesOf = lambda keys: names_of(metadata.image, keys)
+        naming = partial(self._callers.naming, node.metadata)
         listeners = Listeners(
-            assigned=self._callers.naming(on_assigned, self._names),
-            revoked=self._callers.naming(on_revoked, self._names),
-            lost=self._callers.naming(on_revoked if on_lost is None else on_lost, self._names),
+            assigned=naming(on_assigned),
+            revoked=naming(on_revoked),
+            lost=naming(on_revoked if on_lost is None else on_lost),
         )
         self._consuming = _consuming_of(node, settings, listeners)
         self._is_closed = self._is_ending = False
@@ -426,15 +423,18 @@ class Consumer:
             except KafkaOnSparkError:
                 raise
             except BaseException:  # ^C, or a signal handler's error, in the middle of anything
-                self._consuming.void()
+                self._consuming.fetch = None
                 raise
+
+    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+        return names_of(self._metadata.image, keys)
 
     def _key(self, name: object) -> PartitionKey:
         """Return a key, as far as is known without asking the metadata root each time."""
-        return key_of(self._consuming.newest(), name)
+        return key_of(self._consuming.wait.newest(), name)
 
     def _keys(self, names: object) -> list[PartitionKey]:
-        return keys_of(self._consuming.newest(), names)
+        return keys_of(self._consuming.wait.newest(), names)
 
 
 class OneCaller:
@@ -449,12 +449,12 @@ class OneCaller:
         self._called_back: int | None = None
 
     def naming(
-        self, callback: OnPartitions | None, names_of: NamesOf
+        self, metadata: MetadataService, callback: OnPartitions | None
     ) -> Callable[[Set[PartitionKey]], None]:
         """Return what calls `callback` with the names of partitions, if they have any."""
 
         def call(keys: Set[PartitionKey]) -> None:
-            names = [] if callback is None else names_of(keys)
+            names = names_of(metadata.image, keys)
             if callback is None or not names:
                 return
             self._called_back = threading.get_ident()
@@ -512,7 +512,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
         began_ms = counts.now_ms()
         try:
             for batch in batches:
-                counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=FETCH)
+                counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request="Fetch")
                 counts.count(MESSAGES_OUT, batch.num_rows, topic=order.name.topic)
                 counts.count(BYTES_OUT, batch.nbytes, topic=order.name.topic)
                 yield batch

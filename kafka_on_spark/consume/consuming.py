@@ -7,7 +7,6 @@ as a whole; then the next partition is fetched.
 """
 
 import logging
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from kafka_on_spark.consume.positions import (
     revised,
     save_positions,
 )
-from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.settings import EARLIEST, ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_keys
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
@@ -151,8 +150,14 @@ class Fetch:
 
 
 class Consuming:
-    """Where one consumer stands, and its reads and commits. Of `paused` partitions it hands out
-    nothing; `liveness` beats for one with a group."""
+    """Where one consumer stands, and its reads and commits.
+
+    Attributes:
+        wait: Has the newest image, asked for seldom; an outage is no error until it has lasted.
+        liveness: Beats for a consumer with a group.
+        paused: Nothing of these partitions is handed out.
+        fetch: Whose rows `next_rows` has returned: what they are is void once this is another.
+    """
 
     def __init__(
         self,
@@ -166,11 +171,12 @@ class Consuming:
         listeners: Listeners,
     ) -> None:
         self.settings = settings
+        self._is_auto_commit = settings.enable_auto_commit and settings.group is not None
         self.paused: Set[PartitionKey] = frozenset()
         self._metadata = node.metadata
         self._clock = node.clock
         self._timeout_ms = node.timeout_ms
-        self._wait = wait
+        self.wait = wait
         self._read = read
         self._end_of = end_of
         self.liveness = liveness
@@ -181,14 +187,14 @@ class Consuming:
         self._assignment = None, None, {}
         self._resolved: Mapping[PartitionKey, None] | None = None
         self._is_begun = False
-        # Where it goes on, by partition; and where it stood before what is in its caller's hands.
+        # Where it goes on, by partition, the one that was fetched last at the end; and where it
+        # stood before what is in its caller's hands.
         self._positions: dict[PartitionKey, Position] = {}
         self._handed_out: dict[PartitionKey, Position] = {}
-        self._fetch: Fetch | None = None
+        self.fetch: Fetch | None = None
         # Records of the rows that were read for one, and the fetch that they are of.
         self._records: Iterator[ConsumerRecord] = iter(())
         self._records_of: Fetch | None = None
-        self._last: PartitionKey | None = None
         self._due: deque[PartitionKey] = deque()
         self._due_in: MetadataImage | None = None
         self._failing: dict[PartitionKey, Failure] = {}
@@ -203,7 +209,7 @@ class Consuming:
 
         With a group, a consumer that names topics becomes a member of it by the next call; a member
         leaves that does not."""
-        keys = assigned_keys(self._wait.newest(), subscription)
+        keys = assigned_keys(self.wait.newest(), subscription)
         self._handed_out.clear()
         # A member that fails to leave is not one from here on, and has no partitions of the group.
         self._subscription, self._is_begun, self._resolved = subscription, False, None
@@ -223,14 +229,9 @@ class Consuming:
                 subscription=subscription,
             )
 
-    def newest(self) -> MetadataImage:
-        """Return the newest image, asked for as seldom as by a wait; an outage of the metadata root
-        is no error until it has lasted."""
-        return self._wait.newest()
-
     def assignment(self) -> Mapping[PartitionKey, None]:
         """Return the partitions that are read. A member that has not joined its group does."""
-        image = self._wait.newest()
+        image = self.wait.newest()
         if self._member is not None and not self._member.is_begun:
             self._member.follow()
         return self._assigned(image)
@@ -260,9 +261,9 @@ class Consuming:
             self._begin(image, [key])
         before = self._positions[key]
         self._revise(image, key)
-        if self._positions[key] != before and self._fetch is not None and self._fetch.key == key:
+        if self._positions[key] != before and self.fetch is not None and self.fetch.key == key:
             # Its rows were read before an election, or before the log start has passed them.
-            self._fetch = None
+            self.fetch = None
         return self._positions[key]
 
     def seek(self, key: PartitionKey, offset: int) -> None:
@@ -304,9 +305,8 @@ class Consuming:
         if self._member is None:
             added = set(keys) if self._is_begun else added_since(image, keys, group)
         for key in keys:
-            self._positions[key] = begin(
-                image, key, group=group, reset=reset, is_added=key in added
-            )
+            place = EARLIEST if key in added else reset
+            self._positions[key] = begin(image, key, group=group, reset=place)
 
     def _revise(self, image: MetadataImage, key: PartitionKey) -> None:
         """Take what an image leaves of a position."""
@@ -323,15 +323,11 @@ class Consuming:
             log.warning("%s goes on at offset %d, not %d", name, after.offset, before.offset)
         self._positions[key] = after
 
-    def void(self) -> None:
-        """Forget all that was read and not handed out: a call was interrupted anywhere."""
-        self._fetch = None
-
     def take_back(self) -> None:
         """Go back to before what was handed out and is not processed: nobody has got it."""
         self._positions |= self._handed_out
         self._handed_out.clear()
-        self._fetch = None
+        self.fetch = None
 
     # Handing out
 
@@ -369,7 +365,7 @@ class Consuming:
             left_ms = end_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 return None
-            self._wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
+            self.wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
 
     def table(self, rows: pa.RecordBatch | None) -> pa.Table:
         """Hand out the first rows, and what else there is for a moment, as one table."""
@@ -397,7 +393,8 @@ class Consuming:
                     self.go_on()
             else:
                 self._handed_out.clear()
-            if self.fetch is self._records_of and (record := next(self._records, None)) is not None:
+            is_theirs = self.fetch is not None and self.fetch is self._records_of
+            if is_theirs and (record := next(self._records, None)) is not None:
                 return record
         with operating(CONSUME):
             rows = self.next_rows(timeout_ms, CHUNK_ROWS)
@@ -410,8 +407,8 @@ class Consuming:
 
     def hand_out_record(self) -> None:
         """Take the record that `next_record` has returned as handed out."""
-        assert self._fetch is not None, "the record is of it"
-        rows = self._fetch.peek(1)
+        assert self.fetch is not None, "the record is of it"
+        rows = self.fetch.peek(1)
         assert rows is not None, "the record is in them"
         self.hand_out(rows)
 
@@ -419,7 +416,7 @@ class Consuming:
         """Return whether `go_on` would do more than take what was handed out as processed."""
         if self._is_woken or self._is_commit_due():
             return True
-        return self._member is not None and (self._wait.is_due or self._member.is_due)
+        return self._member is not None and (self.wait.is_due or self._member.is_due)
 
     def go_on(self) -> None:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
@@ -428,8 +425,10 @@ class Consuming:
         if self._is_commit_due():
             self._try_to_save()
         if self._member is not None:
-            self._wait.newest()
+            self.wait.newest()
             self._member.follow()
+            if not self._member.may_hand_out():
+                self._records_of = None
         if self._is_woken:
             self._is_woken = False
             raise WakeupError()
@@ -437,44 +436,37 @@ class Consuming:
     def more_rows(self, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows without a wait; what was handed out is not processed yet."""
         while (rows := self._peek(rows_max)) is None:
-            image = self._wait.newest()
+            image = self.wait.newest()
             self._resolve(image)
             if not self._begin_fetch(image):
                 return None
-        member, fetch = self._member, self._fetch
+        member, fetch = self._member, self.fetch
         if member is None:
             return rows
         # Of a partition that is still this consumer's, as far as can be known.
         if not member.may_hand_out() and not self._handed_out:
-            member.follow()
-        return rows if member.may_hand_out() and self._fetch is fetch else None
+            member.follow(asks=True)
+        return rows if member.may_hand_out() and self.fetch is fetch else None
 
     def hand_out(self, rows: pa.RecordBatch) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
-        assert self._fetch is not None, "there are rows of it"
-        key = self._fetch.key
+        assert self.fetch is not None, "there are rows of it"
+        key = self.fetch.key
         self._handed_out.setdefault(key, self._positions[key])
-        self._fetch.start += rows.num_rows
+        self.fetch.start += rows.num_rows
         self._move(key, self._end_of(rows))
 
     def _move(self, key: PartitionKey, offset: Offset) -> None:
         self._positions[key] = Position(offset, self._positions[key].unclean_generation)
-
-    @property
-    def fetch(self) -> Fetch | None:
-        """Whose rows `next_rows` has returned; what it has returned is void once this is another,
-        or None."""
-        is_sure = self._member is None or self._member.is_sure
-        return self._fetch if is_sure else None
 
     def _until_due(self, left_ms: float) -> float:
         """Return how long to wait: until a partition is tried again, or a commit is due, or
         something for a member."""
         now_ms = self._clock.monotonic_ms()
         due = [left_ms]
-        if self._fetch is None:
+        if self.fetch is None:
             due += (each.retry_at_ms - now_ms for each in self._failing.values())
-        if self.settings.is_auto_commit:
+        if self._is_auto_commit:
             due.append(self._commit_at_ms - now_ms)
         if self._member is not None:
             due.append(self._member.pause_ms())
@@ -496,7 +488,7 @@ class Consuming:
         what has failed for long, and OffsetOutOfRangeError if the records are gone and the log does
         not start behind them."""
         # An error ends its source, and not the order: what is left is read again.
-        fetch, self._fetch = self._fetch, None
+        fetch, self.fetch = self.fetch, None
         if fetch is None:
             return None
         try:
@@ -513,7 +505,7 @@ class Consuming:
         if rows is None:
             self._move(fetch.key, fetch.order.end_offset)  # behind gaps that compaction has left
         else:
-            self._fetch = fetch
+            self.fetch = fetch
         return rows
 
     def _note_failing(self, key: PartitionKey, error: KafkaOnSparkError) -> None:
@@ -526,19 +518,16 @@ class Consuming:
             log.warning("a consumer reads other partitions meanwhile: %s", error)
 
     def _begin_fetch(self, image: MetadataImage) -> bool:
-        """Begin to read the next partition that has records; return whether there is one. Those
-        behind the one that was fetched last come first."""
+        """Begin to read the next partition that has records; return whether there is one."""
         # For each fetch it would take too long to find all that are due.
         if image is self._due_in and self._due and self._begin_due(image):
             return True
         self._due_in = image
-        due = sorted(
+        self._due = deque(
             key
             for key, position in self._positions.items()
             if (partition := image.partition(key)) is not None and is_due(partition, position)
         )
-        place = 0 if self._last is None else bisect_right(due, self._last)
-        self._due = deque([*due[place:], *due[:place]])
         if self._failing:  # those that are not due have nothing that could be tried again
             self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
         return self._begin_due(image)
@@ -564,14 +553,15 @@ class Consuming:
                     end_offset=Offset(min(end, start + FETCH_OFFSETS_MAX)),
                     client_rack=self.settings.client_rack,
                 )
-                self._fetch, self._last = Fetch(order, self._read(order)), key
+                self.fetch = Fetch(order, self._read(order))
+                self._positions[key] = self._positions.pop(key)
                 return True
         return False
 
     def _drop_fetches(self, keys: Set[PartitionKey]) -> None:
         """Forget what was read of some partitions and not handed out, and that they fail."""
-        if self._fetch is not None and self._fetch.key in keys:
-            self._fetch = None
+        if self.fetch is not None and self.fetch.key in keys:
+            self.fetch = None
         for key in keys:
             self._failing.pop(key, None)
 
@@ -625,11 +615,11 @@ class Consuming:
 
     def _is_commit_due(self) -> bool:
         """Return whether commits are automatic, and it is time to."""
-        return self.settings.is_auto_commit and self._clock.monotonic_ms() >= self._commit_at_ms
+        return self._is_auto_commit and self._clock.monotonic_ms() >= self._commit_at_ms
 
     def _try_to_save(self) -> None:
         """Save what was processed, if commits are automatic; a failure is logged."""
-        if not self.settings.is_auto_commit:
+        if not self._is_auto_commit:
             return
         pause_ms = max(self.settings.auto_commit_interval_ms, COMMIT_PAUSE_MS_MIN)
         self._commit_at_ms = self._clock.monotonic_ms() + pause_ms
@@ -656,7 +646,7 @@ class Consuming:
         was handed out last is not processed."""
         if self._member is not None:
             self._leave_group(is_failed=is_failed)
-        elif self.settings.is_auto_commit:
+        elif self._is_auto_commit:
             in_hand = self._handed_out if is_failed else {}
             self._save({**self._positions, **in_hand})
 

@@ -24,9 +24,9 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey
 from kafka_on_spark.consume.positions import Position, follow_target, leave_group, subscribed_topics
-from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.settings import NONE, ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscription
-from kafka_on_spark.groups.liveness import Liveness, may_go_on
+from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import (
     check_not_replaced,
     is_to_share,
@@ -59,6 +59,10 @@ SHARE_PAUSE_MS: Final = 100
 
 FOLLOW_MS: Final = 20
 """How often a member checks what is due, at most, while the metadata is the same."""
+
+ASKED_MS: Final = 1_000
+"""So long a member hands out what it has found in the metadata log to be its own. It is about as
+long as a reader waits between two requests to a store."""
 
 STEPS_MAX: Final = 10
 """Steps of one call: a member that joins alone takes three."""
@@ -119,7 +123,6 @@ class Member:
     Attributes:
         owned: The partitions that it may hand out.
         is_begun: Whether it has tried to join.
-        is_sure: Whether it might, when `follow` ran last.
     """
 
     def __init__(
@@ -134,7 +137,7 @@ class Member:
         subscription: Subscription,
     ) -> None:
         self.owned: frozenset[PartitionKey] = frozenset()
-        self.is_begun = self.is_sure = False
+        self.is_begun = False
         self._group = liveness.group
         self._metadata = metadata
         self._liveness = liveness
@@ -182,10 +185,8 @@ class Member:
 
     def may_hand_out(self) -> bool:
         """Return whether it may hand out more of what it owns without asking the metadata log."""
-        now_ms = self._clock.monotonic_ms()
-        return self._is_known(self._metadata.image) and may_go_on(
-            self._liveness.beats, self._asked_ms, now_ms, self._liveness.session_ms
-        )
+        is_sure = self._clock.monotonic_ms() - self._asked_ms < ASKED_MS
+        return is_sure and self._is_known(self._metadata.image)
 
     def _is_known(self, image: MetadataImage) -> bool:
         """Return whether it has joined, and an image has it as a member."""
@@ -219,9 +220,10 @@ class Member:
 
     # What it does
 
-    def follow(self) -> None:
-        """Do what is due: join, ask, give up and take partitions, share out. A root that is away is
-        waited for: what is due is done by a later call.
+    def follow(self, *, asks: bool = False) -> None:
+        """Do what is due: join, give up and take partitions, share out. A root that is away is
+        waited for: what is due is done by a later call. `asks`: it is to hand out more, and asks
+        the metadata log first whether it may.
 
         Raises:
             GroupMaxSizeReachedError, UnreleasedInstanceIdError, UnsupportedAssignorError: The group
@@ -232,11 +234,11 @@ class Member:
             And what listeners raise."""
         now_ms = self._clock.monotonic_ms()
         self._liveness.note_poll(now_ms)
-        if not self.is_due:
+        if not (asks or self.is_due):
             return
         if now_ms >= self._retry_at_ms:
             try:
-                self._do_what_is_due()
+                self._do_what_is_due(asks)
             except KafkaOnSparkError as error:
                 self._note_failure(error)
             else:
@@ -244,7 +246,6 @@ class Member:
                 is_short = self._is_short()
                 self._waits_since_ms = (self._waits_since_ms or now_ms) if is_short else None
             self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
-        self.is_sure = self.may_hand_out()
         raised, self._error = self._error, None
         if raised is not None:
             raise raised
@@ -271,9 +272,9 @@ class Member:
             return True
         return len(group.members) > 1 and not self._liveness.knows_others
 
-    def _do_what_is_due(self) -> None:
+    def _do_what_is_due(self, asks: bool) -> None:
         try:
-            if self._is_member and not self.may_hand_out():
+            if asks and self._is_member:
                 asked_ms = self._clock.monotonic_ms()
                 if self._is_known(self._metadata.catch_up()):
                     self._asked_ms = asked_ms
@@ -297,8 +298,8 @@ class Member:
             return True
         topics = tuple(sorted(set(subscribed_topics(image, self._subscription))))
         if topics != me.subscribed_topics:
-            member_id, assignor = me.member_id, me.assignor
-            self._submit(lambda image: subscribe(image, self._group, member_id, topics, assignor))
+            member_id = me.member_id
+            self._submit(lambda image: subscribe(image, self._group, member_id, topics))
             self._is_mine = True
             return True
         if self._shares_out(image, group, me.member_id):
@@ -349,7 +350,6 @@ class Member:
         )
         self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True
         self._is_awaiting = False
-        self._liveness.tidy()
 
     def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
         """Wait until the member that has this static member's place is fenced, if it is silent: it
@@ -371,6 +371,7 @@ class Member:
         if giving_up := me.to_give_up & self.owned:
             self._stop(giving_up)
         member, now_ms, known = self.membership(), self._clock.now_ms(), self._metadata.image
+        is_saved, reset = self._settings.enable_auto_commit, self._settings.auto_offset_reset
         owned = submit_if_due(
             known,
             lambda image: follow_target(
@@ -379,7 +380,7 @@ class Member:
                 member,
                 held=self.owned,
                 processed=self._stopped,
-                begins_at=self._settings.place_committed,
+                begins_at=reset if is_saved and reset != NONE else None,
                 now_ms=now_ms,
             ),
             partial(self._metadata.submit, timeout_ms=self._liveness.timeout_ms),
@@ -395,7 +396,7 @@ class Member:
     def _stop(self, keys: frozenset[PartitionKey]) -> None:
         """Hand out no more of some partitions; remember how far they are processed."""
         self._call(self._listeners.revoked, keys)
-        if self._settings.is_auto_commit:
+        if self._settings.enable_auto_commit:
             self._stopped |= self._processed(keys)
         self.owned -= keys
         self._forget(keys)
@@ -442,7 +443,7 @@ class Member:
         if self.owned:
             self._call(self._listeners.revoked, self.owned)
         self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
-        is_saved = self._settings.is_auto_commit
+        is_saved = self._settings.enable_auto_commit
         processed = self._stopped | dict(self._processed(self.owned)) if is_saved else {}
         member, now_ms = self._known_as(member_id), self._clock.now_ms()
         self._submit(

@@ -12,7 +12,6 @@ place where it begins is saved with the taking: nobody begins later.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
 
 from kafka_on_spark.base.errors import HistoryExpiredError, LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.base.ids import KEEP, Offset, PartitionKey
@@ -21,11 +20,11 @@ from kafka_on_spark.consume.subscription import Subscribe, Subscription, partiti
 from kafka_on_spark.groups.membership import leave, reconcile
 from kafka_on_spark.groups.offsets import (
     Membership,
+    beginnings,
     check_may_commit,
     member_of,
     offsets_kept,
     saved_if_due,
-    saved_offset,
 )
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -59,17 +58,13 @@ def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistrati
     return image.topics[key.topic_id].partitions[key.partition]
 
 
-def begin(
-    image: MetadataImage, key: PartitionKey, *, group: str | None, reset: str, is_added: bool
-) -> Position:
-    """Return where a reader begins in a partition: at the group's offset; at its beginning if it
-    `is_added` to its topic; otherwise by `reset`, where NONE raises OffsetOutOfRangeError."""
+def begin(image: MetadataImage, key: PartitionKey, *, group: str | None, reset: str) -> Position:
+    """Return where a reader begins in a partition: at the group's offset; otherwise by `reset`,
+    where NONE raises OffsetOutOfRangeError."""
     partition = partition_of(image, key)
     saved = None if group is None else image.groups.get((group, key))
     if saved is not None:
         return Position(saved.offset, saved.unclean_generation)
-    if is_added:
-        return at(partition, EARLIEST)
     if reset == NONE:
         whose = "the consumer" if group is None else f"group {group!r}"
         raise OffsetOutOfRangeError(
@@ -257,9 +252,9 @@ def follow_target(
     saved = _saved(image, group, member, processed, before, now_ms)
     if result.response == before:
         return ControllerResult([*saved], before)
-    taken = result.response - before
-    begun = _begun(image, group, taken, begins_at) if begins_at is not None else ()
-    return ControllerResult([*chain(saved, result.records, begun)], result.response)
+    taken = () if begins_at is None else result.response - before
+    begun = beginnings(image, group, taken, f"the {begins_at}", is_at_end=begins_at != EARLIEST)
+    return ControllerResult([*saved, *result.records, *begun], result.response)
 
 
 def leave_group(
@@ -294,14 +289,3 @@ def _saved(
     commit whose outcome was unknown, and its offsets with it."""
     positions = {key: each for key, each in processed.items() if key in owned}
     return saved_positions(image, group, positions, member, now_ms) if positions else []
-
-
-def _begun(
-    image: MetadataImage, group: str, taken: Iterable[PartitionKey], place: str
-) -> Iterable[OffsetCommitRecord]:
-    for key in sorted(taken):
-        partition = image.partition(key)
-        if partition is not None and (group, key) not in image.groups:
-            offset = at(partition, place).offset
-            cause = f"group {group!r} begins at {offset} of {image.name_of(key)}, the {place}"
-            yield saved_offset(group, key, partition, offset, cause)

@@ -79,15 +79,3 @@ class ConsumerSettings:
         for name in ("client_rack", "group_instance_id", "group_remote_assignor"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, InvalidRequestError)
-
-    @property
-    def is_auto_commit(self) -> bool:
-        """Whether it commits by itself what was processed."""
-        return self.enable_auto_commit and self.group is not None
-
-    @property
-    def place_committed(self) -> str | None:
-        """EARLIEST or LATEST: where a member begins without an offset, which is committed as it
-        takes a partition. None: nothing is."""
-        is_committed = self.is_auto_commit and self.auto_offset_reset != NONE
-        return self.auto_offset_reset if is_committed else None

@@ -34,7 +34,7 @@ from kafka_on_spark.base.ids import (
     listed,
 )
 from kafka_on_spark.controller.election import change_record
-from kafka_on_spark.groups.offsets import beginning
+from kafka_on_spark.groups.offsets import saved_offset
 from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -144,7 +144,9 @@ def _beginnings(
     for group, known in sorted(image.consumer_groups.items()):
         if any(name in each.subscribed_topics for each in known.members.values()):
             for each in partitions:
-                yield beginning(group, name, each.key, each.registration)
+                start = each.registration.log_start_offset
+                cause = f"topic {name} came: group {group!r} begins at its beginning"
+                yield saved_offset(group, each.key, each.registration, start, cause)
 
 
 def _check_partition_count(count: int) -> None:

@@ -21,14 +21,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import Clock, MemberId
 from kafka_on_spark.groups.membership import fence, leave
 from kafka_on_spark.groups.offsets import offsets_kept
 from kafka_on_spark.metadata.hint_file import HintRoots
-from kafka_on_spark.metadata.image import ConsumerGroup, ControllerResult, MetadataImage
+from kafka_on_spark.metadata.image import ConsumerGroup, Decide, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.counts import CONSUME, operating
@@ -45,14 +45,10 @@ from kafka_on_spark.store.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)
 
-STALE_PART: Final = 3
-"""A check that ended longer ago than this part of a session fences nobody: its process was frozen
-since."""
+T = TypeVar("T")
 
 SILENCE_MS: Final = 600_000
 """For so long at least all members are silent before the controller fences them."""
-
-Decide = Callable[[MetadataImage], ControllerResult[None]]
 
 # What checks find
 
@@ -62,11 +58,6 @@ nothing meanwhile: it begins again."""
 
 BEATS_MISSED_MAX: Final = 3
 """A member that is silent for longer than so many intervals fences none of those behind it."""
-
-ASKED_MS: Final = 1_000
-"""So long a member hands out what it has found in the metadata log to be its own. It is about as
-long as a reader waits between two requests to a store."""
-
 
 Content = Mapping[str, bytes | None]
 """A member's heartbeat on roots, by their URLs; None: no file."""
@@ -94,10 +85,6 @@ class Observed:
     def silent_ms(self) -> int:
         """How long the member has been silent at least."""
         return max(self.until_ms - self.since_ms, 0)
-
-    def is_over(self, session_ms: int) -> bool:
-        """Return whether the member's session is over: it is to be fenced."""
-        return self.silent_ms >= session_ms
 
     def is_late(self, interval_ms: int) -> bool:
         """Return whether the member has missed so many heartbeats that it may be dead."""
@@ -159,41 +146,11 @@ def members_to_check(
     return checked
 
 
-@dataclass(frozen=True, slots=True)
-class Beats:
-    """A member's own heartbeats that were written with less than a session between any two: when
-    the first and the last of them began. Nobody has a reason to fence it that came up since the
-    first."""
-
-    since_ms: int
-    last_ms: int
-
-
-def after_beat(before: Beats | None, began_ms: int, ended_ms: int, session_ms: int) -> Beats:
-    """Return what a member knows after one more heartbeat that was written. Others may have seen
-    the one before until this one was written whole."""
-    if before is None or ended_ms - before.last_ms >= session_ms:
-        return Beats(began_ms, began_ms)
-    return replace(before, last_ms=began_ms)
-
-
-def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) -> bool:
-    """Return whether a member may hand out more without asking the metadata log again, in which it
-    has last found itself by a request that began at `asked_ms`.
-
-    It may if nobody can have fenced it since; or for moments, whatever its heartbeats do.
-    """
-    if now_ms - asked_ms < ASKED_MS or beats is None:
-        return now_ms - asked_ms < ASKED_MS
-    return beats.since_ms <= asked_ms and now_ms - beats.last_ms < session_ms
-
-
 # Heartbeats in files
 
 FOLDER: Final = "groups"
 _READABLE_MAX: Final = 40
 _NOT_HARMLESS: Final = re.compile("[^a-z0-9_-]+")
-_OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
 
 
 class HeartbeatFiles:
@@ -204,31 +161,16 @@ class HeartbeatFiles:
         self._roots = roots
 
     def beat(self, group: str, member_id: MemberId, count: int) -> None:
-        """Replace a member's heartbeat by another, which `count` tells from the one before, on the
-        first roots that take it, until a majority has; raise KafkaStorageError if fewer do."""
+        """Replace a member's heartbeat by another, which `count` tells from the one before, on a
+        majority of the roots; raise KafkaStorageError if fewer take it."""
         heartbeat = f"{member_id} {count}\n".encode()
-        failures: list[KafkaStorageError] = []
         roots = self._roots.in_turn()
-        taken = 0
-        for root in roots:
-            try:
-                _write(root, group, member_id, heartbeat)
-            except KafkaStorageError as error:
-                log.info("%s takes no heartbeats: %s", root.url, error)
-                failures.append(error)
-                self._roots.try_last(root.url)
-            else:
-                taken += 1
-            if taken == majority_of(len(roots)):
-                return
-        raise failures[0]
+        needed = majority_of(len(roots))
+        self._of_first(roots, needed, lambda root: _write(root, group, member_id, heartbeat))
 
-    def contents(
-        self, group: str, member_ids: Sequence[MemberId]
-    ) -> list[Mapping[str, bytes | None]]:
-        """Return some members' heartbeats, in order, by the URLs of the first roots that answer, a
-        majority of all; None: no file. Each beat changes it on a majority. A root that has failed
-        is asked no more.
+    def contents(self, group: str, member_ids: Sequence[MemberId]) -> list[Content]:
+        """Return some members' heartbeats, in order, of a majority of the roots: each beat changes
+        one of them.
 
         A member that has changed roots leaves its last one on the root before.
 
@@ -236,60 +178,48 @@ class HeartbeatFiles:
             KafkaStorageError: No majority answers: what fewer have is no evidence of a member that
                 they do not have.
         """
-        answering = self._roots.in_turn()
-        needed = majority_of(len(answering))
+        roots = self._roots.in_turn()
+        needed = majority_of(len(roots))
         proven: set[str] = set()
-        failures: list[KafkaStorageError] = []
-        contents: list[Mapping[str, bytes | None]] = []
-        for member_id in member_ids:
-            found: dict[str, bytes | None] = {}
+
+        def content_of(member_id: MemberId) -> Content:
             path = f"{_folder(group)}/{name_in_path(member_id)}"
-            for root in list(answering):
-                if len(found) == needed:
-                    break
-                try:
-                    found[root.url] = _read(root, path, proven)
-                except KafkaStorageError as error:
-                    failures.append(error)
-                    answering.remove(root)
-                    self._roots.try_last(root.url)
-            if len(found) < needed:
-                raise failures[0]
-            contents.append(found)
-        return contents
+            return self._of_first(roots, needed, lambda root: _read(root, path, proven))
+
+        return [content_of(each) for each in member_ids]
+
+    def _of_first(
+        self, roots: list[RootFiles], needed: int, ask: Callable[[RootFiles], T]
+    ) -> dict[str, T]:
+        """Return what the first of some roots answer, by their URLs; those that fail are not asked
+        again, and leave the list."""
+        found: dict[str, T] = {}
+        failures: list[KafkaStorageError] = []
+        for root in list(roots):
+            if len(found) == needed:
+                break
+            try:
+                found[root.url] = ask(root)
+            except KafkaStorageError as error:
+                log.info("%s has failed a heartbeat: %s", root.url, error)
+                failures.append(error)
+                roots.remove(root)
+                self._roots.try_last(root.url)
+        if len(found) < needed:
+            raise failures[0]
+        return found
 
     def stop(self, group: str, member_id: MemberId) -> None:
         """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
         for root in self._roots.in_turn():
-            self._delete(root, group, [name_in_path(member_id)])
-            if is_local(root.url):
-                path = f"{root.url}/{_folder(group)}"
-                try:
+            path = f"{root.url}/{_folder(group)}"
+            try:
+                root.delete_file(f"{path}/{name_in_path(member_id)}")
+                if is_local(root.url):
                     remove = partial(delete_empty_folder, path)
                     within(root.url, remove, SHORT)
-                except (OSError, KafkaStorageError) as error:
-                    log.debug("%s stays: %s", path, error)  # others have heartbeats there
-
-    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
-        """Remove the heartbeats of all but these, where it can be. That of a member about to join
-        is removed as well, which its next heartbeat mends."""
-        kept = {name_in_path(each) for each in member_ids}
-        for root in self._roots.in_turn():
-            try:
-                names = root.names(f"{root.url}/{_folder(group)}")
-            except KafkaStorageError as error:
-                log.info("old heartbeats are left on %s: %s", root.url, error)
-                continue
-            # One that is being written has another name.
-            old = [each for each in names if _OURS.fullmatch(each) and each not in kept]
-            self._delete(root, group, old)
-
-    def _delete(self, root: RootFiles, group: str, names: Iterable[str]) -> None:
-        for name in names:
-            try:
-                root.delete_file(f"{root.url}/{_folder(group)}/{name}")
-            except KafkaStorageError as error:
-                log.info("a heartbeat is left on %s: %s", root.url, error)
+            except (OSError, KafkaStorageError) as error:
+                log.debug("%s stays: %s", path, error)  # others may have heartbeats there
 
 
 def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
@@ -350,7 +280,6 @@ class Liveness:
 
     Attributes:
         clock: The process's, which also counts while the machine sleeps.
-        beats: The heartbeats of this life; None: there are none.
         knows_others: The last check has found that the member behind this one lives, or that there
         is no other. Those further behind are checked by the ones that live; what this one knows of
         the first, which may be dead, is lost if it leaves."""
@@ -370,15 +299,12 @@ class Liveness:
         self.group = group
         self.timeout_ms = timeout_ms
         self.new_id = new_id
-        self.beats: Beats | None = None
         self.knows_others = False
         self._metadata = metadata
         self._heartbeats = heartbeats
         self._max_poll_interval_ms = max_poll_interval_ms
-        self._lock = threading.Lock()
         self._member_id: MemberId | None = None
         self._count = 0
-        self._is_failing = False
         self._observed: dict[MemberId, Observed] = {}
         self._instance_id: str | None = None
         self._polled_at_ms = clock.monotonic_ms()
@@ -401,24 +327,15 @@ class Liveness:
         """Beat as this member, which may be a static one, from now on; raise KafkaStorageError if
         the first heartbeat can't be written."""
         self._instance_id = instance_id
-        with self._lock:
-            if self._member_id != member_id:
-                self._member_id, self.beats = member_id, None
-                self.knows_others = False
-        self.beat(is_first=True)
+        if self._member_id != member_id:
+            self._member_id, self.knows_others = member_id, False
+        self.beat()
 
     def end(self) -> None:
         """Beat no more; remove the heartbeat, where it can be."""
-        with self._lock:
-            member_id, self._member_id, self.beats = self._member_id, None, None
+        member_id, self._member_id = self._member_id, None
         if member_id is not None:
             self._heartbeats.stop(self.group, member_id)
-
-    def tidy(self) -> None:
-        """Remove heartbeats that killed members have left: none is of a member any more."""
-        group = self._metadata.image.consumer_groups.get(self.group)
-        if group is not None:
-            self._heartbeats.keep_only(self.group, list(group.members))
 
     def has_beaten(self, member_id: MemberId) -> bool:
         """Return whether checks have found that a member lives."""
@@ -454,37 +371,21 @@ class Liveness:
             except ClusterClosedError:
                 return  # nobody beats for a cluster that this process has closed
             except KafkaOnSparkError as error:
-                log.warning("a member's check of its group has failed: %s", error)
+                log.warning("a member of group %r: %s", self.group, error)
             except Exception:
                 log.exception("a member's thread has failed")
 
     # By threads of their own
 
-    def beat(self, *, is_first: bool = False) -> None:
-        """Beat once, unless the consumer has asked for nothing for too long. Failures are logged,
-        but of the first, which is raised."""
+    def beat(self) -> None:
+        """Beat once, unless the consumer has asked for nothing for too long."""
         member_id = self._member_id
         if member_id is None or self._is_idle():
             return
         self._metadata.check_open()
         self._count += 1
-        began_ms = self.clock.monotonic_ms()
-        try:
-            self._heartbeats.beat(self.group, member_id, self._count)
-        except KafkaOnSparkError as error:
-            if is_first:
-                raise
-            if not self._is_failing:
-                log.warning("a heartbeat of group %r was not written: %s", self.group, error)
-            self._is_failing = True
-            return
-        self._is_failing = False
-        ended_ms = self.clock.monotonic_ms()
-        with self._lock:
-            is_ended = self._member_id != member_id
-            if not is_ended:
-                self.beats = after_beat(self.beats, began_ms, ended_ms, self.session_ms)
-        if is_ended:
+        self._heartbeats.beat(self.group, member_id, self._count)
+        if self._member_id != member_id:  # it has ended meanwhile
             self._heartbeats.stop(self.group, member_id)
 
     def check(self) -> None:
@@ -516,7 +417,7 @@ class Liveness:
             self._heartbeats, self.clock, self.group, checked, self._observed, self.session_ms
         )
         self.knows_others = not checked or observed[checked[0]].lives(self.interval_ms)
-        self.fence({each: of for each, of in observed.items() if of.is_over(self.session_ms)})
+        self.fence({each: of for each, of in observed.items() if of.silent_ms >= self.session_ms})
 
     def _is_idle(self) -> bool:
         """Return whether the consumer has asked for nothing for too long."""
@@ -527,7 +428,7 @@ class Liveness:
         """Fence members whose session is over, in one commit: as many as died at once are out
         before the check of them is old. Of those that were checked long ago none is: this process
         was frozen since, and checks again."""
-        since_ms = self.clock.monotonic_ms() - self.session_ms / STALE_PART
+        since_ms = self.clock.monotonic_ms() - _gap_ms(self.session_ms)
         silent_ms = {
             each: known.silent_ms for each, known in silent.items() if known.ended_ms >= since_ms
         }
@@ -538,7 +439,7 @@ class Liveness:
             log.warning("fenced member %s of %r, silent for %d ms", each, self.group, duration_ms)
             self._heartbeats.stop(self.group, each)
 
-    def _submit_without(self, decide: Decide) -> None:
+    def _submit_without(self, decide: Decide[None]) -> None:
         """Submit a decision by which a member goes: it may be the last one."""
         now_ms = self.clock.now_ms()
         self._metadata.submit(
@@ -557,7 +458,7 @@ class SilentGroups:
         self._observed: dict[str, dict[MemberId, Observed]] = {}
         self._checked_at_ms: int | None = None
 
-    def run(self, image: MetadataImage, submit: Callable[[Decide], None]) -> None:
+    def run(self, image: MetadataImage, submit: Callable[[Decide[None]], None]) -> None:
         """Check each group, if it is time to, and fence those of which all are silent."""
         now_ms = self._clock.monotonic_ms()
         session_ms = image.settings().integer("group.consumer.session.timeout.ms")
@@ -575,14 +476,18 @@ class SilentGroups:
                 log.info("heartbeats of group %r can't be read: %s", name, error)
 
     def _check(
-        self, name: str, group: ConsumerGroup, silence_ms: int, submit: Callable[[Decide], None]
+        self,
+        name: str,
+        group: ConsumerGroup,
+        silence_ms: int,
+        submit: Callable[[Decide[None]], None],
     ) -> None:
         known, members = self._observed.get(name, {}), sorted(group.members)
         observed = _check(self._heartbeats, self._clock, name, members, known, silence_ms)
         self._observed[name] = observed
-        if not all(each.is_over(silence_ms) for each in observed.values()):
-            return
         silent_ms = {each: known.silent_ms for each, known in observed.items()}
+        if min(silent_ms.values()) < silence_ms:
+            return
         now_ms = self._clock.now_ms()
         submit(
             lambda image: offsets_kept(

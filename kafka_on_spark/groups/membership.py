@@ -14,7 +14,7 @@ TargetAssignmentBuilder, CurrentAssignmentBuilder.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -22,7 +22,6 @@ from kafka_on_spark.base.errors import (
     FencedMemberEpochError,
     GroupIdNotFoundError,
     GroupMaxSizeReachedError,
-    InvalidRequestError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
@@ -34,15 +33,12 @@ from kafka_on_spark.base.ids import (
     PartitionKey,
     TopicId,
     TopicPartition,
-    check_text,
-    check_topic_name,
 )
 from kafka_on_spark.groups.offsets import (
     added_since,
-    beginning,
+    beginnings,
     check_group,
     member_of,
-    saved_offset,
     saved_partitions,
 )
 from kafka_on_spark.metadata.image import (
@@ -79,12 +75,14 @@ def join(
     else has to give up or take any.
 
     Raises:
+        UnsupportedAssignorError: It asks for an assignor that the cluster does not allow.
         UnreleasedInstanceIdError: The static member's place is taken by one that is at work.
         GroupMaxSizeReachedError: The group is full (group.consumer.max.size)."""
-    check_group(group)
-    _check_subscription(image, topics, assignor)
-    if instance_id is not None:
-        check_text(instance_id, "a group's instance id", InvalidRequestError)
+    allowed = assignors_of(image)
+    if assignor is not None and assignor not in allowed:
+        raise UnsupportedAssignorError(
+            f"there is no assignor {assignor!r}: give one of {', '.join(allowed)}"
+        )
     member = GroupMember(
         member_id=member_id,
         instance_id=instance_id,
@@ -107,16 +105,6 @@ def join(
             f" {members_max} (group.consumer.max.size)"
         )
     return ControllerResult([_subscribed(group, _next_epoch(known), member, cause)], None)
-
-
-def _check_subscription(image: MetadataImage, topics: Sequence[str], assignor: str | None) -> None:
-    for name in topics:
-        check_topic_name(name)
-    allowed = assignors_of(image)
-    if assignor is not None and assignor not in allowed:
-        raise UnsupportedAssignorError(
-            f"there is no assignor {assignor!r}: give one of {', '.join(allowed)}"
-        )
 
 
 def _subscribed(
@@ -144,7 +132,8 @@ def _returned(
             " end it, or wait until it is fenced"
         )
     known = image.consumer_groups[group]
-    is_same = _asked(before) == _asked(member)
+    asked = (member.subscribed_topics, member.assignor)
+    is_same = (before.subscribed_topics, before.assignor) == asked
     epoch = known.group_epoch if is_same else _next_epoch(known)
     topic_ids = {image.topic_ids.get(name) for name in member.subscribed_topics}
     target, owned = (
@@ -182,40 +171,26 @@ def check_not_replaced(image: MetadataImage, group: str, instance_id: str | None
 
 
 def subscribe(
-    image: MetadataImage,
-    group: str,
-    member_id: MemberId,
-    topics: Sequence[str],
-    assignor: str | None = None,
+    image: MetadataImage, group: str, member_id: MemberId, topics: Sequence[str]
 ) -> ControllerResult[None]:
     """Decide that a member reads other topics from now on.
 
     Topics come to a member, whose pattern stays, as they are created: the group stands at their
     beginning, whoever reads them first."""
-    _check_subscription(image, topics, assignor)
     member = member_of(image, group, member_id)
-    after = GroupMember(
-        member_id=member_id,
-        instance_id=member.instance_id,
-        subscribed_topics=tuple(sorted(set(topics))),
-        assignor=assignor,
-    )
-    if _asked(after) == _asked(member):
+    after = replace(member, subscribed_topics=tuple(sorted(set(topics))))
+    if after == member:
         return ControllerResult([], None)
     cause = f"member {member_id} of {group!r} has subscribed to other topics"
     epoch = _next_epoch(image.consumer_groups[group])
     came = sorted(set(after.subscribed_topics) - set(member.subscribed_topics))
-    begun = [
-        beginning(group, topic.name, key, partition)
+    keys = [
+        PartitionKey(topic.topic_id, number)
         for topic in (image.topic(name) for name in came if name in image.topic_ids)
-        for number, partition in topic.partitions.items()
-        if (group, key := PartitionKey(topic.topic_id, number)) not in image.groups
+        for number in topic.partitions
     ]
+    begun = beginnings(image, group, keys, "its topic came")
     return ControllerResult([_subscribed(group, epoch, after, cause), *begun], None)
-
-
-def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:
-    return member.subscribed_topics, member.assignor
 
 
 def leave(
@@ -331,78 +306,65 @@ def range_assignor(sharing: Sharing) -> Assigned:
 def uniform_assignor(sharing: Sharing) -> Assigned:
     """Return an assignment in which no member has two more than one that could take a partition
     of it; each keeps what it has as far as that allows."""
-    shares = _Shares(sharing)
-    shares.keep_current()
-    shares.give_out_the_rest()
-    while shares.move_one():
-        pass
+    takers = {
+        topic_id: [member for member, topics in sharing.members.items() if topic_id in topics]
+        for topic_id in sharing.partitions
+    }
+    owners = {
+        key: member  # of two that have the same, the first
+        for member in reversed(list(sharing.members))
+        for key in sharing.current.get(member, ())
+        if key.topic_id in sharing.members[member]
+    }
+    loads = dict.fromkeys(sharing.members, 0)
+    # By topic, what a member got last goes first.
+    stacks: dict[MemberId, dict[TopicId, list[PartitionKey]]] = {
+        member: defaultdict(list) for member in sharing.members
+    }
+
+    def give(member: MemberId, key: PartitionKey) -> None:
+        stacks[member][key.topic_id].append(key)
+        loads[member] += 1
+
+    free = []
+    for key in (each for keys in sharing.partitions.values() for each in keys):
+        if key in owners:
+            give(owners[key], key)
+        else:
+            free.append(key)
+    # Of several that have as few, the first takes; those first that few may have.
+    for key in sorted(free, key=lambda each: len(takers[each.topic_id])):
+        give(min(takers[key.topic_id], key=loads.__getitem__), key)
+    while move := _next_move(takers, loads, stacks):
+        giver, topic_id, taker = move
+        loads[giver] -= 1
+        give(taker, stacks[giver][topic_id].pop())
     return {
         member: frozenset(key for keys in of_topics.values() for key in keys)
-        for member, of_topics in shares.stacks.items()
+        for member, of_topics in stacks.items()
     }
 
 
-class _Shares:
-    """An assignment being built. Its lists are stacks: what a member got last goes first."""
-
-    def __init__(self, sharing: Sharing) -> None:
-        self._sharing = sharing
-        self._places = {member: place for place, member in enumerate(sharing.members)}
-        self._loads = dict.fromkeys(sharing.members, 0)
-        self.stacks: dict[MemberId, dict[TopicId, list[PartitionKey]]] = {
-            member: defaultdict(list) for member in sharing.members
+def _next_move(
+    takers: Mapping[TopicId, Sequence[MemberId]],
+    loads: Mapping[MemberId, int],
+    stacks: Mapping[MemberId, Mapping[TopicId, Sequence[PartitionKey]]],
+) -> tuple[MemberId, TopicId, MemberId] | None:
+    """Return a member, the most loaded first, and of which topic it gives a partition to a member
+    that has at least two fewer; None: there is none."""
+    least = min(loads.values(), default=0)
+    for giver in sorted(loads, key=lambda each: -loads[each]):
+        if least > loads[giver] - 2:
+            return None
+        poorest = {
+            topic_id: min(takers[topic_id], key=loads.__getitem__)
+            for topic_id, keys in stacks[giver].items()
+            if keys
         }
-        self._takers: dict[TopicId, list[MemberId]] = {
-            topic_id: [member for member, topics in sharing.members.items() if topic_id in topics]
-            for topic_id in sharing.partitions
-        }
-        self._free: list[PartitionKey] = []
-
-    def keep_current(self) -> None:
-        """Let each member have what it has and still may; of two that have the same, the first."""
-        owners: dict[PartitionKey, MemberId] = {}
-        for member, topics in self._sharing.members.items():
-            for key in self._sharing.current.get(member, frozenset()):
-                if key.topic_id in topics:
-                    owners.setdefault(key, member)
-        for keys in self._sharing.partitions.values():
-            for key in keys:
-                if key in owners:
-                    self._push(owners[key], key)
-                else:
-                    self._free.append(key)
-
-    def give_out_the_rest(self) -> None:
-        """Give each free partition to who has the fewest; those first that few may have."""
-        self._free.sort(key=lambda key: len(self._takers[key.topic_id]))
-        for key in self._free:
-            self._push(min(self._takers[key.topic_id], key=self._rank), key)
-
-    def move_one(self) -> bool:
-        """Move a partition from a member to one that has at least two fewer, the most loaded first;
-        return whether there was one to move."""
-        for giver in sorted(self._loads, key=lambda each: (-self._loads[each], self._places[each])):
-            enough = self._loads[giver] - 2
-            if min(self._loads.values()) > enough:
-                return False
-            takers = (
-                (min(self._takers[topic_id], key=self._rank), keys)
-                for topic_id, keys in self.stacks[giver].items()
-                if keys
-            )
-            taker, keys = min(takers, key=lambda each: self._rank(each[0]))
-            if self._loads[taker] <= enough:
-                self._loads[giver] -= 1
-                self._push(taker, keys.pop())
-                return True
-        return False
-
-    def _push(self, member: MemberId, key: PartitionKey) -> None:
-        self.stacks[member][key.topic_id].append(key)
-        self._loads[member] += 1
-
-    def _rank(self, member: MemberId) -> tuple[int, int]:
-        return self._loads[member], self._places[member]
+        topic_id = min(poorest, key=lambda each: loads[poorest[each]])
+        if loads[poorest[topic_id]] <= loads[giver] - 2:
+            return giver, topic_id, poorest[topic_id]
+    return None
 
 
 UNIFORM: Final = "uniform"
@@ -503,11 +465,7 @@ def _begun_partitions(
             added = {key for key in keys if key.partition > last[topic_id]}
         else:
             added = added_since(image, keys, name)
-        for key in sorted(added):
-            partition = image.partition(key)
-            if partition is not None and (name, key) not in image.groups:
-                cause = f"{image.name_of(key)} was added: group {name!r} begins at its beginning"
-                yield saved_offset(name, key, partition, partition.log_start_offset, cause)
+        yield from beginnings(image, name, added, "it was added")
 
 
 def _rank(member: GroupMember) -> tuple[bool, str]:
@@ -618,7 +576,18 @@ def describe_members(image: MetadataImage, group: str) -> GroupMembers:
         state=state_of(known),
         group_epoch=known.group_epoch,
         target_epoch=known.target_epoch,
-        members=tuple(_described(image, known.members[each]) for each in sorted(known.members)),
+        members=tuple(
+            MemberDescription(
+                member_id=member_id,
+                instance_id=member.instance_id,
+                is_away=member.is_away,
+                member_epoch=member.member_epoch,
+                topics=member.subscribed_topics,
+                partitions=_names(image, member.owned),
+                target=_names(image, member.target),
+            )
+            for member_id, member in sorted(known.members.items())
+        ),
     )
 
 
@@ -630,18 +599,6 @@ def state_of(group: ConsumerGroup | None) -> str:
         return ASSIGNING
     is_settled = all(each.is_away or each.owned == each.target for each in group.members.values())
     return STABLE if is_settled else RECONCILING
-
-
-def _described(image: MetadataImage, member: GroupMember) -> MemberDescription:
-    return MemberDescription(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        is_away=member.is_away,
-        member_epoch=member.member_epoch,
-        topics=member.subscribed_topics,
-        partitions=_names(image, member.owned),
-        target=_names(image, member.target),
-    )
 
 
 def _names(image: MetadataImage, keys: Iterable[PartitionKey]) -> tuple[TopicPartition, ...]:

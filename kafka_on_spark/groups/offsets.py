@@ -4,7 +4,7 @@ What is asked for by request leaves a group that has members alone. A running qu
 which is no member, saves over the offsets that are decided here; a new one starts from them.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -116,15 +116,6 @@ def check_may_commit(
 # One partition's offset
 
 
-def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
-    """Return whether a group stands at `offset` of a partition as it is now."""
-    return (
-        known is not None
-        and known.offset == offset
-        and known.unclean_generation == partition.unclean_generation
-    )
-
-
 def saved_offset(
     group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
 ) -> OffsetCommitRecord:
@@ -148,18 +139,30 @@ def saved_if_due(
     stands there, and its offset needs not be saved again."""
     partition = image.topics[key.topic_id].partitions[key.partition]
     known = image.groups.get((group, key))
-    if is_saved(known, partition, offset) and not needs_saving_again(image, known, now_ms):
-        return []
-    return [saved_offset(group, key, partition, offset, cause)]
+    is_there = (
+        known is not None
+        and (known.offset, known.unclean_generation) == (offset, partition.unclean_generation)
+        and not needs_saving_again(image, known, now_ms)
+    )
+    return [] if is_there else [saved_offset(group, key, partition, offset, cause)]
 
 
-def beginning(
-    group: str, topic: str, key: PartitionKey, partition: PartitionRegistration
-) -> OffsetCommitRecord:
-    """Return the record by which a group stands at the beginning of a partition of a topic that was
-    created while the group has read: it skips nothing, whenever its members take the partition."""
-    cause = f"topic {topic} came: group {group!r} begins at its beginning"
-    return saved_offset(group, key, partition, partition.log_start_offset, cause)
+def beginnings(
+    image: MetadataImage,
+    group: str,
+    keys: Iterable[PartitionKey],
+    why: str,
+    *,
+    is_at_end: bool = False,
+) -> Iterator[OffsetCommitRecord]:
+    """Yield the records by which a group stands at the beginning, or the end, of those partitions
+    of which it has no offset: so nothing behind that is skipped, whoever reads them first."""
+    for key in sorted(keys):
+        partition = image.partition(key)
+        if partition is not None and (group, key) not in image.groups:
+            offset = partition.high_watermark if is_at_end else partition.log_start_offset
+            cause = f"group {group!r} begins at {offset} of {image.name_of(key)}: {why}"
+            yield saved_offset(group, key, partition, offset, cause)
 
 
 def added_since(
@@ -182,11 +185,11 @@ def offsets_retention_ms(settings: Settings) -> int:
     return settings.integer("offsets.retention.minutes") * MINUTE_MS
 
 
-def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
+def needs_saving_again(image: MetadataImage, known: GroupOffset, now_ms: int) -> bool:
     """Return whether half of the time is over after which a saved offset expires. `now_ms`: the
     clock of the process that saves."""
     half_ms = offsets_retention_ms(image.settings()) // 2
-    return known is not None and is_renewal_due(image, known.saved_at_ms, now_ms, half_ms)
+    return is_renewal_due(image, known.saved_at_ms, now_ms, half_ms)
 
 
 def is_renewal_due(image: MetadataImage, saved_at_ms: int, now_ms: int, after_ms: int) -> bool:

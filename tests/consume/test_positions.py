@@ -33,8 +33,8 @@ def image(*partitions, saved=None):
     return image_of_topics({"orders": partitions}, groups=groups)
 
 
-def begun(image, number=0, reset="latest", is_added=False):
-    return begin(image, key(number), group="g", reset=reset, is_added=is_added).offset
+def begun(image, number=0, reset="latest"):
+    return begin(image, key(number), group="g", reset=reset).offset
 
 
 def added(image):
@@ -66,10 +66,9 @@ def test_without_an_offset_it_may_have_to_be_told():
         begun(image(partition("1", hw=9)), reset="none")
 
 
-def test_a_partition_that_was_added_is_read_from_its_beginning():
+def test_a_partition_was_added_since_its_group_has_saved_lower_ones():
     three = [partition("1", hw=9)] * 3
 
-    assert begun(image(*three), is_added=True) == 0
     assert added(image(*three)) == []
     assert added(image(*three, saved={0: 5})) == [1, 2]
     assert added(image(*three, saved={1: 5})) == [2]
@@ -254,18 +253,3 @@ GIVEN = {
 def test_settings_that_are_wrong_are_refused(wrong):
     with pytest.raises(InvalidConfigError, match=next(iter(wrong))):
         ConsumerSettings(**GIVEN | wrong)
-
-
-def test_without_a_group_nothing_is_committed():
-    without = ConsumerSettings(**GIVEN | {"group": None})
-
-    assert ConsumerSettings(**GIVEN).is_auto_commit
-    assert not without.is_auto_commit
-    assert without.place_committed is None
-
-
-def test_where_a_member_begins_is_committed_as_offsets_are():
-    by_hand = GIVEN | {"enable_auto_commit": False}
-
-    assert ConsumerSettings(**GIVEN).place_committed == "latest"
-    assert ConsumerSettings(**by_hand).place_committed is None

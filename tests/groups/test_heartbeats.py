@@ -1,4 +1,4 @@
-"""Heartbeats: who is silent by which looks, who listens to whom, and who may go on."""
+"""Heartbeats: who is silent by which looks, and who listens to whom."""
 
 import itertools
 from dataclasses import replace
@@ -7,8 +7,6 @@ import pytest
 
 from kafka_on_spark.groups.liveness import (
     Observed,
-    after_beat,
-    may_go_on,
     members_to_check,
     observe,
 )
@@ -63,7 +61,6 @@ def test_a_member_is_silent_for_as_long_as_it_surely_was(looks, silent_s):
     known = heard(*looks)
 
     assert known.silent_ms == silent_s * 1000
-    assert known.is_over(SESSION_MS) == (silent_s >= 45)
 
 
 @pytest.mark.parametrize(
@@ -149,31 +146,3 @@ def test_who_lives_hears_of_every_member_that_died():
             each for me in living for each in members_to_check(members, me, known, INTERVAL_MS)
         }
         assert listened >= set(dead)
-
-
-def beaten(*moments):
-    """Return what heartbeats lead to: each when it was written, in s, or when it began and ended."""
-    beats = None
-    for moment in moments:
-        began, ended = moment if isinstance(moment, tuple) else (moment, moment)
-        beats = after_beat(beats, began * 1000, ended * 1000, SESSION_MS)
-    return beats
-
-
-@pytest.mark.parametrize(
-    "beats, asked_s, now_s, may",
-    [
-        pytest.param(beaten(0, 5, 10), 0, 54, True, id="it has beaten all the time"),
-        pytest.param(beaten(0, 5, 10), 0, 55, False, id="the last heartbeat is a session old"),
-        pytest.param(beaten(0, 60), 0, 61, False, id="it has slept, and beats again"),
-        pytest.param(beaten(0, 60), 60, 104, True, id="and has asked since"),
-        pytest.param(beaten(0, 60), 59, 61, False, id="or asked before it beat again"),
-        pytest.param(beaten(0, (10, 45)), 0, 46, False, id="a heartbeat took too long"),
-        pytest.param(beaten(0, (10, 44)), 0, 54, True, id="a heartbeat took long"),
-        pytest.param(beaten(0, (10, 44)), 0, 55, False, id="it counts from its beginning"),
-        pytest.param(None, 0, 0.9, True, id="it has just asked, and can't beat"),
-        pytest.param(None, 0, 1, False, id="it can't beat, and asks each time"),
-    ],
-)
-def test_who_may_have_been_fenced_looks_before_it_goes_on(beats, asked_s, now_s, may):
-    assert may_go_on(beats, asked_s * 1000, now_s * 1000, SESSION_MS) is may

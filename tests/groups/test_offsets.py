@@ -14,7 +14,6 @@ from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.groups.offsets import (
     alter_group_offsets,
     delete_group,
-    is_saved,
     save_offsets,
     saved_partitions,
 )
@@ -133,11 +132,9 @@ def test_a_group_that_has_committed_nothing_does_not_exist():
 
 def test_an_offset_of_before_an_unclean_election_is_set_again():
     """Whatever the generation: other records may stand there now."""
-    here = partition("1", hw=8, start=2, unclean_generation=2)
+    here = image_of(partition("1", hw=8, start=2, unclean_generation=2))
     for generation in (0, 1, 2, 3):
         known = GroupOffset(offset=Offset(3), leader_epoch=None, unclean_generation=generation)
-        assert is_saved(known, here, 3) is (generation == 2)
-    assert not is_saved(
-        GroupOffset(offset=Offset(3), leader_epoch=None, unclean_generation=2), here, 4
-    )
-    assert not is_saved(None, here, 3)
+        before = replace(here, groups={("g", KEY): known})
+        again = alter_group_offsets(before, "g", {KEY: 3}).records
+        assert len(again) == (generation != 2)

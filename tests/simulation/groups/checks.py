@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.base.ids import MemberId, PartitionKey, TopicId
-from kafka_on_spark.groups.liveness import ASKED_MS
+from kafka_on_spark.consume.member import ASKED_MS
 from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.metadata.image import ConsumerGroup, MetadataImage
 from kafka_on_spark.metadata.records import (
