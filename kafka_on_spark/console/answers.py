@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from kafka_on_spark.base.errors import GroupIdNotFoundError, InvalidRequestError
-from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.console.grid import LiveGrid
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.timeline import Histories, moments_view, timeline_view
+from kafka_on_spark.groups.membership import describe_members
 from kafka_on_spark.groups.offsets import describe_group, groups_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.reports import min_isr_setting
@@ -169,37 +169,29 @@ def groups_view(image: MetadataImage) -> View:
 
 def group_view(image: MetadataImage, name: str) -> View:
     """Return one group: where it stands in each partition, and its members."""
-    places, group = describe_group(image, name), image.consumer_groups.get(name)
-    if not places and group is None:
-        raise GroupIdNotFoundError(f"there is no group {name!r}")
     return {
         "name": name,
-        "places": [
-            [*each.name, each.offset, each.log_start_offset, each.high_watermark, each.lag]
-            for each in places
-        ],
         "members": [
             {
                 "id": each.member_id,
                 "instance": each.instance_id,
                 "epoch": each.member_epoch,
                 "isAway": each.is_away,
-                "topics": _some(each.subscribed_topics),
-                "owned": _some(_names(image, each.owned)),
-                "target": _some(_names(image, each.target)),
+                "topics": _some(each.topics),
+                "owned": _some(each.partitions),
+                "target": _some(each.target),
             }
-            for each in (() if group is None else group.members.values())
+            for each in describe_members(image, name).members
+        ],
+        "places": [
+            [*each.name, each.offset, each.log_start_offset, each.high_watermark, each.lag]
+            for each in describe_group(image, name)
         ],
     }
 
 
-def _some(names: Sequence[str]) -> View:
-    return {"count": len(names), "first": names[:NAMED_MAX]}
-
-
-def _names(image: MetadataImage, keys: frozenset[PartitionKey]) -> list[str]:
-    there = (key for key in keys if image.partition(key) is not None)
-    return [str(each) for each in sorted(image.name_of(key) for key in there)]
+def _some(names: Sequence[object]) -> View:
+    return {"count": len(names), "first": list(map(str, names[:NAMED_MAX]))}
 
 
 def forecast_view(found: Forecast) -> View:
