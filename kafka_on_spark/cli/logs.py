@@ -339,8 +339,8 @@ def log_dirs(
     rows: list[dict[str, Any]] = []
     names = named_topics(image, topic, include)
     for partition in session.cluster.describe_logs(names) if names else ():
-        key = partition_key(image, partition.topic, partition.partition)
-        adding = image.topics[key.topic_id].partitions[key.partition].adding_replicas
+        name = TopicPartition(partition.topic, partition.partition)
+        adding = registered(image, name).adding_replicas
         for log in partition.replicas:
             if log.is_made and (brokers is None or log.broker_id in brokers):
                 is_read = log.error is None
