@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from itertools import count
 
 from kafka_on_spark.base.errors import (
@@ -21,6 +22,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, begin_leadership, decide_vote, stand
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     OffsetAndEpoch,
@@ -342,6 +344,10 @@ class Process(QuorumLog):
             new_id=lambda: f"{name}{next(ids)}",
             settings=settings,
         )
+
+    @cached_property
+    def changes(self) -> VoterChanges:
+        return VoterChanges(self)
 
     def decide(self, *names: str, at: int | None = None) -> MetadataBatch:
         """Append a decision on all that is committed, or on the log as it ended at `at`."""

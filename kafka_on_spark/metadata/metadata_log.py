@@ -11,6 +11,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, count
 from typing import Final, TypeVar
 
@@ -38,6 +39,7 @@ from kafka_on_spark.metadata.metadata_root import (
 from kafka_on_spark.metadata.quorum.elector import check_cluster_ids, has_decided
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     RaftLog,
@@ -120,6 +122,11 @@ class DeltaMetadataLog(QuorumLog):
             opened = VoterLog(voter.root, identity, self._options)
         self._roots[voter.key] = opened.root
         return opened
+
+    @cached_property
+    def changes(self) -> VoterChanges:
+        """Changes of the voters that this process makes."""
+        return VoterChanges(self)
 
     def roots(self) -> tuple[str, ...]:
         """Return the metadata roots of the newest voters that this process knows of, in ascending

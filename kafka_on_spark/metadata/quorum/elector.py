@@ -1,6 +1,7 @@
-"""Holds elections, the first one of a new cluster's log, too.
+"""Says when a leader that fails is replaced, and holds elections, the first one of a new log, too.
 
-An election has a voter stand, gathers votes, and begins the leadership.
+An election is due once what a process tries has failed for the fetch timeout. It has a voter stand,
+gathers votes, and begins the leadership.
 
 Any process may, for any voter, and end one that another process began. What an election needs of
 the quorum is decided in `raft`; here are its commits, in their order. Invariants that these keep:
@@ -11,11 +12,16 @@ Where a cluster is created, every root is empty. Each table's version 0 holds th
 batch (epoch 0: cluster, voters), put if absent; then the first election is held. The same call goes
 on with what an earlier try has left, if nothing else was written. The cluster is there once its
 first decision is.
+
+A root that refuses this process may take commits of others, or of nobody. So it is replaced like
+one that fails, if no other process commits there and another voter takes commits of this one.
+Otherwise the process is told that it lacks permission.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -25,21 +31,31 @@ from kafka_on_spark.base.errors import (
     CommitError,
     InconsistentClusterIdError,
     InvalidRootError,
+    KafkaOnSparkError,
     ProtocolError,
     QuorumUnavailableError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Clock, Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.raft import (
+    AskSettings,
     Candidacy,
+    LeaderView,
     Waiting,
     begin_leadership,
     decide_candidacy,
     decide_vote,
     has_majority,
+    hears_leader,
+    is_election_due,
+    is_stranded,
+    newest_leader,
     next_epoch,
+    retry_backoff_ms,
     stand,
 )
 from kafka_on_spark.metadata.quorum.voter_table import (
+    NO_EPOCH,
     BatchKind,
     RaftBatch,
     TableChange,
@@ -70,25 +86,232 @@ TRIES_MAX: Final = 8
 FIRST_EPOCH: Final = 1
 """A new cluster's: nobody need hear of that election."""
 
+PAUSE_MS: Final = 50
+"""Between looks for a leader that does not answer."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What a process remembers since it can't read from a leader, or can't commit on its table.
+
+    Attributes:
+        waiting: Since when; None: it can.
+        last_ms: When it last failed: what was long ago does not add up.
+        failed_elections: How many it has held since.
+        unwritable: Voters that took no commits.
+    """
+
+    waiting: Waiting | None = None
+    last_ms: int = 0
+    failed_elections: int = 0
+    unwritable: set[VoterKey] = field(default_factory=set)
+
+    def lasting(self, began_ms: int, timeout_ms: int) -> Waiting | None:
+        """Return what a try that began at `began_ms`, and failed, goes on with; None: there is
+        nothing, or it was long ago. Another thread may end it meanwhile."""
+        return None if began_ms - self.last_ms > timeout_ms else self.waiting
+
+    def end(self) -> None:
+        self.waiting, self.failed_elections = None, 0
+        self.unwritable = set()
+
 
 class Elections:
-    """Elections that this process holds. Threads may share it.
+    """Elections that this process waits for, or holds. Threads may share it.
 
-    `new_id` returns an id that nobody else makes, `votes_ms` how long votes are waited for, and
-    each commit of the candidate.
+    `random` gives [0, 1): jitter between elections, nothing else. `new_id` returns an id that
+    nobody else makes.
+
+    Attributes:
+        reading, committing: What fails on the leader.
     """
 
     def __init__(
         self,
         tables: VoterTables,
         clock: Clock,
+        *,
+        random: Callable[[], float],
         new_id: Callable[[], str],
-        votes_ms: Callable[[], int],
+        settings: AskSettings,
     ) -> None:
-        self._votes_ms = votes_ms
+        self.reading = Trouble()
+        self.committing = Trouble()
         self._tables = tables
         self._clock = clock
+        self._random = random
         self._new_id = new_id
+        self._settings = settings
+        self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
+
+    # Where the leader fails.
+
+    def commit_failed(self, leader: VoterKey, epoch: QuorumEpoch, began_ms: int) -> None:
+        """Note that a leader took no commit of a try that began at `began_ms`: the time until it is
+        replaced goes on while it is looked at; unless it was replaced by now."""
+        self.committing.unwritable.add(leader)
+        waiting = self._failed(self.committing, began_ms, self._clock.monotonic_ms())
+        if waiting.epoch > epoch:
+            self.committing.end()
+
+    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
+        """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
+        it once that lasts.
+
+        Raises:
+            RootAccessDeniedError: The leader's root refuses this process, and others hear the
+                leader, or no other voter can lead.
+            QuorumUnavailableError: The time is up, or no majority answers.
+        """
+        self.committing.unwritable.add(leader)
+        keys = self._tables.voters.keys
+        self.wait_or_elect(self.committing, keys, began_ms, until_ms, until_ms)
+
+    def wait_or_elect(
+        self,
+        trouble: Trouble,
+        answered: Iterable[VoterKey],
+        began_ms: int,
+        until_ms: int,
+        elects_until_ms: int | None,
+    ) -> bool:
+        """Wait a moment after a try that failed, which began at `began_ms`; elect a leader once
+        tries, one after the other, have failed for the fetch timeout. Return whether it was tried.
+
+        `elects_until_ms`: until when an election that is due is held; None: at any time, since one
+        try may take longer than its call.
+        """
+        voters, now_ms, heard = self._tables.voters, self._clock.monotonic_ms(), {*answered}
+        timeout_ms = self._settings().fetch_timeout_ms
+        waiting = self._failed(trouble, began_ms, now_ms)
+        denial = self._denial(trouble)
+        tables = self._tables.newest_of_all().values()
+        if denial is not None and any(hears_leader(each, waiting) for each in tables):
+            trouble.end()
+            raise denial
+        is_heard = voters.is_majority(heard)
+        is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
+        if is_due:
+            is_over = elects_until_ms is not None and now_ms >= elects_until_ms
+        else:
+            is_over = began_ms >= until_ms
+        # Who has not failed is slow, and goes on with what it was asked: a process that opens a
+        # large log, or has no processor, takes longer than it waits for an answer.
+        failures = self._tables.failures
+        may_answer = [key for key in voters.keys if key in heard or key not in failures]
+        if is_over or not voters.is_majority(may_answer):
+            raise denial or self.unavailable()
+        if is_due:
+            self._elect(trouble, waiting, until_ms)
+        else:
+            left_ms = waiting.since_ms + timeout_ms - now_ms
+            self._clock.sleep_ms(min(PAUSE_MS, left_ms) if left_ms > 0 else PAUSE_MS)
+        return is_due
+
+    def _denial(self, trouble: Trouble) -> RootAccessDeniedError | None:
+        """Return how the leader's root refuses what this process tries; None: it does not."""
+        tables = self._tables
+        leader = newest_leader(tables.newest_of_all())
+        refusals = tables.denied if trouble is self.committing else tables.failures
+        found = None if leader is None else refusals.get(leader)
+        return found if isinstance(found, RootAccessDeniedError) else None
+
+    def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
+        denied = self._tables.denied
+        unwritable = trouble.unwritable | self.committing.unwritable | denied.keys()
+        try:
+            candidacy = self.ask(waiting, unwritable)
+        except QuorumUnavailableError as unavailable:
+            voters, failures = self._tables.voters, self._tables.failures
+            able = [key for key in voters.keys if key not in denied and key not in failures]
+            is_slow = self._clock.monotonic_ms() < until_ms and voters.is_majority(able)
+            denial = self._denial(trouble)
+            if not is_slow and (denial is not None or not unwritable):
+                raise denial or unavailable from None
+            # Nobody else can stand: they may take commits again; or who did not answer is slow.
+            trouble.unwritable, self.committing.unwritable = set(), set()
+            denied.clear()
+            self._back_off(trouble)
+            return
+        if candidacy is None:
+            trouble.waiting = self._waiting(self._clock.monotonic_ms())
+        elif self.elect(candidacy) is not None:
+            self.reading.end()
+            self.committing.end()
+        else:
+            if candidacy.key in self._tables.failures:
+                trouble.unwritable.add(candidacy.key)
+            self._back_off(trouble)
+
+    def _back_off(self, trouble: Trouble) -> None:
+        trouble.failed_elections += 1
+        most_ms = self._settings().election_backoff_max_ms
+        pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
+        self._clock.sleep_ms(pause_ms)
+
+    def _failed(self, trouble: Trouble, began_ms: int, now_ms: int) -> Waiting:
+        """Note that a try failed, which began at `began_ms`; return since when tries have failed,
+        one after the other. Looks and commits add up: they ask the same leader."""
+        settings = self._settings()
+        timeout_ms = settings.fetch_timeout_ms
+        troubles = (trouble, self.reading, self.committing)
+        lasting = (each.lasting(began_ms, timeout_ms) for each in troubles)
+        waiting = next((each for each in lasting if each is not None), None)
+        if waiting is None:
+            # A root that hangs fails as long as it was waited for. No more than that is counted,
+            # and half of the fetch timeout at most: a process that was frozen in its try has not
+            # waited, and voters are watched for signs of the leader.
+            most_ms = min(settings.answer_timeout_ms, timeout_ms // 2)
+            waiting = self._waiting(max(began_ms, now_ms - most_ms))
+        trouble.waiting = waiting
+        trouble.last_ms = self._clock.monotonic_ms()
+        return waiting
+
+    def _waiting(self, since_ms: int) -> Waiting:
+        """Begin to wait, and look where each voter's log ends now: what this process has seen of
+        it may be old, and then a batch of long ago would pass for one that was taken since. Voters
+        that hang are not waited for once more."""
+        tables = self._tables
+        keys = [key for key in tables.voters.keys if not tables.is_alone and not tables.hangs(key)]
+        ends = {table.key: table.log.end_offset for table in tables.each(keys, tables.look)}
+        epochs = (epoch for each in tables.newest_of_all().values() for _, epoch in each.leaders)
+        return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
+
+    def unavailable(self) -> KafkaOnSparkError:
+        """Return the error of a call for which too few voters answer."""
+        tables, failures = self._tables, dict(self._tables.failures)
+        keys = tables.voters.keys
+        why = [f"{key}: {failures[key].message}" for key in keys if key in failures]
+        if tables.is_alone and why:
+            return tables.as_met(failures[keys[0]])
+        return QuorumUnavailableError(
+            f"no majority of the {len(keys)} voters of the metadata quorum answers and"
+            f" agrees on a leader ({'; '.join(why) or 'all answer'}): make more of their roots"
+            " reachable, or try again"
+        )
+
+    def rescue_stranded(self, led: LeaderView) -> bool:
+        """Have the leader elected again where a voter stays above its epoch without a leader, since
+        a candidate died: else that voter is lost to the quorum, and nobody says so. Return whether
+        that was tried."""
+        tables, now_ms = self._tables, self._clock.monotonic_ms()
+        if tables.is_alone:
+            return False
+        seen = tables.newest_of_all().values()
+        found = [(each.key, each.quorum_epoch) for each in seen if is_stranded(each, led.table)]
+        self._stranded = {each: self._stranded.get(each, now_ms) for each in found}
+        due_ms = now_ms - self._settings().fetch_timeout_ms
+        due = {each for each, since_ms in self._stranded.items() if since_ms <= due_ms}
+        for leader in tables.each([led.key] if due else (), tables.look):
+            # Others may have taken that voter back, or do so, or have elected another leader.
+            if leader.quorum_epoch == led.epoch:
+                for table in tables.each({key for key, _ in due}, tables.look):
+                    if (table.key, table.quorum_epoch) in due and is_stranded(table, leader):
+                        self.elect_again(leader)
+                        return True
+        return False
+
+    # Elections.
 
     def ask(self, waiting: Waiting, unwritable: Collection[VoterKey]) -> Candidacy | None:
         """Decide who is to stand, by what a majority of voters says (pre-vote); None: nobody, since
@@ -132,16 +355,16 @@ class Elections:
 
     def _elected(self, candidacy: Candidacy) -> VoterTable | None:
         candidate = self._tables.in_time(
-            candidacy.key, partial(self._stood, candidacy), self._votes_ms()
+            candidacy.key, partial(self._stood, candidacy), self._settings().election_timeout_ms
         )
         if candidate is None:
             return None
-        votes = {candidate.key}
+        votes, most_ms = {candidate.key}, self._settings().election_timeout_ms
         self._tables.learn_voters([candidate])  # by whom its votes are counted
         others = [key for key in self._tables.voters.keys if key != candidate.key]
         if not has_majority(candidate, votes):
             for voted in self._tables.each(
-                others, partial(self._vote, candidate), timeout_ms=self._votes_ms()
+                others, partial(self._vote, candidate), timeout_ms=most_ms
             ):
                 votes.add(voted.key)
                 if has_majority(candidate, votes):
@@ -192,12 +415,12 @@ class Elections:
             directory_id=candidate.key.directory_id,
             cause=f"elected in epoch {candidate.quorum_epoch} by {len(votes)} voters",
         )
-        key, most_ms = candidate.key, self._votes_ms()
+        key, most_ms = candidate.key, self._settings().election_timeout_ms
         stamp = first_stamp(self._tables, key, self._clock)
         batch = MetadataBatch(base_offset=candidate.log.end_offset, stamp=stamp, records=(record,))
         try:
             leader = self._tables.in_time(
-                key, partial(self._tables.append, candidate, change, batch), most_ms
+                key, partial(self._tables.commit, candidate, change, batch), most_ms
             )
         except CommitError:  # it may have landed, or another process have begun it
             leader = self._tables.in_time(key, partial(self._tables.load, key), most_ms)
@@ -245,7 +468,7 @@ class Elections:
         if begun is not None:
             for table in lacking:
                 with suppress(CommitConflictError):  # another process was quicker
-                    self._tables.commit(table, change, source=begun.key)
+                    self._tables.commit(table, change, begun.key)
             return
         record = VotersRecord(
             voters=tuple(map(str, voters.voters)),
@@ -255,7 +478,7 @@ class Elections:
         stamp = first_stamp(self._tables, voters.keys[0], self._clock)
         batch = MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
         with suppress(CommitConflictError):
-            self._tables.append(lacking[0], change, batch)
+            self._tables.commit(lacking[0], change, batch)
 
 
 def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:

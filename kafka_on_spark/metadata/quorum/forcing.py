@@ -205,7 +205,7 @@ def force_voter(
         [header] = change.appended
         batch = MetadataBatch(base_offset=header.base_offset, stamp=stamp, records=records)
         try:
-            tables.append(found.table, change, batch)
+            tables.commit(found.table, change, batch)
         except CommitConflictError:
             continue
         except (CommitOutcomeUnknownError, ProtocolError):

@@ -1,37 +1,67 @@
 """The voters' tables as one metadata log that is committed: what services read and append to.
 
-An image is made of committed batches only (Q6): each read is confirmed by a majority, and ends
-where that holds the leader's log. Once committed, a batch is read from any voter that has it.
+A read looks first: at the leader's table and at as many others' as a majority needs. What they
+don't confirm is a tail that somebody left, which is ended here; or a leader that is gone, which is
+replaced once it has failed for the fetch timeout (`elector`). An image is made of committed batches
+only. Invariants that this keeps: Q3 and Q6 (what is committed is counted by the leader's epoch and
+mark), Q10 (a majority was seen to hold the leader's end, after the read began). Once committed, a
+batch is read from any voter that has it.
+
+A decision is one commit on the leader's table; a majority follows, then comes the answer:
+committed, conflict or unknown. Q9: only on a log that is committed to its end. Q2: what was
+answered stays. A decision is put at one version of one table, always the one after the table that
+it was decided on. So after an unknown outcome the next decision of this process contradicts
+nothing: if the table is as it was, both are puts at one version, of which one counts; if it has
+gone on, the log tells. That holds also for a put on a root that hangs, which a thread was left
+behind with.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property, partial
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
     InconsistentClusterError,
-    KafkaOnSparkError,
     ProtocolError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import Clock, Offset
 from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
-from kafka_on_spark.metadata.quorum.leadership import Leadership, as_met_alone
+from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.raft import (
+    AskSettings,
     LeaderView,
+    Outcome,
+    QuorumSettings,
+    append,
     check_generations,
+    leader_among,
+    outcome_of,
+    view_of,
 )
-from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     OffsetAndEpoch,
+    RaftBatch,
     RaftLog,
+    TableChange,
     VoterKey,
+    VoterSet,
+    VoterTable,
+    find_write,
+    has_write,
     is_snapshot_of,
 )
 from kafka_on_spark.metadata.quorum.voter_tables import (
+    OpenVoterLog,
+    SideBySide,
+    VoterTables,
     follow,
+    hanging,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.voter_log import VoterLog
@@ -39,6 +69,28 @@ from kafka_on_spark.metadata.voter_log import VoterLog
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+DISCOVERIES_MAX: Final = 8
+"""So often a table may name a newer set of voters, of whom others are to be asked."""
+
+COPIED_A_MS: Final = 20
+"""Records that the slowest voter which is waited for copies in a millisecond: a decision for many
+partitions takes its time, and one that is left out of its answer is unknown."""
+
+
+def likely_voters(tables: VoterTables) -> Sequence[VoterKey]:
+    """Return the leader that is known and as few other voters as may confirm it, those first that
+    have not failed; all, if all are needed or no leader is known."""
+    keys, majority = tables.voters.keys, tables.voters.majority
+    view = leader_among(tables.newest_of_all()) if majority < len(keys) else None
+    if view is None:
+        return keys
+    failed, held = tables.troubled(), view.held
+    others = sorted(
+        (each for each in keys if each != view.key),
+        key=lambda each: (each in failed, -held.get(each, -1)),
+    )
+    return [view.key, *others[: majority - 1]]
 
 
 def newest_snapshot(
@@ -65,20 +117,332 @@ def newest_snapshot(
     return None
 
 
-class QuorumLog(Leadership):
+TRIES_MAX: Final = 1000
+"""How often the same decision is put; the time that a call has is over long before."""
+
+
+@dataclass(slots=True)
+class _Write:
+    """A decision on its way: the commit, the table that it is put after, and the records.
+
+    Attributes:
+        may_stand: It was put, perhaps.
+        failure: Why it is not known to stand on the leader; None: it does.
+    """
+
+    table: VoterTable
+    change: TableChange
+    batch: MetadataBatch
+    may_stand: bool = False
+    failure: CommitOutcomeUnknownError | ProtocolError | None = None
+
+    @property
+    def header(self) -> RaftBatch:
+        return self.change.appended[0]
+
+    def outcome(self, led: LeaderView) -> Outcome:
+        """Return what became of it, by a leader that is confirmed."""
+        log = led.log
+        passed = led.table.key == self.table.key and led.table.version > self.table.version
+        outcome = outcome_of(log, led.committed_end, self.header)
+        is_there = find_write(log, self.header.write_id, self.header.base_offset) is not None
+        if outcome is Outcome.UNKNOWN and passed and not is_there:
+            return Outcome.LOST  # another commit stands where it was put
+        return outcome
+
+
+class QuorumLog:
     """The metadata log of a quorum, of one voter or several. Threads may share it.
+
+    `random` and `new_id`: as of `Elections`.
 
     Attributes:
         uri: The table that is named before a leader is known.
+        tables: The voters' tables, as this process sees them.
+        elections: Elections that this process waits for, or holds.
+        settings: Says how patient it is, once it knows what the cluster's settings say.
+        led: The leader as it was last confirmed, for a decision on it; None: look first.
+        confirmed: The log that a majority was last seen to hold. It stays committed, whoever leads.
     """
 
     uri = ""
     _read_end: Offset | None = None
 
-    @cached_property
-    def changes(self) -> VoterChanges:
-        """Changes of the voters that this process makes."""
-        return VoterChanges(self)
+    def __init__(
+        self,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        new_id: Callable[[], str],
+        settings: QuorumSettings,
+    ) -> None:
+        self.led: LeaderView | None = None
+        self.confirmed: LeaderView | None = None
+        self.settings: AskSettings = lambda: settings
+        self.tables = VoterTables(
+            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
+        )
+        self.elections = Elections(
+            self.tables, clock, random=random, new_id=new_id, settings=lambda: self.settings()
+        )
+        self._clock = clock
+        self._new_id = new_id
+
+    def _patience_ms(self, record_count: int = 0) -> int:
+        """Return how long a call waits for a leader; so many records are copied meanwhile."""
+        return record_count // COPIED_A_MS + self.settings().call_timeout_ms
+
+    def confirm(self) -> LeaderView:
+        """Return the leader, all of whose log a majority was seen to hold, after this call began.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            RootAccessDeniedError: The leader's root refuses this process, and no other voter can
+                lead, or others hear the leader.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
+            InconsistentClusterError: A log went back behind what this process has seen.
+        """
+        start_ms, known, has_elected = self._clock.monotonic_ms(), self.confirmed, False
+        reading = self.elections.reading
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            seen, led = self._look_around()
+            if led is not None and led is not known and not led.is_confirmed:
+                led = self._end_tail()
+            if led is not None and (led is known or led.is_confirmed):
+                reading.end()
+                if known is not None and known.log is not led.log:
+                    _check_continues(led, known.log)
+                self._keep(led)
+                return led
+            until_ms = start_ms + self._patience_ms()
+            last_ms = until_ms if has_elected else None
+            has_elected |= self.elections.wait_or_elect(reading, seen, began_ms, until_ms, last_ms)
+
+    def confirm_writable(self) -> LeaderView:
+        """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
+        without one. One that refuses them is replaced as after a commit.
+        """
+        start_ms = self._clock.monotonic_ms()
+        while True:
+            began_ms, led = self._clock.monotonic_ms(), self.confirm()
+            try:
+                self.tables.check_writable(led.key)
+            except RootAccessDeniedError:
+                if self.tables.is_alone:
+                    raise
+                self.elections.wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
+            else:
+                return led
+
+    def _look_around(self) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
+        """Return voters' tables as they are now, and the leader that they show: those that confirm
+        it, or all that answer. The only voter's table that has not changed shows what it did.
+
+        The list of voters that this process began with may be old: the voters that any table names
+        are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
+        voters and those of the first list are asked: they may know of newer ones.
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        tables = self.tables
+        keys = likely_voters(tables)
+        for _ in range(DISCOVERIES_MAX):
+            for table in tables.each(keys, tables.look):
+                seen[table.key] = table
+                known = self.confirmed
+                if tables.is_alone and known is not None and known.table is table:
+                    return seen, known
+                led = leader_among(seen)
+                if led is not None and led.is_confirmed:
+                    tables.use(led.voters)
+                    return seen, led
+            asked.update(keys)
+            tables.learn_voters()
+            keys = [key for key in tables.voters.keys if key not in asked]
+            if not keys and not tables.voters.is_majority(seen):
+                keys = [key for key in tables.known if key not in asked]
+            if not keys:
+                break
+        tables.learn_voters(seen.values())
+        return seen, leader_among(seen)
+
+    def _end_tail(self) -> LeaderView | None:
+        """Return the leader once a majority holds its end: its writer has a commit's time for that,
+        then this process brings the others up."""
+        self._clock.sleep_ms(self.settings().commit_ms)
+        _, led = self._look_around()
+        if led is None or led.is_confirmed:
+            return led
+        return self.replicate(led.table)
+
+    def replicate(self, leader: VoterTable) -> LeaderView:
+        """Have voters follow a leader, whose table is as of now, until a majority does; return who
+        was seen to hold its log. The others are brought up after the answer.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+        """
+        view = view_of(leader)
+        assert view is not None, leader
+        self.tables.use(view.voters)  # a change of voters is in force when it is appended
+        if view.is_confirmed:
+            return view
+        others = [key for key in self.tables.voters.keys if key != leader.key]
+        newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
+        ask = partial(follow, self.tables, leader)
+        for table in self.tables.each(others, ask, timeout_ms=self._answer_ms(newest)):
+            view = view.seen(table)
+            if view.is_confirmed:
+                break
+        return view
+
+    def _answer_ms(self, record_count: int) -> int:
+        """Return how long one voter is waited for that takes so many records."""
+        return self.settings().answer_timeout_ms + record_count // COPIED_A_MS
+
+    def _keep(self, led: LeaderView) -> None:
+        """Keep a leader that a majority has confirmed; what failed on one before it is over."""
+        self.led = led
+        waiting = self.elections.committing.waiting
+        if waiting is not None and waiting.epoch < led.epoch:
+            self.elections.committing.end()
+        known = self.confirmed
+        if known is None or led.log.end_offset >= known.log.end_offset:
+            self.confirmed = led
+
+    # Appending.
+
+    def append(
+        self,
+        records: Sequence[Record],
+        stamp: Stamp,
+        *,
+        expected_offset: Offset,
+        voters: VoterSet | None = None,
+    ) -> MetadataBatch:
+        """Append a batch if the log is committed up to `expected_offset` and ends there; return it
+        once a majority holds it: of `voters`, if it puts these into force.
+
+        Raises:
+            CommitConflictError: The log has gone on. The batch is not in it, and never will be.
+            CommitOutcomeUnknownError: It may be in the log, or may still come to be.
+            QuorumUnavailableError: There is no leader. Nothing was put.
+            KafkaStorageError: So of the only voter. Nothing was put.
+            RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
+            InconsistentClusterError: One log contradicts another.
+        """
+        assert records, "an empty batch would be a version without a decision"
+        start_ms = self._clock.monotonic_ms()
+        led = self.led
+        if led is None or led.log.end_offset != expected_offset:
+            led = self.confirm()
+        self.led = None  # for the case that this call is broken off
+        change = append(
+            led.table,
+            led.epoch,
+            led.committed_end,
+            base_offset=expected_offset,
+            record_count=len(records),
+            write_id=self._new_id(),
+            voters=voters,
+        )
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        write = _Write(led.table, change, batch)
+        began_ms = self._clock.monotonic_ms()
+        try:
+            if not self._is_put_and_followed(write):
+                until_ms = start_ms + self._patience_ms(len(records))
+                self._resolve(write, began_ms, until_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as failure:
+            if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
+                raise
+            raise CommitOutcomeUnknownError(
+                f"a decision may be in the metadata log, or come to be: {failure.message}"
+            ) from failure
+        return write.batch
+
+    def _is_put_and_followed(self, write: _Write) -> bool:
+        """Return whether a write was put on the leader's table, and followed by a majority; if not,
+        what became of it is open.
+
+        It is not put while a call on that table hangs: a put would wait behind it, and be one more.
+        What hangs may be this very write: then a look shows it, once it has landed.
+
+        Raises:
+            CommitConflictError: Another commit stands at its version. Was it put before, that may
+                be its own.
+            InconsistentClusterError: One log contradicts another.
+        """
+        if self.tables.hangs(write.table.key):
+            write.failure = hanging(write.table.key)
+            return False
+        put = partial(self.tables.commit, write.table, write.change, write.batch)
+        timeout_ms = self._answer_ms(len(write.batch.records))
+        try:
+            leader = self.tables.in_time(write.table.key, put, timeout_ms)
+        except (CommitOutcomeUnknownError, ProtocolError) as error:
+            write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
+            write.failure = error
+            return False
+        write.may_stand, write.failure = True, None
+        self.elections.committing.end()
+        led = self.replicate(leader)
+        if led.is_confirmed:
+            self._keep(led)
+        return led.is_confirmed
+
+    def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
+        """Return once a write is committed of which that is open; its first put began at
+        `began_ms`. As long as the leader's table is as it was, the same is put again at the same
+        version; a leader that takes no commits is replaced.
+        """
+        is_alone = self.tables.is_alone
+        if write.failure is not None and not is_alone:
+            self.elections.commit_failed(write.table.key, write.header.epoch, began_ms)
+        for _ in range(TRIES_MAX):
+            if self._is_committed(write):
+                self.elections.committing.end()
+                return
+            try:
+                if self._is_put_and_followed(write):
+                    return
+            except CommitConflictError:
+                continue  # what stands there, the next look shows
+            if write.failure is not None:
+                if is_alone:
+                    raise write.failure
+                self.elections.wait_for_commits(write.table.key, began_ms, until_ms)
+            began_ms = self._clock.monotonic_ms()
+        raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
+
+    def _is_committed(self, write: _Write) -> bool:
+        """Return whether a write is committed; False: the leader's table is as it was.
+
+        Raises:
+            CommitConflictError: It is not, and never will be.
+            CommitOutcomeUnknownError: Nobody can tell any more.
+            RootAccessDeniedError: The leader's root takes commits of others, and none of this
+                process.
+            And what `confirm` raises.
+        """
+        led = self.confirm()
+        outcome = write.outcome(led)
+        if outcome is Outcome.LOST:
+            denial = self.tables.denied.get(led.key)
+            if denial is not None and led.key == write.table.key:
+                raise denial
+            raise CommitConflictError("another decision was committed first")
+        if outcome is Outcome.UNTOLD:
+            raise CommitOutcomeUnknownError(
+                "a decision may be in the metadata log: what stands at its place was merged"
+            )
+        return outcome is Outcome.COMMITTED
+
+    # Reading.
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return the committed batches from `from_offset` on, oldest first; up to `to_offset`.
@@ -100,15 +464,17 @@ class QuorumLog(Leadership):
                 f"the metadata log is committed up to {end}, but this process has seen"
                 f" {from_offset}: it went back; stop, and restore it"
             )
-        batches = self._batches(view, from_offset, end if to_offset is None else to_offset)
-        if to_offset is None:
-            self._read_end = end  # only now: what could not be read is still to be waited for
+        if to_offset is not None:
+            return self._batches(view, from_offset, to_offset)
+        batches = self._batches(view, from_offset, end) if from_offset < end else []
+        self._read_end = end  # only now: what could not be read is still to be waited for
         return batches
 
     def _confirm_generation(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it."""
-        view = self.confirm()
-        check_generations(self.tables.seen(), view.epoch)
+        known, view = self.confirmed, self.confirm()
+        if view is not known:
+            check_generations(self.tables.seen(), view.epoch)
         return view
 
     def has_next(self) -> bool:
@@ -135,14 +501,11 @@ class QuorumLog(Leadership):
         if border <= start:
             return []
         holders = [key for key, held in view.held.items() if held >= border and key != view.key]
-        return self._of_first(
-            (view.key, *holders), lambda each: each.read(from_offset=start, to_offset=border)
-        )
-
-    def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
-        """Return what the first voter that answers says; those that hang are asked last."""
         # One that hangs holds its table's lock.
-        return next(self._answers(sorted(keys, key=self.tables.hangs), ask))
+        keys = sorted((view.key, *holders), key=self.tables.hangs)
+        return next(
+            self._answers(keys, lambda each: each.read(from_offset=start, to_offset=border))
+        )
 
     def _answers(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> Iterator[T]:
         """Yield what voters say that answer; they are asked one after the other.
@@ -163,7 +526,7 @@ class QuorumLog(Leadership):
                 has_answer = True
                 yield answer
         if first is not None and not has_answer:
-            raise self._as_met(first)
+            raise self.tables.as_met(first)
 
     def _of_all(self, ask: Callable[[VoterLog], T]) -> list[T]:
         """Return what all voters say that answer. One that fails or hangs would hold up the others,
@@ -174,7 +537,7 @@ class QuorumLog(Leadership):
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment, as `log_end_at` does."""
         led = self.confirm()
-        found = self._of_first((led.key,), lambda each: each.offset_at(time_ms))
+        found = next(self._answers([led.key], lambda each: each.offset_at(time_ms)))
         return min(found, led.log.end_offset)
 
     def root_ms(self) -> int | None:
@@ -223,7 +586,8 @@ class QuorumLog(Leadership):
             KafkaOnSparkError: No voter answers, which costs time only.
         """
         try:
-            self.rescue_stranded()
+            if self.led is not None and self.elections.rescue_stranded(self.led):
+                self.led = None
         finally:
             if any(self._of_all(lambda each: each.maintain())):
                 self.led = None  # the next decision is put at a later version
@@ -288,15 +652,10 @@ class QuorumLog(Leadership):
             if view.key in found and voters.is_majority(found):
                 break
         if not found:
-            raise self._unavailable()
+            raise self.elections.unavailable()
         leader_first = sorted(found, key=lambda key: key != view.key)
         logs = ((self.tables.log_of(key), found[key]) for key in leader_first)
         return newest_snapshot(view.log, logs, bound)
-
-    def _as_met(self, error: ProtocolError) -> KafkaOnSparkError:
-        """Return the error of a voter: what one of several lost, others may have, and nothing need
-        stop for it."""
-        return as_met_alone(error) if self.tables.is_alone else error
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
@@ -309,3 +668,19 @@ class QuorumLog(Leadership):
         up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
         holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
         list(self._answers(holders, lambda each: each.write_snapshot(records, stamp, end)))
+
+
+def _check_continues(led: LeaderView, known: RaftLog) -> None:
+    """Check a confirmed log against what was confirmed before it was looked at.
+
+    Raises:
+        InconsistentClusterError: It lacks some of that.
+    """
+    newest = known.batches[-1] if known.batches else None
+    if newest is not None and not has_write(led.log, newest):
+        raise InconsistentClusterError(
+            f"the metadata log of voter {led.key} went back behind {newest.end_offset}, which"
+            " this process has seen committed: a voter was restored from a copy, then stop, and"
+            " remove it; or the quorum was forced to go on without that, then begin anew",
+            epoch=led.epoch,
+        )

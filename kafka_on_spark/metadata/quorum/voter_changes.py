@@ -23,7 +23,7 @@ from kafka_on_spark.base.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.base.ids import NodeId, ensure
-from kafka_on_spark.metadata.quorum.leadership import Leadership
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import (
     Candidacy,
     LeaderView,
@@ -147,10 +147,10 @@ def _settled(view: LeaderView) -> VoterSet:
 class VoterChanges:
     """Changes of the voters that this process makes. Threads may share it."""
 
-    def __init__(self, leadership: Leadership) -> None:
-        self._leadership = leadership
-        self._tables = leadership.tables
-        self._elections = leadership.elections
+    def __init__(self, quorum: QuorumLog) -> None:
+        self._log = quorum
+        self._tables = quorum.tables
+        self._elections = quorum.elections
 
     def bring_up(self, voter: Voter) -> None:
         """Have a root that is no voter as yet follow the leader, for as long as that takes."""
@@ -171,7 +171,7 @@ class VoterChanges:
         def added(led: LeaderView) -> VoterSet:
             with_new_voter(led, voter)
             self._follow(led.table, voter.key)
-            newest = self._leadership.confirm()  # what others decided while it was copied
+            newest = self._log.confirm()  # what others decided while it was copied
             with_new_voter(newest, voter)
             table = self._written_to(newest.table, voter.key)
             return self._put(newest, add_voter(newest, voter, table), stamp, f"{voter} added")
@@ -189,7 +189,7 @@ class VoterChanges:
             if not is_stranded(root, leader):
                 raise  # another leads by now
             # It stood in vain before, be it a voter or a former one: the leader takes it back.
-            self._leadership.led = None
+            self._log.led = None
             self._elections.elect_again(leader, root)
             raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
 
@@ -212,7 +212,7 @@ class VoterChanges:
             led.voters.without_voter(key)
             if led.key == key:
                 self._elect(led, self._best(led, but=key))
-                led = self._leadership.confirm()
+                led = self._log.confirm()
             if led.key == key:
                 raise CommitConflictError("it came to lead again")
             view = led  # all of those that are left are asked what they hold
@@ -236,7 +236,7 @@ class VoterChanges:
             key = self.candidate(led, to)
             if key != led.key:
                 self._elect(led, key)
-                self._leadership.confirm()  # a majority has its first batch
+                self._log.confirm()  # a majority has its first batch
             return key
 
         return self._decided(elected)
@@ -264,7 +264,7 @@ class VoterChanges:
         """Have another voter than the leader elected."""
         self._follow(led.table, key)
         seen = [led.table, *self._tables.newest_of_all().values()]
-        self._leadership.led = None
+        self._log.led = None
         if self._elections.elect(Candidacy(key, next_epoch(seen))) is not None:
             return
         failure = self._tables.failures.get(key)
@@ -274,7 +274,7 @@ class VoterChanges:
 
     def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
         record = voters_record(voters, cause)
-        self._leadership.append((record,), stamp, expected_offset=led.log.end_offset, voters=voters)
+        self._log.append((record,), stamp, expected_offset=led.log.end_offset, voters=voters)
         log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
         return voters
 
@@ -282,7 +282,7 @@ class VoterChanges:
         """Return what `decide` comes to on a confirmed leader; it is asked again where others were
         quicker."""
         for tries in range(TRIES_MAX):
-            led = self._leadership.confirm()
+            led = self._log.confirm()
             try:
                 return decide(led)
             except OTHERS_WERE_QUICKER as error:

@@ -21,6 +21,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     QuorumUnavailableError,
+    ReplicaLostError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Clock
@@ -240,28 +241,34 @@ class VoterTables:
             raise
 
     def commit(
-        self, table: VoterTable, change: TableChange, source: VoterKey | None = None
+        self,
+        table: VoterTable,
+        change: TableChange,
+        appended: VoterKey | MetadataBatch | None = None,
     ) -> VoterTable:
-        """Commit on a voter's table."""
-        copied = None if source is None else self.log_of(source)
-        voter = self.log_of(table.key)
-        return self._committed(table.key, partial(voter.commit, table, change, copied))
-
-    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
-        """Commit new records on a voter's table."""
-        voter = self.log_of(table.key)
-        return self._committed(table.key, partial(voter.append, table, change, batch))
-
-    def _committed(self, key: VoterKey, commit: Callable[[], VoterTable]) -> VoterTable:
+        """Commit on a voter's table. `appended`: the voter that has the batches which `change`
+        appends, or the new one."""
+        key, voter = table.key, self.log_of(table.key)
         try:
-            table = commit()
+            if isinstance(appended, MetadataBatch):
+                after = voter.append(table, change, appended)
+            else:
+                source = None if appended is None else self.log_of(appended)
+                after = voter.commit(table, change, source)
         except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
             denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
             if isinstance(denial, RootAccessDeniedError):
                 self.denied[key] = denial
             raise
         self.denied.pop(key, None)
-        return self.note(table)
+        return self.note(after)
+
+    def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:
+        """Return the error of a voter as its user meets it. What one of several lost, others may
+        have; where a log went back that no other voter has, nothing may go on."""
+        if self.is_alone and isinstance(error, ReplicaLostError):
+            return InconsistentClusterError(error.message)
+        return error
 
     def note(self, table: VoterTable) -> VoterTable:
         """Keep a voter's table, if it is the newest that was seen; return it."""
@@ -282,8 +289,13 @@ class VoterTables:
         Raises:
             InconsistentClusterError: One log contradicts another.
         """
-        calls = self._begun([(key, partial(ask, key)) for key in keys])
-        for call in self._ended_in_time(calls, timeout_ms):
+        asks = [(key, partial(ask, key)) for key in keys]
+        if self.is_alone and len(asks) == 1:
+            [(key, only)] = asks
+            calls = iter([VoterCall(key, only, ended=self._ended)()])
+        else:
+            calls = self._ended_in_time(self._begun(asks), timeout_ms)
+        for call in calls:
             error = call.error
             is_of_a_root = isinstance(error, KafkaOnSparkError) and not isinstance(
                 error, InconsistentClusterError
@@ -380,12 +392,8 @@ class VoterTables:
         self, calls: Sequence[VoterCall[T]], timeout_ms: int | None
     ) -> Iterator[VoterCall[T]]:
         try:
-            if self.is_alone and len(calls) <= 1:
-                for call in calls:
-                    yield call()
-            else:
-                limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-                yield from self._side_by_side.run(calls, limit_ms)
+            limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+            yield from self._side_by_side.run(calls, limit_ms)
         except KafkaOnSparkError:  # no thread makes them
             with self._lock:
                 for each in calls:
@@ -449,10 +457,7 @@ def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable
         if change is None and is_current:
             return voter
         try:
-            if change is None:
-                voter = tables.look(key)
-            else:
-                voter = tables.commit(voter, change, source=leader.key)
+            voter = tables.commit(voter, change, leader.key) if change else tables.look(key)
             is_current = True
         except CommitConflictError:
             voter = None

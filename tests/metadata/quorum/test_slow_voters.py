@@ -6,7 +6,7 @@ from itertools import count, pairwise
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
-from kafka_on_spark.metadata.quorum import leadership, voter_tables
+from kafka_on_spark.metadata.quorum import quorum_log, voter_tables
 from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX
 from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
 
@@ -84,7 +84,7 @@ def test_voters_that_answer_elections_too_late_are_asked_until_the_time_is_up(qu
 def test_a_large_decision_has_the_time_that_its_voters_need_to_copy_it(
     quorum, process, monkeypatch
 ):
-    monkeypatch.setattr(leadership, "COPIED_A_MS", 1)
+    monkeypatch.setattr(quorum_log, "COPIED_A_MS", 1)
     slow = LateAnswers(quorum.clock, late=0, answer_ms=9000)
     names = [f"setting {number}" for number in range(8000)]
     end = quorum.roots[0].table.log.end_offset

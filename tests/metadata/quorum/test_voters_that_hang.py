@@ -13,7 +13,7 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.quorum.leadership import likely_voters
+from kafka_on_spark.metadata.quorum.quorum_log import likely_voters
 from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.metadata.quorum.hanging_voters import (
     LONG_S,
@@ -75,7 +75,7 @@ def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only
         process.decide("a", at=end)
 
     assert quorum.roots[1].table.leads
-    assert process.calls.asked.count("append") == 1
+    assert process.calls.asked.count("commit") == 1
     assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
 
 
@@ -94,7 +94,7 @@ def deciding_on_a_leader_that_hangs(quorum, meanwhile):
 def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
     process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
 
-    assert process._committing.waiting is None
+    assert process.elections.committing.waiting is None
     assert [root.table.quorum_epoch for root in quorum.roots] == [1, 2, 2]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from kafka_on_spark.metadata.quorum import elector, leadership, raft, voter_tables
+from kafka_on_spark.metadata.quorum import elector, raft, voter_tables
 from kafka_on_spark.metadata.quorum.elector import Elections
-from kafka_on_spark.metadata.quorum.leadership import Leadership
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import (
     LeaderView,
@@ -88,12 +87,12 @@ def mark_and_no_op_are_two_commits(patch):
 
 def answer_comes_before_the_majority(patch):
     """A decision is answered once it stands on the leader."""
-    put = Leadership._is_put_and_followed
+    put = QuorumLog._is_put_and_followed
 
     def answered(self, write):
         return put(self, write) or write.failure is None
 
-    patch.setattr(Leadership, "_is_put_and_followed", answered)
+    patch.setattr(QuorumLog, "_is_put_and_followed", answered)
 
 
 def read_asks_the_leader_alone(patch):
@@ -199,7 +198,7 @@ def vote_is_for_any_log(patch):
         return decide_vote(voter, candidate)
 
     patch.setattr(elector, "decide_vote", decided)
-    patch.setattr(leadership, "PAUSE_MS", 10)
+    patch.setattr(elector, "PAUSE_MS", 10)
 
 
 def emptied_root_keeps_its_identity(patch):
@@ -214,7 +213,7 @@ def emptied_root_keeps_its_identity(patch):
 
 def denial_is_the_roots(patch):
     """A leader whose root denies a process is replaced, though others commit there."""
-    patch.setattr(leadership, "hears_leader", lambda voter, waiting: False)
+    patch.setattr(elector, "hears_leader", lambda voter, waiting: False)
     patch.setattr(raft, "hears_leader", lambda voter, waiting: False)
 
 

@@ -18,6 +18,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
+from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterSet, VoterTable
 from tests.simulation.quorum.quorum_plan import CALL_FAULTS, PROCESS_EVENTS, QUICK, QuorumPlan
 from tests.simulation.quorum.quorum_world import Greenlets, SimulatedVoterLog, make_world
@@ -182,14 +183,16 @@ class QuorumSimulation:
             root = node.rng.choice(others)
             if root.went_back:  # people empty it before
                 root.empty()
-            self.checker.changed(log.changes.add(Voter(root.key, root.url), STAMP))
+            self.checker.changed(VoterChanges(log).add(Voter(root.key, root.url), STAMP))
         elif kind == "remove":
             lost = [each.key for each in voters.voters if self.is_lost(each)]
             lost = [] if self.plan.removes_any else lost
-            self.checker.changed(log.changes.remove(node.rng.choice(lost or voters.keys), STAMP))
+            self.checker.changed(
+                VoterChanges(log).remove(node.rng.choice(lost or voters.keys), STAMP)
+            )
         elif kind == "elect":
             to = node.rng.choice([None, *voters.keys])
-            log.changes.elect(to)
+            VoterChanges(log).elect(to)
             self.checker.seen["transfers"] += 1
 
     # Steps.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.quorum import voter_changes
-from kafka_on_spark.metadata.quorum.leadership import Leadership
+from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import LeaderView, majority_end
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges, remove_voter, with_new_voter
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind, RaftBatch, TableChange
@@ -30,18 +30,18 @@ def removing_any(seed: int) -> QuorumPlan:
 
 def next_change_comes_before_the_last_is_committed(patch):
     """Voters are added or removed on whatever the leader's log ends with."""
-    confirm = Leadership.confirm
+    confirm = QuorumLog.confirm
 
     def looked_at(self):
         _, led = self._look_around()
         return confirm(self) if led is None else led
 
     def decided(self, decide):
-        patched, self._leadership = self._leadership, Unconfirmed(self._leadership)
+        patched, self._log = self._log, Unconfirmed(self._log)
         try:
-            return decide(self._leadership.confirm())
+            return decide(self._log.confirm())
         finally:
-            self._leadership = patched
+            self._log = patched
 
     class Unconfirmed:
         def __init__(self, inner):
@@ -55,12 +55,12 @@ def next_change_comes_before_the_last_is_committed(patch):
 
     def put(self, led, voters, stamp, cause):
         end = led.table.log.end_offset
-        write_id = self._leadership._new_id()
+        write_id = self._log._new_id()
         header = RaftBatch(end, end + 1, led.epoch, write_id, BatchKind.DECISION, voters)
         record = voter_changes.voters_record(voters, cause)
         batch = MetadataBatch(base_offset=end, stamp=stamp, records=(record,))
-        self._tables.append(led.table, TableChange(appended=(header,)), batch)
-        followed = self._leadership.replicate(self._tables.load(led.key))
+        self._tables.commit(led.table, TableChange(appended=(header,)), batch)
+        followed = self._log.replicate(self._tables.load(led.key))
         if not followed.is_confirmed:
             raise CommitOutcomeUnknownError("no majority has it as yet")
         return voters
