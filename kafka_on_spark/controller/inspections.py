@@ -61,7 +61,6 @@ from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.truncation import are_too_many_to_cut, fetch_start
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.commit_lock import CommitLock
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -589,10 +588,11 @@ def conclude_reports(
     """
     mine = {report.key for report in reports}
 
-    def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
+    def decide(image: MetadataImage) -> ControllerResult[int]:
         own = conclude(image, reports)
         try:
-            others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
+            queued = metadata.lock.queued_reports() if own.records else ()
+            others = decode_queued(queued, exclude=mine)
             return conclude(image, [*reports, *others]) if others else own
         except Exception:  # the processes that queued them decide on them, too
             log.warning("queued reports are left to their processes", exc_info=True)
@@ -602,7 +602,7 @@ def conclude_reports(
         suspects = metadata.suspects()  # another process's are others
         return encode_reports([without_suspects(each, suspects) for each in reports])
 
-    return metadata.submit_queued(decide, queued=encoded, timeout_ms=timeout_ms)
+    return metadata.submit(decide, queued=encoded, timeout_ms=timeout_ms)
 
 
 def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:

@@ -59,46 +59,37 @@ _stalled_tables: Final[set[str]] = set()
 class CommitLock:
     """One process's hold on the commit lock of a metadata log.
 
+    `uri`: the table whose lock is held; None: none is.
+
     Attributes:
         needs_refresh: Another process may have committed before: read the log first.
     """
 
-    def __init__(self, *, needs_refresh: bool = False) -> None:
+    def __init__(self, uri: str | None = None, *, needs_refresh: bool = False) -> None:
         self.needs_refresh = needs_refresh
+        self._uri = uri
+        self._root = os.path.dirname(uri or "")
+        self._taken: list[str] = []
 
     def queued_reports(self) -> Sequence[bytes]:
         """Return the reports that waiting processes have queued, encoded, one item a process."""
-        return ()
-
-    def mark_committed(self) -> None:
-        """Tell the processes whose reports were returned that these are decided and committed."""
-        return
-
-
-NO_LOCK: Final = CommitLock()
-"""There is no lock to take, or another process has held it for too long."""
-
-
-class _HeldLock(CommitLock):
-    """The lock on the table at `uri`, held; its waiters may have queued reports."""
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(needs_refresh=True)
-        self._uri = uri
-        self._taken: Sequence[str] = ()
-
-    def queued_reports(self) -> list[bytes]:
         queued: list[tuple[str, bytes]] = []
-        with suppress(KafkaStorageError):  # the waiters take the lock later
-            queued = within(os.path.dirname(self._uri), lambda: read_queued(self._uri), SHORT)
+        if self._uri is not None:
+            with suppress(KafkaStorageError):  # the waiters take the lock later
+                read = partial(read_queued, self._uri)
+                queued = within(self._root, read, SHORT)
         self._taken = [path for path, _ in queued]
         return [content for _, content in queued]
 
     def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
         for path in self._taken:
             with suppress(OSError, KafkaStorageError):  # the waiter takes the lock later
-                within(os.path.dirname(self._uri), partial(delete_file, path), SHORT)
-        self._taken = ()
+                within(self._root, partial(delete_file, path), SHORT)
+
+
+NO_LOCK: Final = CommitLock()
+"""There is no lock to take, or another process has held it for too long."""
 
 
 class _Handover:
@@ -107,23 +98,23 @@ class _Handover:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._descriptors: list[int] = []
+        self._descriptor: int | None = None
         self._is_over = False
 
     def give(self, descriptor: int) -> None:
         """Have the caller hold the lock until it ends this; close it if it has."""
         with self._guard:
-            self._descriptors.append(descriptor)
-            if not self._is_over:
-                return
-        self.end()
+            if self._is_over:
+                os.close(descriptor)
+            else:
+                self._descriptor = descriptor
 
     def end(self) -> None:
         """Let the lock go, also if it is taken later."""
         with self._guard:
             self._is_over = True
-            while self._descriptors:
-                os.close(self._descriptors.pop())
+            if self._descriptor is not None:
+                os.close(self._descriptor)
 
 
 @contextmanager
@@ -141,9 +132,8 @@ def acquire_commit_lock(
     lock, handover = NO_LOCK, _Handover()
     try:
         with suppress(KafkaStorageError):  # the root hangs: the commit says it better
-            lock = within(
-                os.path.dirname(uri), lambda: _acquired(uri, reports, handover), HANG_SECONDS
-            )
+            take = partial(_acquired, uri, reports, handover)
+            lock = within(os.path.dirname(uri), take, HANG_SECONDS)
         yield lock
     finally:
         handover.end()
@@ -168,7 +158,7 @@ def _acquired(uri: str, reports: Callable[[], bytes] | None, handover: _Handover
     if is_committed:
         return CommitLock(needs_refresh=True)
     (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
-    return _HeldLock(uri) if has_lock else NO_LOCK
+    return CommitLock(uri, needs_refresh=True) if has_lock else NO_LOCK
 
 
 def _try_lock(descriptor: int) -> bool | None:

@@ -165,10 +165,10 @@ class MetadataService:
     nobody asks for them.
 
     Attributes:
-        image: The newest image that this process knows.
         log: The log itself, for what changes where it is kept.
         clock: Says the time of what this process commits and appends.
         refusal: Why nothing may be committed by this process; None: it may.
+        lock: The commit lock, while a decision is made.
         suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
@@ -210,17 +210,14 @@ class MetadataService:
         self._is_closed = False
         self.refusal: KafkaOnSparkError | None = None
         self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
+        self.lock = NO_LOCK
 
     def close(self) -> None:
         """Refuse all later calls: nothing is read or committed any more."""
         self._is_closed = True
 
     def check_open(self) -> None:
-        """Check that this process has not closed the cluster.
-
-        Raises:
-            ClusterClosedError: This process has.
-        """
+        """Raise ClusterClosedError if this process has closed the cluster."""
         if self._is_closed:
             raise ClusterClosedError()
 
@@ -230,11 +227,8 @@ class MetadataService:
             raise self.refusal
 
     def check_writable(self) -> None:
-        """Check that this process may commit, as far as that can be seen without a commit.
-
-        Raises:
-            RootAccessDeniedError: It may not.
-        """
+        """Raise RootAccessDeniedError if this process may not commit, as far as that can be seen
+        without a commit."""
         self.log.check_writable()
 
     @contextmanager
@@ -288,11 +282,7 @@ class MetadataService:
 
     def has_next(self) -> bool:
         """Return whether there may be commits that this process has not replayed: one request to a
-        store, where `catch_up` sends two.
-
-        Raises:
-            ClusterClosedError: This process has closed the cluster.
-        """
+        store, where `catch_up` sends two."""
         self.check_open()
         began_ms = self._clock.monotonic_ms()
         has_next = self.log.has_next()
@@ -302,10 +292,7 @@ class MetadataService:
 
     def catch_up_waiting(self) -> MetadataImage:
         """Do as `catch_up`, and wait for a metadata root that is away, for as long as
-        `metadata.away.timeout.ms` says: a process that runs for days outlives that.
-
-        Raises: as `catch_up`.
-        """
+        `metadata.away.timeout.ms` says: a process that runs for days outlives that."""
         timeout_ms = self.image.settings().integer("metadata.away.timeout.ms")
         return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
@@ -329,16 +316,10 @@ class MetadataService:
         """Record the results in batches that were replayed, of requests that are watched."""
         if not self._awaited:
             return
-        results = [
-            record
-            for batch in batches
-            for record in batch.records
-            if isinstance(record, AdminResultRecord)
-        ]
         with self._results_lock:
-            for each in results:
-                if each.request in self._awaited:
-                    self._awaited[each.request] = each
+            for record in (record for batch in batches for record in batch.records):
+                if isinstance(record, AdminResultRecord) and record.request in self._awaited:
+                    self._awaited[record.request] = record
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`; a decision is in it as a whole.
@@ -372,8 +353,14 @@ class MetadataService:
         *,
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None = None,
+        queued: Callable[[], bytes] | None = None,
     ) -> T:
         """Commit what `decide` says of the newest image; return its response.
+
+        While this process waits for the commit lock, its holder may decide on the reports in
+        `queued`; `lock` has the reports that others have queued. The holder's word is not trusted:
+        this process decides again on the image that it reads. That leads to no records if the
+        holder has committed them.
 
         Raises:
             RequestTimedOutError: Commits kept conflicting; nothing of it is committed.
@@ -382,39 +369,16 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
-        return self.submit_queued(
-            lambda image, _: decide(image),
-            queued=None,
-            timeout_ms=timeout_ms,
-            controller=controller,
-        )
-
-    def submit_queued(
-        self,
-        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
-        *,
-        queued: Callable[[], bytes] | None,
-        timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None = None,
-    ) -> T:
-        """Do as `submit`. While this process waits for the commit lock, its holder may decide on
-        the reports in `queued`; `decide` gets the lock, with the reports that others have queued.
-
-        The holder's word is not trusted: this process decides again on the image that it reads.
-        That leads to no records if the holder has committed them.
-
-        Raises: as `submit`.
-        """
         self._check_may_commit()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
             with self._acquire_lock(self.table, queued) as lock, self._lock, CollectorPaused():
+                self.lock = lock
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
-                image = self.image
-                suspects = self.suspects()
-                result = decide(replace(image, suspects=suspects) if suspects else image, lock)
+                image, suspects = self.image, self.suspects()
+                result = decide(replace(image, suspects=suspects) if suspects else image)
                 if not result.records:
                     return result.response
                 try:
@@ -482,11 +446,7 @@ class MetadataService:
 
     def clean(self) -> int:
         """Delete files of the metadata roots that no reader needs; return how many. After each
-        checkpoint of a root this is done in any case.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
+        checkpoint of a root this is done in any case."""
         self.check_open()
         return self.log.clean(self.clock.now_ms())
 

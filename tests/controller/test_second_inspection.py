@@ -211,7 +211,7 @@ def test_a_process_that_may_not_write_the_metadata_drops_its_findings(rounds, mo
     def refuse(*_, **__):
         raise RootAccessDeniedError("can't write")
 
-    monkeypatch.setattr(rounds.metadata, "submit_queued", refuse)
+    monkeypatch.setattr(rounds.metadata, "submit", refuse)
 
     assert rounds.second_inspections.finish() == 0
     assert rounds.second_inspections.wait_ms() is None
@@ -225,7 +225,7 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
         raise CommitOutcomeUnknownError("the store failed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rounds.metadata, "submit_queued", fail)
+        patched.setattr(rounds.metadata, "submit", fail)
         with pytest.raises(CommitOutcomeUnknownError):
             rounds.second_inspections.finish()
 

@@ -71,8 +71,10 @@ class Images:
             del self._images[0]
         return self.image
 
-    def submit_queued(self, decide, *, queued, timeout_ms):
-        return decide(self.image, NO_LOCK).response
+    lock = NO_LOCK
+
+    def submit(self, decide, *, queued, timeout_ms):
+        return decide(self.image).response
 
 
 class Unwatched:
@@ -191,9 +193,9 @@ class AwayImages(Images):
         self._reach()
         return super().catch_up()
 
-    def submit_queued(self, decide, *, queued, timeout_ms):
+    def submit(self, decide, *, queued, timeout_ms):
         self._reach()
-        return super().submit_queued(decide, queued=queued, timeout_ms=timeout_ms)
+        return super().submit(decide, queued=queued, timeout_ms=timeout_ms)
 
 
 # Of the only metadata root, and of a majority of several.
