@@ -23,7 +23,7 @@ from typing import Any, Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
-from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
+from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node, hint_roots
 
@@ -216,14 +216,14 @@ class FileSweepHints:
     """Keeps the progress of sweeps in a file of one of the cluster's metadata roots."""
 
     def __init__(self, roots: HintRoots, name: str = NAME) -> None:
-        self._file = HintFile(roots, name)
+        self._roots, self._name = roots, name
 
     def read(self, cluster_id: str) -> SweepPosition | None:
-        found = (decode(each, cluster_id) for each in self._file.contents())
+        found = (decode(each, cluster_id) for each in self._roots.contents(self._name))
         return next((each for each in found if each is not None), None)
 
     def write(self, cluster_id: str, position: SweepPosition) -> None:
-        self._file.write(encode(cluster_id, position))
+        self._roots.write(self._name, encode(cluster_id, position))
 
 
 def encode(cluster_id: str, position: SweepPosition) -> bytes:

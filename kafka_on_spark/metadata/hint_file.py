@@ -1,4 +1,4 @@
-"""Reads and writes one small file on whichever metadata root answers.
+"""Reads and writes small files on whichever metadata root answers.
 
 A cluster outlives its metadata roots, and so do its hints: each lies on the first root that takes
 it. What was left on a root that is away is missed until then, which costs time only. The roots are
@@ -39,64 +39,42 @@ class HintRoots:
         others = [each for each in self._failed if each != root and each in self._newest()]
         self._failed = (*others, root)
 
-
-class HintFile:
-    """A file `name` on one of a cluster's metadata roots. Threads may share it.
-
-    A root that does not take it is told once, and so is its end: it is written every few seconds,
-    and a disk may be full for a night.
-    """
-
-    def __init__(self, roots: HintRoots, name: str) -> None:
-        self._roots = roots
-        self._name = name
-        self._told: dict[str, str] = {}
-
-    def contents(self) -> Iterator[bytes]:
-        """Yield what is there, root by root; nothing of roots that have none.
+    def contents(self, name: str) -> Iterator[bytes]:
+        """Yield what a file has on the roots, one by one; nothing of roots without it.
 
         Raises:
             KafkaStorageError: No root answers.
         """
         failures: list[KafkaStorageError] = []
-        roots = self._roots.in_turn()
+        roots = self.in_turn()
         for files in roots:
             try:
-                content = files.read(self._path(files), SMALL_FILE_BYTES_MAX)
+                content = files.read(f"{files.url}/{name}", SMALL_FILE_BYTES_MAX)
             except UnsafeFileError:
                 continue
             except KafkaStorageError as error:
                 failures.append(error)
-                self._roots.try_last(files.url)
+                self.try_last(files.url)
                 continue
             if content is not None:
                 yield content
         if len(failures) == len(roots):
             raise failures[0]
 
-    def write(self, content: bytes) -> None:
-        """Replace the file, on the first root that takes it.
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file, on the first root that takes it.
 
         Raises:
             KafkaStorageError: None does; of the first.
         """
-        first: KafkaStorageError | None = None
-        for files in self._roots.in_turn():
-            path = self._path(files)
+        failures: list[KafkaStorageError] = []
+        for files in self.in_turn():
             try:
-                files.write(path, content, is_flushed=False)
+                files.write(f"{files.url}/{name}", content, is_flushed=False)
             except KafkaStorageError as error:
-                if self._told.get(path) != str(error):
-                    self._told[path] = str(error)
-                    log.info("%s can't be written: %s", path, error)
-                first = first or error
-                self._roots.try_last(files.url)
+                log.debug("%s can't be written on %s: %s", name, files.url, error)
+                failures.append(error)
+                self.try_last(files.url)
             else:
-                if self._told.pop(path, None) is not None:
-                    log.info("%s is written again", path)
                 return
-        assert first is not None, "a cluster has a metadata root"
-        raise first
-
-    def _path(self, files: RootFiles) -> str:
-        return f"{files.url}/{self._name}"
+        raise failures[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.metadata.hint_file import HintFile, HintRoots
+from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.store.roots import StorageOptions
 from tests.hints import hint_roots
 
@@ -18,29 +18,29 @@ def roots(tmp_path):
 
 @pytest.fixture
 def file(roots):
-    return HintFile(hint_roots(*roots), "hint")
+    return hint_roots(*roots)
 
 
 def test_a_hint_lies_on_the_first_root_that_takes_it(file, roots):
-    file.write(b"1")
+    file.write("hint", b"1")
     assert (roots[0] / "hint").read_bytes() == b"1"
     assert not (roots[1] / "hint").exists()
 
     (roots[0] / "hint").unlink()
     roots[0].rmdir()
-    file.write(b"2")
+    file.write("hint", b"2")
 
-    assert list(file.contents()) == [b"2"]
+    assert list(file.contents("hint")) == [b"2"]
     assert not roots[0].exists()
 
 
 def test_a_root_that_comes_back_has_what_was_left_there(file, roots):
-    file.write(b"1")
+    file.write("hint", b"1")
     roots[0].rename(roots[0].with_name("away"))
-    file.write(b"2")
+    file.write("hint", b"2")
     roots[0].with_name("away").rename(roots[0])
 
-    assert sorted(file.contents()) == [b"1", b"2"]
+    assert sorted(file.contents("hint")) == [b"1", b"2"]
 
 
 def test_where_no_root_takes_it_the_first_failure_is_told(file, roots):
@@ -48,41 +48,24 @@ def test_where_no_root_takes_it_the_first_failure_is_told(file, roots):
         root.rmdir()
 
     with pytest.raises(KafkaStorageError):
-        file.write(b"1")
-
-
-def test_a_root_that_does_not_take_it_is_told_once_and_so_is_its_end(file, roots, caplog):
-    caplog.set_level("INFO")
-    for root in roots:
-        root.rename(root.with_name(f"{root.name}.away"))
-    for _ in range(3):
-        with pytest.raises(KafkaStorageError):
-            file.write(b"1")
-    for root in roots:
-        root.with_name(f"{root.name}.away").rename(root)
-    file.write(b"2")
-    file.write(b"3")
-
-    told = [each.getMessage() for each in caplog.records]
-    assert [sum("can't be written" in each for each in told), len(told)] == [2, 3]
-    assert told[-1].endswith("is written again")
+        file.write("hint", b"1")
 
 
 def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(file, roots):
     (roots[0] / "hint").mkdir()
     (roots[1] / "hint").write_bytes(b"1")
 
-    assert list(file.contents()) == [b"1"]
+    assert list(file.contents("hint")) == [b"1"]
 
 
 def test_a_hint_lies_where_the_voters_are_by_now(roots):
     newest = [str(roots[0])]
-    file = HintFile(HintRoots(lambda: newest, StorageOptions()), "hint")
-    file.write(b"1")
+    file = HintRoots(lambda: newest, StorageOptions())
+    file.write("hint", b"1")
     newest[:] = [str(roots[1])]
-    assert list(file.contents()) == []
+    assert list(file.contents("hint")) == []
 
-    file.write(b"2")
+    file.write("hint", b"2")
 
     assert (roots[1] / "hint").read_bytes() == b"2"
 
@@ -90,6 +73,6 @@ def test_a_hint_lies_where_the_voters_are_by_now(roots):
 def test_a_root_that_failed_is_asked_last_for_any_hint(roots):
     several = hint_roots(*roots)
     roots[0].rmdir()
-    HintFile(several, "hint").write(b"1")
+    several.write("hint", b"1")
 
     assert [each.url for each in several.in_turn()] == [str(roots[1]), str(roots[0])]
