@@ -31,7 +31,16 @@ from kafka_on_spark.fsck.voter_trace import (
     following_flaws,
     voter_flaws,
 )
-from kafka_on_spark.metadata.metadata_files import decode_rows
+from kafka_on_spark.metadata.metadata_files import (
+    FILE_NAME,
+    LEADER,
+    LOG_END_OFFSET,
+    QUORUM_EPOCH,
+    VOTE,
+    decode_rows,
+    log_file,
+    marks_in,
+)
 from kafka_on_spark.metadata.metadata_log import check_place, given_roots
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
@@ -48,15 +57,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     Voter,
     VoterKey,
     VoterSet,
-)
-from kafka_on_spark.metadata.voter_format import (
-    FILE_NAME,
-    LEADER,
-    LOG_END_OFFSET,
-    QUORUM_EPOCH,
-    VOTE,
-    log_file,
-    marks_in,
 )
 from kafka_on_spark.metadata.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.delta_files import (

@@ -1,22 +1,24 @@
-"""Files of the metadata log and of its snapshots: rows of typed columns, of one or more batches.
+"""Files of a voter's table: their headers in it, and their rows.
 
-A column without any value is left out of a file: Delta reads it as null, and a commit of a few
-records writes a few columns instead of forty.
+The table's counters are the voter's epoch, its votes and the leaders that it has marked: Delta's
+`txn` actions, as a replica's, only raised, and part of the commit that changes the log. The header
+of a file's batch is in the partition columns, so a log's headers are known without reading a file.
+A file of several batches, or one that names voters, has them in the column `headers`: what was
+merged, as runs.
 
-Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
-pandas, which would delay each opening of a cluster by half a second.
-
-A snapshot holds the records that rebuild the image. It is named after its end offset and the epoch
-of its last record, and its first record names the cluster. Whether it counts, the log says
-(`is_snapshot_of`): a process that was frozen may leave one of an earlier cluster, or generation, at
-this root. The newest three stay, and of the older ones one for each doubling of the distance to the
-newest: a process that wants an old moment replays no more than that distance.
+The rows of a file are typed columns, of one or more batches. A column without any value is left out
+of a file: Delta reads it as null, and a commit of a few records writes a few columns instead of
+forty. Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow
+import pandas, which would delay each opening of a cluster by half a second.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.base.ids import Offset, QuorumEpoch
+from kafka_on_spark.base.ids import DirectoryId, ImpossibleValueError, NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.codec import (
     COLUMNS,
     Row,
@@ -33,18 +35,30 @@ from kafka_on_spark.metadata.codec import (
     encode,
     rows_of,
 )
+from kafka_on_spark.metadata.metadata_root import MetadataIdentity
 from kafka_on_spark.metadata.partition import Memo
-from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, RaftLog, is_snapshot_of
+from kafka_on_spark.metadata.quorum.voter_table import (
+    BatchKind,
+    Mark,
+    RaftBatch,
+    RaftLog,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    log_of,
+)
 from kafka_on_spark.metadata.records import (
-    ClusterRecord,
     ControllerRecord,
     ExpiredRecord,
     MetadataBatch,
     Record,
     Stamp,
 )
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import parsing
-from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX, ROWS_MAX
+from kafka_on_spark.store.local_files import ROWS_MAX
 from kafka_on_spark.store.parquet_files import read_row_groups
 from kafka_on_spark.store.roots import RootFiles
 
@@ -65,6 +79,270 @@ FILE_SCHEMA: Final = pa.schema(
 )
 """`batch_base_offset` is where a record's batch begins: batches stay apart in merged files."""
 
+
+FORMAT_VERSION: Final = "3"
+
+LOG_END_OFFSET: Final = "log-end-offset"
+QUORUM_EPOCH: Final = "quorum-epoch"
+VOTE: Final = "vote/"
+LEADER: Final = "leader/"
+
+HISTORY_START: Final = "history-start"
+HISTORY_START_MS: Final = "history-start-ms"
+"""Where the history begins, if metadata.max.retention.ms has ended some of it: the records before
+are expired. And when the newest of these was committed."""
+
+HEADER: Final = ("base_offset", "epoch", "write_id", "headers")
+TABLE_SCHEMA: Final = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("epoch", pa.int32()),
+        ("write_id", pa.string()),
+        ("headers", pa.string()),
+        *FILE_SCHEMA,
+    ]
+)
+
+
+def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity) -> None:
+    """Check the configuration of the table that a metadata root names.
+
+    Raises:
+        CorruptLogError: It is of another format, or another root's.
+    """
+    version = found.get("kos.format.version", "none")
+    if version != FORMAT_VERSION:
+        advice = (
+            "use a newer kafka_on_spark"
+            if version.isdecimal() and int(version) > int(FORMAT_VERSION)
+            else "create it again, and append its records anew"
+        )
+        raise CorruptLogError(
+            f"the cluster at {root} has format {version}, this version reads"
+            f" {FORMAT_VERSION}: {advice}"
+        )
+    for name, value in identity.configuration.items():
+        if found.get(name) != value:
+            table = identity.table_at(root)
+            words = f"the table at {table} is another metadata root's: restore its own"
+            raise CorruptLogError(words, setting=name, expected=value, found=found.get(name))
+
+
+def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: int) -> VoterTable:
+    """Return a voter's table.
+
+    Raises:
+        CorruptLogError: Its counters contradict each other, or its log.
+    """
+    try:
+        return VoterTable(
+            key,
+            QuorumEpoch(counters.get(QUORUM_EPOCH, 0)),
+            marks_in(counters, VOTE),
+            marks_in(counters, LEADER),
+            log,
+            version,
+        )
+    except (ImpossibleValueError, ValueError) as error:
+        raise CorruptLogError(f"the counters of voter {key} can't be: {error}") from error
+
+
+def marks_in(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
+    """Return the votes or the marks in counters, by their prefix: the oldest first.
+
+    Raises:
+        ValueError: One names no voter.
+    """
+    marks = (
+        (_key_of(name.removeprefix(prefix)), QuorumEpoch(epoch))
+        for name, epoch in counters.items()
+        if name.startswith(prefix)
+    )
+    return tuple(sorted(marks, key=lambda mark: (mark[1], mark[0].node_id)))
+
+
+def _key_of(text: str) -> VoterKey:
+    node_id, _, directory_id = text.partition(":")
+    return VoterKey(NodeId(int(node_id)), DirectoryId(directory_id))
+
+
+def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
+    counters: dict[str, int] = {LOG_END_OFFSET: after.log.end_offset}
+    if change.quorum_epoch is not None:
+        counters[QUORUM_EPOCH] = change.quorum_epoch
+    if change.vote is not None:
+        counters[f"{VOTE}{change.vote}"] = after.quorum_epoch
+    if change.leader is not None:
+        counters[f"{LEADER}{change.leader}"] = after.quorum_epoch
+    return counters
+
+
+FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
+"""The name of a file of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the table: where its rows stand in the log.
+
+    Attributes:
+        batches: The headers of its batches, oldest first, those of merged ones as runs. A no-op is
+            not told from a decision here: that takes the batch before it.
+    """
+
+    base_offset: int
+    size: int
+    path: str
+    size_bytes: int
+    time_ms: int
+    batches: tuple[RaftBatch, ...]
+
+    def __post_init__(self) -> None:
+        # A name without a path: a file of the log lies in the table's own folder.
+        if not FILE_NAME.fullmatch(self.path) or self.base_offset < 0 or self.size <= 0:
+            raise CorruptLogError("not a file of the metadata log", path=self.path)
+        ends = (self.batches[0].base_offset, self.batches[-1].end_offset)
+        if ends != (self.base_offset, self.end_offset):
+            raise CorruptLogError("a file of the metadata log has other headers", path=self.path)
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + self.size
+
+    def rows_between(self, start: int, end: int) -> range:
+        return range(max(start - self.base_offset, 0), max(end - self.base_offset, 0))
+
+
+def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
+    """Return files of the table in the order of their rows.
+
+    Raises:
+        CorruptLogError: One is no file of the metadata log.
+    """
+    with parsing("the metadata table's list of files"):
+        return sorted(map(log_file, files), key=lambda file: file.base_offset)
+
+
+def log_file(file: FileEntry) -> LogFile:
+    """Return a file of the table.
+
+    Raises:
+        CorruptLogError, or what `parsing` translates: It is no file of the metadata log.
+    """
+    base_offset, size = Offset(int(file.values["base_offset"] or "")), file.record_count or 0
+    return LogFile(
+        base_offset=base_offset,
+        size=size,
+        path=file.path,
+        size_bytes=file.size_bytes,
+        time_ms=file.time_ms,
+        batches=_headers(file.values, base_offset, Offset(base_offset + max(size, 1))),
+    )
+
+
+def _headers(
+    values: Mapping[str, str | None], base_offset: Offset, end_offset: Offset
+) -> tuple[RaftBatch, ...]:
+    texts = values["headers"]
+    if texts is None:
+        epoch = QuorumEpoch(int(values["epoch"] or ""))
+        return (RaftBatch(base_offset, end_offset, epoch, values["write_id"] or ""),)
+    batches = []
+    for each in json.loads(texts):
+        batches.append(
+            RaftBatch(
+                base_offset,
+                Offset(int(each["end_offset"])),
+                QuorumEpoch(int(each["epoch"])),
+                str(each["write_id"]),
+                BatchKind.RUN if each["is_run"] else BatchKind.DECISION,
+                voters_of(each["voters"]),
+            )
+        )
+        base_offset = batches[-1].end_offset
+    return tuple(batches)
+
+
+def voters_of(texts: Sequence[str] | None) -> VoterSet | None:
+    """Return the voters that a header or a record names; None: it names none."""
+    return None if texts is None else VoterSet.of(map(Voter.parse, texts))
+
+
+def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
+    """Return the log that files in the order of their rows hold.
+
+    Raises:
+        CorruptLogError: Its newest batches don't follow each other.
+    """
+    try:
+        return log_of(batch for file in files for batch in file.batches)
+    except ImpossibleValueError as error:
+        raise CorruptLogError(f"a gap in the metadata log: {error}") from error
+
+
+def write_file(
+    files: RootFiles, uri: str, batches: Sequence[RaftBatch], content: pa.Buffer, time_ms: int
+) -> LogFile:
+    """Write a file under a name of its own; return it, to be added to the table at `uri`.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
+    path = f"{base_offset:020d}-{uuid4().hex}.parquet"
+    files.write(f"{uri}/{path}", content)
+    size = end_offset - base_offset
+    return LogFile(base_offset, size, path, content.size, time_ms, tuple(batches))
+
+
+def add_file(file: LogFile, *, changes_data: bool = True) -> FileEntry:
+    """Return the action that adds a file; a merged one changes no data."""
+    return FileEntry(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        values=_partition_values(file.batches),
+        time_ms=file.time_ms,
+        record_count=file.size,
+        changes_data=changes_data,
+    )
+
+
+def remove_file(file: LogFile, *, changes_data: bool = True) -> RemoveFile:
+    """Return the action that removes a file: a merged one holds its rows, or they are cut."""
+    return RemoveFile(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        values=_partition_values(file.batches),
+        changes_data=changes_data,
+    )
+
+
+def _partition_values(batches: Sequence[RaftBatch]) -> dict[str, str | None]:
+    (first, *others), last = batches, batches[-1]
+    headers = None
+    if others or first.kind is BatchKind.RUN or first.voters is not None:
+        headers = json.dumps(
+            [
+                {
+                    "end_offset": each.end_offset,
+                    "epoch": each.epoch,
+                    "write_id": each.write_id,
+                    "is_run": each.kind is BatchKind.RUN,
+                    "voters": None if each.voters is None else [*map(str, each.voters.voters)],
+                }
+                for each in batches
+            ],
+            separators=(",", ":"),
+        )
+    return {
+        "base_offset": str(first.base_offset),
+        "epoch": str(last.epoch),
+        "write_id": last.write_id,
+        "headers": headers,
+    }
+
+
+# Rows.
 
 ALL_ROWS: Final = range(ROWS_MAX)
 """Of a file, whatever it holds."""
@@ -479,83 +757,3 @@ def _expired(table: pa.Table) -> pa.Table:
 def _write_group(writer: pq.ParquetWriter, tables: Sequence[pa.Table]) -> None:
     whole = pa.concat_tables([FILE_SCHEMA.empty_table(), *tables], promote_options="default")
     writer.write_table(whole, row_group_size=whole.num_rows)
-
-
-_SNAPSHOT_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.parquet")
-
-SNAPSHOTS_KEPT: Final = 3
-"""Two may be damaged, and a process starts."""
-
-
-def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
-    """Return where the snapshots on a root end, by their names."""
-    names = map(_SNAPSHOT_NAME.fullmatch, files.names(f"{metadata_root}/snapshots"))
-    return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
-
-
-def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
-    """Return where the newest snapshot of a log ends, 0 without any; none of them is read."""
-    ends = snapshot_ends(files, metadata_root)
-    return max((each.offset for each in ends if is_snapshot_of(log, each)), default=0)
-
-
-def read_snapshot(
-    files: RootFiles, metadata_root: str, cluster_id: str, end: OffsetAndEpoch
-) -> MetadataBatch:
-    """Return a snapshot of a cluster, as a batch that ends at its end offset.
-
-    Raises:
-        CorruptLogError: It is damaged, or another cluster's.
-        KafkaStorageError: The root does not answer.
-    """
-    path = _snapshot_path(metadata_root, end)
-    batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
-    if len(batches) != 1 or batches[0].end_offset != end.offset:
-        raise CorruptLogError("a snapshot is not what its name says", path=path)
-    first, *_ = batches[0].records
-    if not isinstance(first, ClusterRecord) or first.cluster_id != cluster_id:
-        raise CorruptLogError("a snapshot is another cluster's", path=path)
-    return batches[0]
-
-
-def write_snapshot(
-    files: RootFiles,
-    metadata_root: str,
-    records: Sequence[Record],
-    stamp: Stamp,
-    end: OffsetAndEpoch,
-) -> None:
-    """Write the records that rebuild the image at `end`, unless they are there."""
-    content = encode_file(records, stamp, end.offset - len(records))
-    files.write_if_absent(_snapshot_path(metadata_root, end), content.to_pybytes())
-
-
-def _snapshot_path(metadata_root: str, end: OffsetAndEpoch) -> str:
-    return f"{metadata_root}/snapshots/{end.offset:020d}-{end.epoch:010d}.parquet"
-
-
-def clean_snapshots(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
-    """Delete the snapshots of a log that are not kept; return how many.
-
-    One that is not of this log says nothing of which others are needed, and stays: it may hold what
-    a log that was rolled back has lost.
-    """
-    ends = [each for each in snapshot_ends(files, metadata_root) if is_snapshot_of(log, each)]
-    kept = kept_snapshots([each.offset for each in ends])
-    due = [each for each in ends if each.offset not in kept]
-    for each in due:
-        files.delete_file(_snapshot_path(metadata_root, each))
-    return len(due)
-
-
-def kept_snapshots(ends: Collection[int]) -> set[int]:
-    """Return the end offsets of the snapshots that stay.
-
-    Of those at a distance of 2^n to 2^(n+1) records from the newest, the oldest: as the newest goes
-    on, it is the one that comes to the next such distance.
-    """
-    newest_first = sorted(ends, reverse=True)
-    oldest: dict[int, int] = {}
-    for end in newest_first:
-        oldest[(newest_first[0] - end).bit_length()] = end
-    return {*newest_first[:SNAPSHOTS_KEPT], *oldest.values()}

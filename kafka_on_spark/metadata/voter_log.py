@@ -9,7 +9,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -29,7 +29,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.metadata_files import (
+    HISTORY_START,
+    HISTORY_START_MS,
+    LogFile,
+    add_file,
     batch_times,
+    check_format,
+    counters_of,
     decode_file,
     decode_parts,
     decode_tables,
@@ -37,11 +43,12 @@ from kafka_on_spark.metadata.metadata_files import (
     encode_rows,
     expired_rows,
     first_row,
-    merge_files,
-    read_snapshot,
-    snapshot_ends,
+    log_files,
+    raft_log_of,
+    remove_file,
+    table_of,
     times_of,
-    write_snapshot,
+    write_file,
 )
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
@@ -54,28 +61,13 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     OffsetAndEpoch,
     RaftBatch,
     TableChange,
-    VoterKey,
     VoterTable,
     goes_on_from,
     has_write,
     is_snapshot_of,
-    merged_when_copied,
-    runs_of,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
-from kafka_on_spark.metadata.voter_format import (
-    HISTORY_START,
-    HISTORY_START_MS,
-    LogFile,
-    add_file,
-    check_format,
-    counters_of,
-    log_files,
-    raft_log_of,
-    remove_file,
-    table_of,
-    write_file,
-)
+from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
 from kafka_on_spark.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.store.deadlines import RootHangsError, on_root
 from kafka_on_spark.store.delta.delta_files import log_folder
@@ -94,13 +86,7 @@ MERGE_INTERVAL: Final = 8
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
     """A batch, or a run of them, as the bytes of a file: who has written it need not read it to
-    copy it.
-
-    Attributes:
-        time_ms: When it was made.
-        content: The bytes.
-        has_expired: Records in it are gone.
-    """
+    copy it. `has_expired`: records in it are gone."""
 
     time_ms: int
     content: pa.Buffer
@@ -114,15 +100,13 @@ class VoterLog:
     tests/contract/test_voter_log_contract.py holds for it and for its fake in memory.
 
     Attributes:
-        key: Which voter it is.
         uri: The table, for people and for Spark.
-        root: The metadata root.
     """
 
     def __init__(
         self, metadata_root: str, identity: MetadataIdentity, options: StorageOptions
     ) -> None:
-        self.key = VoterKey(identity.node_id, identity.directory_id)
+        self.key = identity.key
         self.uri = identity.table_at(metadata_root)
         self.root = metadata_root
         self._identity = identity
@@ -274,8 +258,6 @@ class VoterLog:
                 self._table = None
                 raise
             self._log_files = [*self._log_files[: len(self._log_files) - len(removed)], *added]
-            if len(added) < len(change.appended):
-                after = replace(after, log=raft_log_of(self._log_files))
             self._table = self._seen = after
             self._is_merge_due |= after.version % MERGE_INTERVAL == 0
         return after
@@ -290,20 +272,15 @@ class VoterLog:
     def _write(
         self, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
     ) -> list[LogFile]:
-        """Write batches, oldest first, as flushed files: one a header, or one of many that are
-        known to be committed. Return the files.
+        """Write batches, oldest first, as flushed files, one each; return these.
 
         Every file has a name of its own, so a batch that was cut and is brought back by a later
         leader comes under another name than the one that a cleaner may be removing.
         """
-        added = []
-        merged = merged_when_copied(headers)
-        if merged:
-            content, _ = merge_files((each.content, self.uri) for each in batches[:merged])
-            runs, time_ms = runs_of(headers[:merged]), batches[merged - 1].time_ms
-            added.append(write_file(self._files, self.uri, runs, content, time_ms))
-        for header, each in zip(headers[merged:], batches[merged:], strict=True):
-            added.append(write_file(self._files, self.uri, [header], each.content, each.time_ms))
+        added = [
+            write_file(self._files, self.uri, [header], each.content, each.time_ms)
+            for header, each in zip(headers, batches, strict=True)
+        ]
         if added and is_local(self.uri):
             flush([self.uri])
         return added
@@ -312,9 +289,7 @@ class VoterLog:
 
     @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches from the border `from_offset` on that end at `to_offset` or before,
-        oldest first.
-        """
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
         return self._read_twice(lambda: self._read(from_offset, to_offset))
 
     def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
@@ -433,10 +408,7 @@ class VoterLog:
         )
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
-        """Yield the batch that holds `offset` and those after it, a row group at a time.
-
-        Streams for debugging; caches nothing.
-        """
+        """Yield the batch that holds `offset` and those after it, a row group at a time."""
         while (file := self._read_twice(partial(self._file_at, offset))) is not None:
             for part in decode_parts(*file):
                 for batch in part:
@@ -462,10 +434,8 @@ class VoterLog:
 
     @on_root
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, as `log_end_at` does.
-
-        This reads the files: a merged file holds many batches, and their times may go back.
-        """
+        """Do as `log_end_at`. This reads the files: a merged file holds many batches, and their
+        times may go back."""
         return self._read_twice(lambda: self._offset_at(time_ms))
 
     def _offset_at(self, time_ms: int) -> Offset:
@@ -519,8 +489,7 @@ class VoterLog:
 
     @on_root
     def expire(self, before_ms: int) -> bool:
-        """Give up the oldest records, as `VoterUpkeep.expire` does; return whether there were
-        any."""
+        """Do as `VoterUpkeep.expire`."""
         return self._upkeep.expire(before_ms, self._is_sound)
 
     def _is_sound(self, end: OffsetAndEpoch) -> bool:

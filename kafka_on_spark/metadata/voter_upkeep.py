@@ -32,12 +32,16 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.metadata_files import (
-    SNAPSHOTS_KEPT,
+    FILE_NAME,
+    HISTORY_START,
+    HISTORY_START_MS,
+    LOG_END_OFFSET,
+    LogFile,
+    add_file,
     batch_extents,
-    clean_snapshots,
     merge_files,
-    newest_snapshot_end,
-    snapshot_ends,
+    remove_file,
+    write_file,
 )
 from kafka_on_spark.metadata.quorum.voter_table import (
     OffsetAndEpoch,
@@ -45,17 +49,13 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     is_snapshot_of,
     runs_of,
 )
-from kafka_on_spark.metadata.temporaries import clean_metadata_root
-from kafka_on_spark.metadata.voter_format import (
-    FILE_NAME,
-    HISTORY_START,
-    HISTORY_START_MS,
-    LOG_END_OFFSET,
-    LogFile,
-    add_file,
-    remove_file,
-    write_file,
+from kafka_on_spark.metadata.snapshots import (
+    SNAPSHOTS_KEPT,
+    clean_snapshots,
+    newest_snapshot_end,
+    snapshot_ends,
 )
+from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.error_translation import reason
@@ -364,7 +364,7 @@ class VoterUpkeep:
                     table, files = self._load()
                     # What was merged by another process stands in another file; what is merged was
                     # committed, so it was not cut.
-                    if not set(replaced) <= set(files):
+                    if not {each.path for each in replaced} <= {each.path for each in files}:
                         return False
                     self._delta.commit(
                         table.version,

@@ -19,7 +19,7 @@ number is `quorum-epoch`; none is none.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -183,12 +183,9 @@ class RaftBatch:
     """A batch's header, or that of a run of batches.
 
     Attributes:
-        base_offset: Offset of its first record.
-        end_offset: Offset after its last record.
         epoch: The quorum's epoch in which it was appended.
         write_id: Its writer's name for it, unique: who wonders what became of it looks for this. A
             run has that of its last batch.
-        kind: What it is to the quorum.
         voters: The voters that its `VotersRecord` names, the last one of a run; None: it has none.
     """
 
@@ -206,12 +203,7 @@ class RaftBatch:
 
 @dataclass(frozen=True)
 class RaftLog:
-    """A log: dense from offset 0 to its end, epochs never fall.
-
-    Attributes:
-        batches: Oldest first.
-        end: Its end, and the epoch of its last batch: what votes are given by.
-    """
+    """A log: dense from offset 0 to its end, epochs never fall. Votes are given by its `end`."""
 
     batches: tuple[RaftBatch, ...] = ()
     end: OffsetAndEpoch = field(init=False, repr=False, compare=False)
@@ -231,7 +223,6 @@ class RaftLog:
 
     @cached_property
     def voters_batch(self) -> RaftBatch | None:
-        """The newest batch that names voters."""
         return next((each for each in reversed(self.batches) if each.voters is not None), None)
 
     @cached_property
@@ -240,8 +231,7 @@ class RaftLog:
         return None if self.voters_batch is None else self.voters_batch.voters
 
     def root_of(self, key: VoterKey) -> str | None:
-        """Return the root that the newest set with this voter, or former voter, registers for it;
-        None: no set has it."""
+        """Return the root that the newest set with this voter, or former voter, registers."""
         for batch in reversed(self.batches):
             voter = None if batch.voters is None else batch.voters.voter_of(key.node_id)
             if voter is not None and voter.key == key:
@@ -271,7 +261,6 @@ class RaftLog:
         return self.batches[place].epoch if place < len(self.batches) else None
 
     def count_to(self, offset: int) -> int:
-        """Return how many batches end at `offset` or before."""
         return bisect_right(self.batches, offset, key=lambda each: each.end_offset)
 
     def epoch_before(self, offset: Offset) -> QuorumEpoch:
@@ -285,7 +274,6 @@ class RaftLog:
         return found[-1] if found and found[-1].end_offset == offset else None
 
     def run_at(self, offset: Offset) -> RaftBatch | None:
-        """Return the run that the record at `offset` is in; None: it is in none."""
         for found in self.batches[self.count_to(offset) :]:
             return found if found.kind is BatchKind.RUN else None
         return None
@@ -311,10 +299,7 @@ class RaftLog:
         return offset if found.kind is BatchKind.RUN else found.base_offset
 
     def cut_to(self, offset: Offset) -> "RaftLog":
-        """Return the log as it was before everything from `offset` on: whole batches go.
-
-        An offset within a batch takes all of it: batches are indivisible.
-        """
+        """Return the log without what stands from `offset` on: a batch goes as a whole."""
         return replace(self, batches=self.batches[: self.count_to(offset)])
 
 
@@ -338,10 +323,8 @@ EMPTY_LOG: Final = RaftLog()
 
 
 def end_offset_for_epoch(log: RaftLog, epoch: QuorumEpoch) -> OffsetAndEpoch:
-    """Return where `epoch`, or the largest epoch below it that `log` has, ends.
-
-    An epoch that is older than all is answered with itself and the log's beginning.
-    """
+    """Return where `epoch`, or the largest epoch below it that `log` has, ends. An epoch that is
+    older than all is answered with itself and the log's beginning."""
     newest = log.end.epoch
     if epoch >= newest:
         return log.end
@@ -409,8 +392,7 @@ def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
 
 
 def is_log_up_to_date(candidate: OffsetAndEpoch, voter: OffsetAndEpoch) -> bool:
-    """Return whether a candidate's log is at least as good as a voter's: by the last epoch, then by
-    the end (Raft §5.4.1)."""
+    """By the last epoch, then by the end (Raft §5.4.1)."""
     return (candidate.epoch, candidate.offset) >= (voter.epoch, voter.offset)
 
 
@@ -419,21 +401,6 @@ def find_write(log: RaftLog, write_id: str, from_offset: Offset) -> RaftBatch | 
     is found."""
     later = log.batches[log.count_to(from_offset) :]
     return next((each for each in later if each.write_id == write_id), None)
-
-
-COPIED_MIN: Final = 32
-"""From so many batches on, what a voter that was away copies in one commit is a run: a long log
-would become as many files as it has batches, and every commit would take longer for each."""
-
-
-def merged_when_copied(batches: Sequence[RaftBatch]) -> int:
-    """Return how many of the batches that one commit appends, from the first on, are to be one
-    file: those before the last decision among them, if there are many. It proves them committed, so
-    no cut falls there."""
-    if len(batches) < COPIED_MIN:
-        return 0
-    decided = [place for place, each in enumerate(batches) if each.kind is not BatchKind.NO_OP]
-    return max(decided, default=0)
 
 
 def runs_of(batches: Iterable[RaftBatch]) -> tuple[RaftBatch, ...]:
@@ -482,11 +449,9 @@ class TableChange:
     """One conditional commit on a voter's table. What is None or empty stays as it is.
 
     Attributes:
-        quorum_epoch: The epoch, raised to this.
         vote: Whom the voter votes for in that epoch, or in the one that it is in.
         leader: Whom it marks as that epoch's leader.
-        cut_to: The log loses everything from this offset on.
-        appended: Batches at the log's end, after the cut.
+        cut_to: The log loses everything from this offset on, before `appended`.
     """
 
     quorum_epoch: QuorumEpoch | None = None
@@ -498,15 +463,12 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class VoterTable:
-    """One version of a voter's table.
+    """One version of a voter's table; versions that say the same are equal.
 
     Attributes:
-        key: Whose it is: the table's configuration says so.
         quorum_epoch: The highest epoch that it has seen.
         votes: Its votes, of every epoch in which it gave one, oldest first.
         leaders: The leaders that it has marked, likewise.
-        log: Its log.
-        version: Which version it is; versions that say the same are equal.
         vote: Whom it has voted for in its epoch.
         leader: Whom it follows, or that it leads, in its epoch.
         leads: Whether it leads its epoch. A vote for itself leads nothing.
@@ -570,16 +532,12 @@ def _marked(marks: tuple[Mark, ...], key: VoterKey | None, epoch: QuorumEpoch) -
 def best_log(tables: Iterable[VoterTable]) -> VoterTable:
     """Return the table whose log is best: by last epoch, then end, then the lowest id."""
     return max(
-        tables,
-        key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id),
+        tables, key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id)
     )
 
 
 def newest_voters(tables: Iterable[VoterTable]) -> VoterSet | None:
-    """Return the set of voters by the best log of `tables`; None: none names any.
-
-    By the best log, and not by the newest `VotersRecord`: what is committed is in it, and another
-    may end with a change of voters that came to nothing.
-    """
+    """Return the set of voters by the best log of `tables`, not by the newest `VotersRecord`: what
+    is committed is in it, and another may end with a change of voters that came to nothing."""
     named = [each for each in tables if each.log.voters is not None]
     return best_log(named).log.voters if named else None

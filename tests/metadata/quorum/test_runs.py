@@ -10,7 +10,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     RaftBatch,
     VoterTable,
     has_write,
-    merged_when_copied,
     runs_of,
 )
 from tests.metadata.quorum.voters import VOTERS, key, log
@@ -41,15 +40,6 @@ def test_batches_of_an_epoch_are_one_run_and_a_change_of_voters_ends_one():
         (3, True),
         (4, False),
     ]
-
-
-def test_many_batches_that_are_copied_at_once_are_one_file_up_to_the_last_decision():
-    few, many = log(*[1] * 30), log(*[1] * 40, 2)
-
-    assert merged_when_copied(few.batches) == 0
-    assert merged_when_copied(many.batches) == 40
-    no_ops = log(*range(1, 41)).batches[1:]
-    assert merged_when_copied(no_ops) == 0
 
 
 def test_a_run_proves_itself_committed():

@@ -8,13 +8,13 @@ from kafka_on_spark.base.errors import HistoryExpiredError, InvalidRequestError,
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.metadata_files import decode_rows
+from kafka_on_spark.metadata.metadata_files import log_files as log_files_of
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.metadata.quorum.forcing import standing
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
 from kafka_on_spark.metadata.quorum.voter_tables import follow
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
-from kafka_on_spark.metadata.voter_format import log_files as log_files_of
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import files_to_expire
 from kafka_on_spark.store.root_urls import BETWEEN
@@ -141,7 +141,7 @@ def is_opened(root):
     """Return whether a process that has this root alone gets all that the log says."""
     log = DeltaMetadataLog(root, OPTIONS).voter_log
     table = log.load()
-    snapshot = newest_snapshot(table.log, [(log, log.snapshots())], table.log.end_offset)
+    snapshot = newest_snapshot(log, table.log, table.log.end_offset)
     start = Offset(0) if snapshot is None else snapshot.end_offset
     try:
         return log.read(from_offset=start, to_offset=table.log.end_offset)[-1].end_offset >= END

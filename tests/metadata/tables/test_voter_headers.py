@@ -6,6 +6,14 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.metadata.metadata_files import (
+    LogFile,
+    add_file,
+    counters_of,
+    log_files,
+    raft_log_of,
+    table_of,
+)
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
@@ -16,15 +24,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterSet,
     VoterTable,
     runs_of,
-)
-from kafka_on_spark.metadata.voter_format import (
-    LogFile,
-    add_file,
-    counters_of,
-    log_files,
-    new_file,
-    raft_log_of,
-    table_of,
 )
 from kafka_on_spark.store.delta.delta_files import commit_step, encode_commit
 from kafka_on_spark.store.roots import StorageOptions
@@ -58,7 +57,8 @@ def read_back(*files):
 
 def file(*batches):
     path = f"{batches[0].base_offset:020d}-{'0' * 32}.parquet"
-    return new_file(path, 10, batches, 5)
+    size = batches[-1].end_offset - batches[0].base_offset
+    return LogFile(batches[0].base_offset, size, path, 10, 5, batches)
 
 
 def test_the_headers_of_files_are_read_back():

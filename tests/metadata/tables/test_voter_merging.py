@@ -85,24 +85,3 @@ def test_a_voter_copies_what_its_leader_has_merged(roots, behind):
     everything = leader.read(from_offset=0, to_offset=led.log.end_offset)
     assert voter.read(from_offset=0, to_offset=led.log.end_offset) == everything
     assert roots.open(1).load() == after
-
-
-def test_a_voter_that_was_away_for_long_copies_in_few_files(roots):
-    """What the last decision proves committed is one file, and told as runs."""
-    leader, voter = roots.open(0), roots.open(1)
-    for number in range(40):
-        decide(leader, f"more-{number}")
-    led = leader.load()
-    voter.commit(voter.load(), adopt(voter.load(), led))
-
-    after = voter.commit(voter.load(), fetch(voter.load(), led), leader)
-
-    assert [each.kind for each in after.log.batches] == [
-        BatchKind.DECISION,
-        BatchKind.RUN,
-        BatchKind.DECISION,
-    ]
-    assert after.log.end == led.log.end
-    assert roots.open(1).load() == voter.load() == after
-    everything = leader.read(from_offset=0, to_offset=led.log.end_offset)
-    assert voter.read(from_offset=0, to_offset=led.log.end_offset) == everything

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_on_spark.fsck import metadata_audit, replica_audit
 from kafka_on_spark.log import evidence, segments
-from kafka_on_spark.metadata import metadata_files, voter_log
+from kafka_on_spark.metadata import snapshots, voter_log
 from kafka_on_spark.metadata.quorum import voter_tables
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import DaemonThreads
@@ -24,7 +24,7 @@ from kafka_on_spark.store.delta.delta_files import FileEntry
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),
-    (metadata_files, "decode_file"),
+    (snapshots, "decode_file"),
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
     (evidence, "checkpoint_step"),
