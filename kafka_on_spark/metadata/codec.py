@@ -131,9 +131,6 @@ _SEQUENCES: Final = frozenset(
 _UNIQUE: Final = "replica_uuids"
 """Lists that are never equal: a search for an equal one would cost more than it saves."""
 
-RUN_MIN: Final = 8
-"""From so many rows of one type on, equal values are looked for."""
-
 
 def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
     """Return the table's columns for `records`, one list a column; None: all null."""
@@ -200,14 +197,6 @@ def _compaction_of(*wires: Any) -> Compaction:
     return NOT_COMPACTED if named["compacted_below"] is None else Compaction(**named)
 
 
-def _registration_of(*wires: Any) -> PartitionRegistration:
-    named = zip(_REGISTERED, wires, strict=False)
-    return PartitionRegistration(
-        **{name: _from_wire(name, wire) for name, wire in named},
-        compaction=_compaction_of(*wires[len(_REGISTERED) :]),
-    )
-
-
 def _change_of(*wires: Any) -> PartitionChange:
     named = zip(_CHANGED, wires, strict=False)
     compaction = _compaction_of(*wires[len(_CHANGED) :])
@@ -263,7 +252,7 @@ _FIELDS: Final[Mapping[str, tuple[Sequence[_Encoder], Callable[..., Any]]]] = {
             ),
             *((name, partial(_compacted, name), None) for name in _COMPACTION),
         ],
-        _registration_of,
+        PartitionRegistration,  # made by columns
     ),
     # Encoded by `_change_wires`.
     "change": ([(name, _change_wires, None) for name in (*_CHANGED, *_COMPACTION)], _change_of),
@@ -328,22 +317,20 @@ class _Run:
 
     def values(self, name: str, make: Callable[..., Any], *columns: str) -> list[Any]:
         """Return what `make` makes of each row's values of some columns."""
-        wires = map(self.wires, columns)
-        if self.size < RUN_MIN:
-            return list(map(make, *wires))
         if name not in self.shared:
             self.shared[name] = Memo(lambda given: make(*given))
-        return list(map(self.shared[name].__getitem__, zip(*wires, strict=True)))
+        wires = zip(*map(self.wires, columns), strict=True)
+        return list(map(self.shared[name].__getitem__, wires))
 
 
 def _decoded(kind: str | None, run: _Run) -> list[Record]:
     try:
         cls = _KINDS[kind or ""]
         fields = _fields_in(cls, run)
-        if run.size >= RUN_MIN and cls is not VotersRecord:  # which has a check of its own
-            return construct_many(cls, fields, run.size)
-        rows = zip(*fields.values(), strict=True)
-        return [cls(**dict(zip(fields, row, strict=True))) for row in rows]
+        made = construct_many(cls, fields, run.size)
+        for record in made if cls is VotersRecord else ():
+            record.__post_init__()
+        return made
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise CorruptLogError("not a metadata record", record_type=kind) from error
 
@@ -351,7 +338,7 @@ def _decoded(kind: str | None, run: _Run) -> list[Record]:
 def _fields_in(cls: Any, run: _Run) -> dict[str, Sequence[Any]]:
     fields: dict[str, Sequence[Any]] = {}
     for name in _NAMES[cls]:
-        if name == "registration" and run.size >= RUN_MIN:
+        if name == "registration":
             fields[name] = _registrations(run)
         elif name in _FIELDS:
             encoders, make = _FIELDS[name]

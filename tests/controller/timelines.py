@@ -307,11 +307,15 @@ def check_partition(image, key, before, after):
             assert after.leader is not None, "a drained broker's partitions never go offline"
 
 
+def wire(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
 def through_the_codec(batch):
     """Return a batch as the metadata table gives it back."""
     columns = encode(batch.records, batch.stamp)
     rows = [
-        {name: None if columns[name] is None else columns[name][place] for name in COLUMNS}
+        {name: None if columns[name] is None else wire(columns[name][place]) for name in COLUMNS}
         for place in range(len(batch.records))
     ]
     records = tuple(decode(row) for row in rows)

@@ -12,7 +12,6 @@ from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.codec import (
     COLUMNS,
-    RUN_MIN,
     decode,
     decode_columns,
     decode_stamp,
@@ -277,7 +276,7 @@ def test_row_that_is_no_record_is_corruption(bad):
 runs = st.lists(
     st.one_of(
         *(
-            st.lists(st.builds(kind, **STRATEGIES[kind], **cause), max_size=2 * RUN_MIN)
+            st.lists(st.builds(kind, **STRATEGIES[kind], **cause), max_size=16)
             for kind in (
                 kinds.PartitionRecord,
                 kinds.PartitionChangeRecord,
@@ -324,7 +323,7 @@ def test_partitions_of_a_file_share_what_is_equal():
         kinds.PartitionRecord(
             topic="t", topic_id="i", partition=each, registration=partition("1 2 3")
         )
-        for each in range(RUN_MIN)
+        for each in range(8)
     ]
 
     [found] = decode_file(encode_file(batch, STAMP, 40).to_pybytes(), "file")
@@ -351,7 +350,7 @@ BAD_VALUES = [
 # fmt: on
 
 
-@pytest.mark.parametrize("count", [1, RUN_MIN])
+@pytest.mark.parametrize("count", [1, 8])
 @pytest.mark.parametrize("name, value", BAD_VALUES)
 def test_partition_that_can_not_be_is_corruption_by_rows_and_by_columns(name, value, count):
     batch = [
