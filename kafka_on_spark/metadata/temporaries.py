@@ -1,5 +1,4 @@
-"""Removes what killed processes leave on a root: unfinished files, probes, tables of tests, and the
-empty tables of cluster creations that lost a race.
+"""Removes what killed processes leave on a root: unfinished files, probes and tables of tests.
 
 No reader uses them, and they take space. A file is removed once it is a day old, by the clock of
 this process and by the root's: a process that still writes it then only fails to rename it. One
@@ -18,9 +17,8 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.metadata.commit_lock import QUEUED
-from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import too_old_by_ms
-from kafka_on_spark.store.delta.delta_files import commit_path, log_folder
+from kafka_on_spark.store.delta.delta_files import commit_path
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.root_identity import now_ms_at
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -36,15 +34,12 @@ _OF_FILES: Final = re.compile(
     r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
 )
 _QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}")
-_CREATED: Final = [f"{0:020}.json"]
-"""All files in the log of a table that was created and never written to."""
 
 VIEWS: Final = "views"
 """In the metadata root: the tables of views of running queries."""
 
 _VIEW: Final = re.compile(r"[0-9a-f]{32}")
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
-_METADATA_TABLE: Final = re.compile(f"{TABLE_PREFIX}.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +87,6 @@ def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootC
         cleaning.remove_files(f"{table}/{QUEUED}", _QUEUED_REPORTS)
         for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
             cleaning.remove_files(folder, _OF_FILES)
-        # A root names its table once, so no process ever writes to its other empty ones.
-        cleaning.remove_tables(
-            root, _METADATA_TABLE, lambda other: other != table and cleaning.is_empty(other)
-        )
     return cleaning.result()
 
 
@@ -151,13 +142,7 @@ class _Cleaning:
         if self.count > before:
             log.info("removed %d unfinished files from %s", self.count - before, folder)
 
-    def remove_tables(
-        self,
-        folder: str,
-        names: re.Pattern[str],
-        is_left: Callable[[str], bool] = lambda table: True,
-    ) -> None:
-        """Remove old tables of such names that `is_left` says are left."""
+    def remove_tables(self, folder: str, names: re.Pattern[str]) -> None:
         for table in self._named(folder, names):
             with self._telling():
                 at_ms = self._files.time_ms(commit_path(table, 0))
@@ -165,10 +150,6 @@ class _Cleaning:
                     at_ms = self._files.time_ms(table)
                 # On a store the first commit is a table's first object: without it this is the rest
                 # of a deletion.
-                if (at_ms is None or self._is_old(at_ms)) and is_left(table):
+                if at_ms is None or self._is_old(at_ms):
                     self._files.delete(table)
                     self.count += 1
-
-    def is_empty(self, table: str) -> bool:
-        names = self._files.names
-        return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED

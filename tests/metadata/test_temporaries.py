@@ -10,7 +10,6 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.commit_lock import QUEUED
-from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.temporaries import (
     AGE_SECONDS_MIN,
     clean_broker_root,
@@ -164,28 +163,6 @@ def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_p
 
     assert not note.exists()
     assert not snapshot.exists()
-
-
-def metadata_table(root, *names, age_seconds=2 * AGE_SECONDS_MIN):
-    """Create a metadata table with these names in its log."""
-    table = root / f"{TABLE_PREFIX}{uuid4().hex}"
-    for name in names:
-        put(table / "_delta_log" / name, age_seconds)
-    return table
-
-
-def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tmp_path):
-    first, second = f"{0:020d}.json", f"{1:020d}.json"
-    own, left = (metadata_table(tmp_path, first) for _ in range(2))
-    young = metadata_table(tmp_path, first, age_seconds=60)
-    written, bare = metadata_table(tmp_path, first, second), metadata_table(tmp_path, second)
-    with_file = metadata_table(tmp_path, first)
-    put(with_file / "0-records.parquet")
-
-    assert clean_metadata_root(str(tmp_path), str(own), OPTIONS).count == 1
-
-    assert not left.exists()
-    assert all(each.exists() for each in (own, young, written, bare, with_file))
 
 
 def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
