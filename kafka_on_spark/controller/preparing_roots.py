@@ -23,7 +23,6 @@ from kafka_on_spark.metadata.metadata_log import (
     DeltaMetadataLog,
     create_metadata_log,
     create_voter,
-    key_of,
     there_is_a_cluster,
 )
 from kafka_on_spark.metadata.metadata_root import check_unnamed, mark_removed, read_identity
@@ -247,7 +246,7 @@ def checked_voter(
             f"the root {root} belongs to cluster {found.cluster_id}, not to {image.cluster_id}:"
             " give each cluster roots of its own"
         )
-    key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
+    key = VoterKey(next_id, DirectoryId("new")) if found is None else found.key
     registered = raft_log.root_of(key)
     if registered is not None and not is_one_place(root, registered):
         raise InvalidRootError(
@@ -287,7 +286,7 @@ def prepare_voter(
         test_conditional_puts(root, options)
         found = create_voter(root, options, image.cluster_id, node_id=voter.key.node_id)
     mark_removed(root, found.directory_id, options, is_removed=False)
-    return Voter(key_of(found), root)
+    return Voter(found.key, root)
 
 
 def mark_former_voter(voter: Voter, options: StorageOptions) -> bool:

@@ -1,9 +1,8 @@
 """The metadata log of a cluster, by its metadata roots: a quorum over voters' Delta tables.
 
 A creation makes a table on each root, then the file that names the table, then the log's beginning.
-One that is cut off between the first two leaves an empty table without a name. The next creation
-makes another table, since a racing process may be about to name the first. Once one is named,
-maintenance removes the others.
+One that is cut off between the first two leaves an empty table without a name, which stays. The
+next creation makes another table, since a racing process may be about to name the first.
 """
 
 import logging
@@ -23,10 +22,10 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
-    ProtocolError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import NodeId, Offset
+from kafka_on_spark.metadata.metadata_files import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.metadata.metadata_root import (
     NODE_ID,
     MetadataIdentity,
@@ -50,7 +49,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 )
 from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.store.deadlines import DaemonThreads
@@ -96,7 +94,7 @@ class DeltaMetadataLog(QuorumLog):
         self._given = {root: given[root] for root in tables}
         self._given_logs = {each.key: each for each, _ in tables.values()}
         (self.root, self.identity), *_ = self._given.items()
-        self.voter_log = self._given_logs[key_of(self.identity)]
+        self.voter_log = self._given_logs[self.identity.key]
         self.uri = self.voter_log.uri
         self._roots: dict[VoterKey, str] = {}
         super().__init__(
@@ -117,7 +115,7 @@ class DeltaMetadataLog(QuorumLog):
         opened = self._given_logs.get(voter.key)
         if opened is None:
             identity = identity_of(voter.root, self._options)
-            if key_of(identity) != voter.key or identity.cluster_id != self.identity.cluster_id:
+            if identity.key != voter.key or identity.cluster_id != self.identity.cluster_id:
                 raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
             opened = VoterLog(voter.root, identity, self._options)
         self._roots[voter.key] = opened.root
@@ -132,7 +130,7 @@ class DeltaMetadataLog(QuorumLog):
         """Return the metadata roots of the newest voters that this process knows of, in ascending
         order of their ids, each as it was given, else as it is said to be; before any leader was
         seen, those on the given list that answered."""
-        given = {key_of(identity): root for root, identity in self._given.items()}
+        given = {identity.key: root for root, identity in self._given.items()}
         return tuple(given.get(each.key, each.root) for each in self.tables.voters.voters)
 
     @property
@@ -169,7 +167,15 @@ class DeltaMetadataLog(QuorumLog):
             has_begun = any(each.leaders or each.votes for each in tables)
         if not has_begun:
             raise self._unfinished()
-        _check_generations(tables)
+        check_generations(tables)
+        # The list may name roots that were given up, and they may be a majority of theirs.
+        old = given_up(tables)
+        if old:
+            log.warning(
+                "the cluster was forced, and the metadata roots of voters %s were given up: take"
+                " them off the list of its roots",
+                ", ".join(map(str, old)),
+            )
 
     def _unfinished(self) -> ClusterNotFoundError:
         if any(each.node_id == NODE_ID for each in self._given.values()):
@@ -198,19 +204,6 @@ class DeltaMetadataLog(QuorumLog):
             yield batch
 
 
-def _check_generations(tables: Sequence[VoterTable]) -> None:
-    """See to it that the newest generation of the cluster counts, whoever answers first: the list
-    may name roots that were given up, and they may be a majority of theirs."""
-    check_generations(tables)
-    old = given_up(tables)
-    if old:
-        log.warning(
-            "the cluster was forced, and the metadata roots of voters %s were given up: take"
-            " them off the list of its roots",
-            ", ".join(map(str, old)),
-        )
-
-
 def tables_at_their_places(
     given: Mapping[str, MetadataIdentity], options: StorageOptions
 ) -> Mapping[str, tuple[VoterLog, VoterTable]]:
@@ -222,28 +215,28 @@ def tables_at_their_places(
         ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: None can be
             read, or none is registered; of the first.
     """
+    found, failures = {}, []
     with DaemonThreads(len(given), "places") as threads:
-        opened = list(threads.map(lambda root: _at_its_place(root, given[root], options), given))
-    found = {
-        root: each
-        for root, each in zip(given, opened, strict=True)
-        if not isinstance(each, ProtocolError)
-    }
+        opening = {
+            root: threads.submit(_at_its_place, root, given[root], options) for root in given
+        }
+        for root, each in opening.items():
+            try:
+                found[root] = each.result()
+            except UNREADABLE as error:
+                log.info("the metadata root %s is passed over: %s", root, error)
+                failures.append(error)
     if not found:
-        raise next(each for each in opened if isinstance(each, ProtocolError))
+        raise failures[0]
     return found
 
 
 def _at_its_place(
     root: str, identity: MetadataIdentity, options: StorageOptions
-) -> tuple[VoterLog, VoterTable] | ProtocolError:
+) -> tuple[VoterLog, VoterTable]:
     voter_log = VoterLog(root, identity, options)
-    try:
-        table = voter_log.load()
-        check_place(root, table.key, table.log)
-    except UNREADABLE as error:
-        log.info("the metadata root %s is passed over: %s", root, error)
-        return error
+    table = voter_log.load()
+    check_place(root, table.key, table.log)
     return voter_log, table
 
 
@@ -289,33 +282,24 @@ def given_roots(
         return {roots[0]: identity_of(roots[0], options)}
     threads = DaemonThreads(len(roots), "roots")
     try:
-        asked = {root: threads.submit(_ask, root, options) for root in roots}
+        asked = {root: threads.submit(identity_of, root, options) for root in roots}
     finally:
         threads.shutdown(wait=False)
     wait(asked.values(), None if patience_ms is None else patience_ms / 1000)
-    answers = {root: future.result() for root, future in asked.items() if future.done()}
-    if 2 * len(_identities(answers)) <= len(roots):
-        answers = {root: future.result() for root, future in asked.items()}
-    found = _identities(answers)
+    done = {root: each for root, each in asked.items() if each.done()}
+    if 2 * sum(each.exception() is None for each in done.values()) <= len(roots):
+        done = asked
+    found, failures = {}, []
+    for root, each in done.items():
+        try:
+            found[root] = each.result()
+        except (ClusterNotFoundError, CorruptLogError, KafkaStorageError) as error:
+            log.info("the metadata root %s is passed over: %s", root, error)
+            failures.append(error)
     if not found:
-        raise next(each for each in answers.values() if isinstance(each, ProtocolError))
+        raise failures[0]
     check_cluster_ids({root: identity.cluster_id for root, identity in found.items()})
     return dict(sorted(found.items(), key=lambda each: each[1].is_removed))
-
-
-_Answer = MetadataIdentity | ProtocolError
-
-
-def _ask(root: str, options: StorageOptions) -> _Answer:
-    try:
-        return identity_of(root, options)
-    except (ClusterNotFoundError, CorruptLogError, KafkaStorageError) as error:
-        log.info("the metadata root %s is passed over: %s", root, error)
-        return error
-
-
-def _identities(answers: Mapping[str, _Answer]) -> dict[str, MetadataIdentity]:
-    return {root: each for root, each in answers.items() if isinstance(each, MetadataIdentity)}
 
 
 def first_answering_root(url: str, options: StorageOptions) -> str:
@@ -330,17 +314,13 @@ def first_answering_root(url: str, options: StorageOptions) -> str:
 def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:
     voters: dict[int, Voter] = {}
     for root, identity in given.items():
-        other = voters.setdefault(identity.node_id, Voter(key_of(identity), root))
+        other = voters.setdefault(identity.node_id, Voter(identity.key, root))
         if other.root != root:
             raise InvalidRootError(
                 f"{other.root} and {root} are both metadata root {identity.node_id} of their"
                 " cluster: one is a copy, or was replaced; name the other only"
             )
     return VoterSet.of(voters.values())
-
-
-def key_of(identity: MetadataIdentity) -> VoterKey:
-    return VoterKey(identity.node_id, identity.directory_id)
 
 
 def create_metadata_log(

@@ -22,6 +22,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId, NodeId
+from kafka_on_spark.metadata.quorum.voter_table import VoterKey
 from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
@@ -61,6 +62,10 @@ class MetadataIdentity:
     node_id: NodeId
     directory_id: DirectoryId
     is_removed: bool = field(default=False, compare=False)
+
+    @property
+    def key(self) -> VoterKey:
+        return VoterKey(self.node_id, self.directory_id)
 
     @property
     def configuration(self) -> dict[str, str]:
