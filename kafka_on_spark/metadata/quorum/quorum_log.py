@@ -17,7 +17,7 @@ behind with.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -93,27 +93,15 @@ def likely_voters(tables: VoterTables) -> Sequence[VoterKey]:
     return [view.key, *others[: majority - 1]]
 
 
-def newest_snapshot(
-    raft_log: RaftLog,
-    found: Iterable[tuple[VoterLog, Collection[OffsetAndEpoch]]],
-    to_offset: Offset,
-) -> MetadataBatch | None:
-    """Return the newest readable snapshot of `raft_log` that ends at `to_offset` or before, if any.
-
-    `found`: where the snapshots on each root end; of those that end at one place, the first is
-    read.
-    """
-    of_log = [
-        (end, voter)
-        for voter, ends in found
-        for end in ends
-        if end.offset <= to_offset and is_snapshot_of(raft_log, end)
-    ]
-    for end, voter in sorted(of_log, key=lambda each: each[0], reverse=True):
-        try:
-            return voter.read_snapshot(end)
-        except UNREADABLE as error:
-            log.warning("the snapshot up to %s is passed over: %s", end.offset, error)
+def newest_snapshot(voter: VoterLog, raft_log: RaftLog, to: Offset) -> MetadataBatch | None:
+    """Return the newest readable snapshot of a log on a voter's root that ends at `to` or before,
+    if any."""
+    for end in sorted(voter.snapshots(), reverse=True):
+        if end.offset <= to and is_snapshot_of(raft_log, end):
+            try:
+                return voter.read_snapshot(end)
+            except UNREADABLE as error:
+                log.warning("the snapshot up to %s is passed over: %s", end.offset, error)
     return None
 
 
@@ -224,8 +212,7 @@ class QuorumLog:
 
     def confirm_writable(self) -> LeaderView:
         """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
-        without one. One that refuses them is replaced as after a commit.
-        """
+        without one. One that refuses them is replaced as after a commit."""
         start_ms = self._clock.monotonic_ms()
         while True:
             began_ms, led = self._clock.monotonic_ms(), self.confirm()
@@ -301,11 +288,10 @@ class QuorumLog:
         return view
 
     def _answer_ms(self, record_count: int) -> int:
-        """Return how long one voter is waited for that takes so many records."""
         return self.settings().answer_timeout_ms + record_count // COPIED_A_MS
 
     def _keep(self, led: LeaderView) -> None:
-        """Keep a leader that a majority has confirmed; what failed on one before it is over."""
+        """Keep a leader that is confirmed; what failed on one before it is over."""
         self.led = led
         waiting = self.elections.committing.waiting
         if waiting is not None and waiting.epoch < led.epoch:
@@ -547,7 +533,7 @@ class QuorumLog:
 
     @property
     def leader(self) -> VoterKey | None:
-        """The voter that led when a majority last confirmed it; None: no voter was asked as yet."""
+        """The voter that led when a majority last confirmed it."""
         known = self.confirmed
         return None if known is None else known.key
 
@@ -634,28 +620,15 @@ class QuorumLog:
         raise next(e for key, e in failures_met.items() if (key in denied) is not is_passing)
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
-        """Return the newest readable snapshot on any voter that answers, as a batch that ends at
-        its end offset; the newest of those up to `to_offset`. Only those of the committed log
-        count.
-
-        Their names are asked for, and one is read: of those that end at one place, the leader's.
-        Voters that are slower than the leader and a majority are not waited for.
-        """
+        """Return the newest readable snapshot of the leader's root, or of the next voter that
+        answers and has one, as a batch that ends at its end offset; the newest of those up to
+        `to_offset`. Only those of the committed log count."""
         view = self._confirm_generation()
         bound = view.log.end_offset if to_offset is None else to_offset
-        voters = self.tables.voters
-        found: dict[VoterKey, list[OffsetAndEpoch]] = {}
-        for key, ends in self.tables.each(
-            voters.keys, lambda key: (key, self.tables.log_of(key).snapshots())
-        ):
-            found[key] = ends
-            if view.key in found and voters.is_majority(found):
-                break
-        if not found:
-            raise self.elections.unavailable()
-        leader_first = sorted(found, key=lambda key: key != view.key)
-        logs = ((self.tables.log_of(key), found[key]) for key in leader_first)
-        return newest_snapshot(view.log, logs, bound)
+        others = [key for key in self.tables.voters.keys if key != view.key]
+        keys = sorted((view.key, *others), key=self.tables.hangs)
+        found = self._answers(keys, lambda each: newest_snapshot(each, view.log, bound))
+        return next((each for each in found if each is not None), None)
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
