@@ -134,31 +134,24 @@ class CommitWait:
         return image
 
     def _look(self) -> None:
-        before = self._metadata.image.offset
+        """Read the log, unless a look says that there is nothing."""
+        metadata = self._metadata
+        before, looks = metadata.image.offset, self._idle_looks + 1
+        looks_a_read = LOOKS_A_READ if self._is_local else STORE_LOOKS_A_READ
         try:
-            is_read = self._read_if_needed()
+            is_read = looks % looks_a_read == 0 or metadata.has_next()
+            if is_read:
+                metadata.catch_up()
         except KafkaOnSparkError as error:
             self._note_failure(error)
             return
         self._away_since_ms, self._failures = None, 0
-        self._idle_looks = self._idle_looks + 1 if self._metadata.image.offset == before else 0
-        pause = self._pause_ms(is_read)
-        self._look_at_ms = self._clock.monotonic_ms() + pause
-
-    def _read_if_needed(self) -> bool:
-        """Read the log, unless a look says that there is nothing; return whether it was read."""
-        metadata, looks = self._metadata, self._idle_looks + 1
-        looks_a_read = LOOKS_A_READ if self._is_local else STORE_LOOKS_A_READ
-        if looks % looks_a_read == 0 or metadata.has_next():
-            metadata.catch_up()
-            return True
-        return False
-
-    def _pause_ms(self, is_read: bool) -> int:
+        self._idle_looks = looks if metadata.image.offset == before else 0
         if self._is_local:
-            return int(pause_ms(self._idle_looks, LOCAL_PAUSE_MS_MIN, LOCAL_PAUSE_MS_MAX))
-        # To read a log that has nothing new takes two requests.
-        return FETCH_MAX_WAIT_MS * 2 if is_read and self._idle_looks else FETCH_MAX_WAIT_MS
+            pause = int(pause_ms(self._idle_looks, LOCAL_PAUSE_MS_MIN, LOCAL_PAUSE_MS_MAX))
+        else:  # to read a log that has nothing new takes two requests
+            pause = FETCH_MAX_WAIT_MS * (2 if is_read and self._idle_looks else 1)
+        self._look_at_ms = self._clock.monotonic_ms() + pause
 
     def _note_failure(self, error: KafkaOnSparkError) -> None:
         """Look again later, or raise if the root is away for too long."""

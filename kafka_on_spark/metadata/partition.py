@@ -72,7 +72,6 @@ class Compaction:
 
     @property
     def is_expiring(self) -> bool:
-        """Whether tombstones wait for `delete.retention.ms` to pass."""
         return self.expiring_below > self.tombstones_below
 
     def continues(self, before: Self) -> bool:
@@ -176,8 +175,7 @@ class PartitionRegistration:
     lock, because a high watermark of a stale ISR must not be committed after the ISR has changed.
 
     Attributes:
-        replicas: Assigned brokers, in order of preference: the first is the *preferred
-            leader*. Source: PartitionRecord.replicas.
+        replicas: Assigned brokers, in order of preference: the first is the *preferred leader*.
         replica_uuids: Parallel to `replicas`: the incarnation of each replica.
         directories: Parallel to `replicas`: the disk each was created on; None before its
             creation, LOST after it was lost.
@@ -190,8 +188,7 @@ class PartitionRegistration:
         leader_epoch: Leaderships so far (count, from 0). Fences a deposed leader.
         partition_epoch: Changes so far (count, from 0). The compare-and-swap token of
             AlterPartition (KIP-497).
-        adding_replicas: Of a reassignment under way.
-        removing_replicas: Of a reassignment under way.
+        adding_replicas, removing_replicas: Of a reassignment under way.
         throttle_bytes_per_s: The rate of a reassignment under way, together with all that have the
             same rate; None: no limit. It ends with the reassignment.
         high_watermark: First offset not committed.
@@ -205,7 +202,6 @@ class PartitionRegistration:
         unclean_generation: Rises with each unclean election: within one, the HW never falls (I8).
             It begins at 0, or, once partitions of the topic were removed, at the metadata offset:
             above all that another partition of the number had, so that none is taken for it.
-        compaction: How far the log is compacted.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -272,11 +268,9 @@ class PartitionRegistration:
         return constructed
 
     def uuid_of(self, broker_id: BrokerId) -> ReplicaUuid:
-        """Return the replica uuid on `broker_id`."""
         return self.replica_uuids[self.replicas.index(broker_id)]
 
     def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
-        """Return the disk that the replica on `broker_id` was created on, None or LOST."""
         return self.directories[self.replicas.index(broker_id)]
 
     def former_of(self, broker_id: BrokerId) -> ReplicaUuid | None:
@@ -339,7 +333,6 @@ class PartitionRegistration:
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether a reassignment is under way."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     def completed(self, change: PartitionChange) -> PartitionChange:
@@ -397,44 +390,33 @@ class PartitionRegistration:
         return cls.from_columns(columns, len(partitions))
 
     def merge(self, change: PartitionChange) -> Self:
-        """Return this registration with `change` applied: past the constructor, which takes twice
-        as long, and with its checks."""
+        """Return this registration with `change` applied."""
         leader_epoch, partition_epoch = self.epochs_after(change)
-        made = object.__new__(type(self))
-        for set_field, own in zip(_SETTERS.values(), _FIELDS_OF(self), strict=True):
-            set_field(made, own)
-        for name, new in zip(_SOURCES, _NEW_OF(change), strict=True):
-            if new is not KEEP:
-                _SETTERS[name](made, new)
-        _SETTERS["leader_epoch"](made, leader_epoch)
-        _SETTERS["partition_epoch"](made, partition_epoch)
-        made.__post_init__()
-        return made
+        changed = {
+            name: new
+            for name, source in _SOURCES.items()
+            if (new := getattr(change, source)) is not KEEP
+        }
+        changed |= {"leader_epoch": leader_epoch, "partition_epoch": partition_epoch}
+        return replace(self, **changed)
 
 
-_SETTERS: Final[Mapping[str, Callable[[Any, Any], None]]] = {
-    name: getattr(PartitionRegistration, name).__set__ for name in PartitionRegistration.__slots__
-}
-_FIELDS_OF: Final = attrgetter(*PartitionRegistration.__slots__)
 _SOURCES: Final = {
     **{name: name for name in PartitionChange.__slots__},
     "log_end_offset": "high_watermark",  # an unclean leader's log ends at its high watermark
 }
 """The fields of a registration that a change sets, and its own that each follows."""
 
-_NEW_OF: Final = attrgetter(*_SOURCES.values())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """A consumer group's saved position in one partition.
+    """A consumer group's saved position in one partition: the next record that it reads.
 
     Attributes:
-        offset: The next record that it reads.
         leader_epoch: Of the record before, or None if unknown.
         unclean_generation: That of the partition when it was saved: with another one, records may
             be lost that the group has processed.
-        saved_at_ms: When it was saved, ms since 1970 UTC.
+        saved_at_ms: ms since 1970 UTC.
     """
 
     offset: Offset
