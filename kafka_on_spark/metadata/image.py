@@ -69,12 +69,8 @@ class BrokerRegistration:
     """One broker, a storage root without a process.
 
     Attributes:
-        broker_id: Its id.
         broker_epoch: Registrations of this id so far; another disk is another registration.
-        root: URL of its root.
-        rack: Failure domain, or None.
         directory_id: Identity of the disk, as ``meta.properties`` on the root says.
-        state: See BrokerState.
         fenced_since_ms: Time (ms since 1970 UTC) of the commit that fenced it, as the metadata log
             says it, so every process counts from the same one; None unless it is fenced.
         refused: What its root takes no more, as long as nobody has seen otherwise: what it is
@@ -108,13 +104,10 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """One topic.
+    """One topic; one that is created again under the name has another id.
 
     Attributes:
-        name: Its name.
-        topic_id: Its id; a topic created again under the name has another.
         partitions: Registrations by partition number, from 0 without gaps.
-        configs: Settings given for it, as text.
         first_partition_count: Partitions that it was created with; None: not recorded; 0: some
             were removed since, so that an append may stand in it that was split by any number.
     """
@@ -127,7 +120,6 @@ class TopicImage:
 
     @property
     def was_shrunk(self) -> bool:
-        """Whether partitions of it were removed."""
         return self.first_partition_count == 0
 
     @property
@@ -163,7 +155,6 @@ class GroupMember:
 
     @property
     def is_away(self) -> bool:
-        """Whether it has ended and said that it returns."""
         return self.member_epoch == AWAY
 
     @property
@@ -194,11 +185,10 @@ class ConsumerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerLease:
-    """The controller's lease. For liveness only: safety is the epoch.
+    """The controller's lease. For liveness only: safety is the epoch, controllerships so far.
 
     Attributes:
         controller_id: The process, or None after a resignation.
-        controller_epoch: Controllerships so far.
         offset: Metadata offset of the last claim or renewal: if it moves, the holder is alive.
     """
 
@@ -215,15 +205,9 @@ class MetadataImage:
         offset: End of the log that was replayed, exclusive; what a commit names.
         time_ms: The time of the newest batch. It may go back: a clock that was ahead has no say
             in what comes after.
-        cluster_id: None before the ClusterRecord.
         generation: How often people went on without a majority of the metadata roots.
         registered_voters: All voters that the log has ever named, as `VotersRecord` has them.
-        controller: The controller's lease, or None before the first.
-        brokers: By id.
         past_brokers: The last broker epochs of unregistered ids.
-        topics: By topic id.
-        topic_ids: By name.
-        configs: The cluster's settings, as text.
         producers: Epoch of the newest run, by producer id.
         producer_times: When each producer id was renewed last, ms since 1970 UTC.
         first_sequences: Of ids that came back after they had expired: of lower sequences nobody
@@ -231,7 +215,7 @@ class MetadataImage:
         expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
         groups: Saved positions, by group and partition.
-        consumer_groups: The groups that have members, by name.
+        consumer_groups: The groups that have members.
         requests: Admin requests without a result, in order.
         suspects: Replicas that the process that decides has found bad once, and not inspected again
             yet: it elects and counts none of them. Not of the log.
@@ -350,13 +334,9 @@ class MetadataDecider(Protocol):
     """Has decisions take effect: by commits to the log, or in a dry run on its own image alone."""
 
     @property
-    def image(self) -> MetadataImage:
-        """The newest image that is known."""
-        ...
+    def image(self) -> MetadataImage: ...
 
-    def catch_up(self) -> MetadataImage:
-        """Return the newest image, with what was committed since."""
-        ...
+    def catch_up(self) -> MetadataImage: ...
 
     def has_next(self) -> bool:
         """Return whether there may be newer commits, as far as one request tells."""
@@ -400,7 +380,6 @@ class _Draft:
         return getattr(self._image, name)
 
     def map(self, name: str) -> dict[Any, Any]:
-        """Return a copy of the image's map `name` that may be changed."""
         copy: dict[Any, Any] | None = vars(self).get(name)
         if copy is None:
             copy = vars(self)[name] = dict(getattr(self._image, name))

@@ -113,8 +113,7 @@ class Stamp:
     Attributes:
         time_ms: When, as `stamp_ms` says; no rule of safety rests on it.
         controller_id: Process that decided, or None for an appender or a replication round.
-        controller_epoch: Its controllership, or None.
-        application_id: Spark's application id, or None without Spark.
+        application_id: Spark's.
     """
 
     time_ms: int
@@ -173,10 +172,8 @@ def log_end_at(batches: Iterable[tuple[Offset, int]], end: Offset, time_ms: int)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord(_Decided):
     """The cluster exists. The first record of the first decision; and of one by which people go on
-    without a majority of its metadata roots; and of one that says what time it is, no more.
-
-    Attributes:
-        generation: How often that was; None: as before.
+    without a majority of its metadata roots (`generation`: how often that was; None: as before);
+    and of one that says what time it is, no more.
     """
 
     cluster_id: str
@@ -185,10 +182,7 @@ class ClusterRecord(_Decided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRecord(_Decided):
-    """A controller claims, renews or resigns the lease.
-
-    `is_resignation`: the controller of that epoch ends; the epoch stays taken.
-    """
+    """A controller claims, renews or resigns the lease. A resignation leaves the epoch taken."""
 
     controller_id: str
     controller_epoch: ControllerEpoch
@@ -205,12 +199,8 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """A write for which a broker's root has no room, or any if it is read-only.
-
-    Attributes:
-        size_bytes: Of the write; 0: the root is read-only.
-        hosts: Which have met it: the first two.
-    """
+    """A write for which a broker's root has no room, or (size 0) any, since it is read-only.
+    `hosts`: the first two that have met it."""
 
     size_bytes: int
     hosts: tuple[str, ...]
@@ -418,12 +408,9 @@ class AdminResultRecord(_Decided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotersRecord(_Decided):
-    """All voters of the metadata quorum. The first record of every metadata log names the cluster,
-    too; a log without any other decision is of a cluster whose creation was cut short.
-
-    Attributes:
-        voters: A text each: node id, directory id and root, with colons between.
-        cluster_id: The cluster's; None: not the first one.
+    """All voters of the metadata quorum, a text each: node id, directory id and root, with colons
+    between. The first record of every metadata log names the cluster, too; a log without any other
+    decision is of a cluster whose creation was cut short.
     """
 
     voters: tuple[str, ...]
@@ -490,13 +477,7 @@ Record = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataBatch:
-    """One commit of the metadata log: the records of one decision.
-
-    Attributes:
-        base_offset: Offset of its first record.
-        stamp: Its committer and time.
-        records: In order, at least one.
-    """
+    """One commit of the metadata log: the records of one decision, at least one."""
 
     base_offset: Offset
     stamp: Stamp

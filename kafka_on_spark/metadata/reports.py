@@ -33,11 +33,9 @@ class ReplicaReport:
     """One replica's log as a task saw it, compared with the leader's.
 
     Attributes:
-        broker_id: The broker that has the replica.
         replica_uuid: The incarnation that was opened.
         directory_id: The disk that it was found on.
         fence: The leadership it has adopted; None: none, or not seen.
-        log_end_offset: Its end.
         last_epoch: Epoch of its last record; None if it has no records.
         chain_digest: Of its log at its end; None: not seen.
         is_matched: The chain digest at its end is the leader's there, both computed.
@@ -81,15 +79,11 @@ class PartitionReport:
     """One round's inspection of a partition.
 
     Attributes:
-        key: The partition.
-        leader_epoch: Of the image that the round was planned on.
-        partition_epoch: Of that image.
+        leader_epoch, partition_epoch: Of the image that the round was planned on.
         known_end: The leader's log end as it was recorded in that image.
-        leader: The leader's own replica.
         epoch_start_offset: Where the current leadership's records begin in the leader's log.
         uncommitted_since_ms: Append time of the leader's first batch at or above the image's
             high watermark; None if there is none.
-        followers: The other replicas, one report each.
         now_ms: The time of the inspection.
         borders: Offset and chain digest of the image's high watermark, and of the ends of batches
             above it, in the leader's log. Of many, the newest.
@@ -127,12 +121,7 @@ class ReplicaInspection:
     """One replica's log as a task saw it, for an election.
 
     Attributes:
-        key: The partition.
-        broker_id: The broker that has the replica.
-        partition_epoch: Of the image that the inspection was planned on.
-        high_watermark: The partition's in that image.
-        log_start_offset: Of the log.
-        log_end_offset: Of the log.
+        partition_epoch, high_watermark: Of the image that the inspection was planned on.
         last_epoch: Of its last record; None without any.
         epoch_below_high_watermark: Of the record below that high watermark; None: not here.
         chain_digest: Of the log at its end, computed.

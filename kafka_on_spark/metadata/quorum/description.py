@@ -56,14 +56,10 @@ def voter_state(table: VoterTable, newest_epoch: QuorumEpoch) -> VoterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterDescription:
-    """A voter as it was just seen.
+    """A voter as it was just seen. Of one that does not answer state, epoch and end are None.
 
     Attributes:
-        voter: Which one, and its root.
-        leads: Whether it leads.
-        state: Which of Kafka's states it is in; None: it does not answer.
-        epoch: The highest epoch that it has seen; None: it does not answer.
-        log_end_offset: Where its log ends; None: it does not answer.
+        epoch: The highest epoch that it has seen.
         lag: How many records of the leader's log it lacks, as far as it follows that; None: it does
             not answer, or follows another leader or none.
         problem: Why it does not answer, or None.
@@ -80,14 +76,8 @@ class VoterDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumDescription:
-    """The quorum as one process has just seen it.
-
-    Attributes:
-        leader: The voter that leads.
-        epoch: The leader's epoch.
-        high_watermark: Up to where the log is committed.
-        voters: All of them, by their ids.
-    """
+    """The quorum as one process has just seen it: its voters by their ids, and up to where the log
+    is committed (`high_watermark`)."""
 
     leader: VoterKey
     epoch: QuorumEpoch
@@ -97,10 +87,8 @@ class QuorumDescription:
     @property
     def lag_max(self) -> int | None:
         """The largest lag of a voter; None: one of them does not follow."""
-        lags = [each.lag for each in self.voters]
-        return (
-            max((lag for lag in lags if lag is not None), default=0) if None not in lags else None
-        )
+        lags = [each.lag for each in self.voters if each.lag is not None]
+        return max(lags, default=0) if len(lags) == len(self.voters) else None
 
 
 def describe(

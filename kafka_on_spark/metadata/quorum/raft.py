@@ -69,11 +69,10 @@ def generation_of(epoch: QuorumEpoch) -> Generation:
 
 
 def check_generation(known: Generation, found: Generation) -> None:
-    """Check the generation that a root has against the one of this process's metadata.
+    """Check that a root is not of a later generation than this process's metadata.
 
     Raises:
-        InconsistentClusterError: The root is of a later one: this process is of a cluster that
-            people gave up.
+        InconsistentClusterError: It is: this process is of a cluster that people gave up.
     """
     if found > known:
         raise InconsistentClusterError(
@@ -133,8 +132,7 @@ def append(
     """Return the commit that appends a decision to the leader's log.
 
     `epoch`: the one in which `committed_end` was seen to be committed. `base_offset`: the end of
-    the image on which it was decided. `write_id`: its writer's name for it. `voters`: the set that
-    it puts into force, if it does.
+    the image on which it was decided. `voters`: the set that it puts into force, if it does.
 
     Raises:
         NotLeaderOrFollowerError: The table leads another epoch by now, or none.
@@ -153,13 +151,11 @@ def append(
 
 
 class Outcome(Enum):
-    """What is known of a write. Until it is, who decided it decides nothing else that it would
-    contradict."""
+    """What is known of a write."""
 
     COMMITTED = "committed"
     LOST = "lost"
     UNKNOWN = "unknown"
-
     UNTOLD = "untold"
     """The table has merged what stands there, of the same epoch: no look tells any more."""
 
@@ -296,12 +292,10 @@ def _check_follows(voter: VoterTable, leader: VoterTable) -> None:
 
 @dataclass(frozen=True)
 class LeaderView:
-    """A leader's table as of the last look, and how far voters were seen to hold its log.
+    """A leader's table as of the last look, with its key, epoch and log.
 
     Attributes:
-        table: The table.
         held: Up to where each voter was seen to hold this leader's log, in this epoch, flushed.
-        key, epoch, log: The table's.
     """
 
     table: VoterTable
@@ -323,7 +317,6 @@ class LeaderView:
 
     @cached_property
     def counted_end(self) -> Offset | None:
-        """Up to where voters that were seen say that the log is committed; None: too few say so."""
         return counted_end(self.log, self.epoch, self.held)
 
     @property
@@ -373,8 +366,7 @@ def counted_end(log: RaftLog, epoch: QuorumEpoch, held: Mapping[VoterKey, Offset
 def majority_end(ends: Iterable[Offset | None]) -> Offset | None:
     """Return up to where a majority of voters has a log; None: a majority is not known.
 
-    `ends`: of every voter, None where nothing is known. What it says is committed only where the
-    batch at that end is of the leader's epoch (Raft §5.4.2).
+    `ends`: of every voter, None where nothing is known.
     """
     ordered = sorted(ends, key=lambda end: 1 if end is None else -end)
     return ordered[len(ordered) // 2] if ordered else None
@@ -399,8 +391,7 @@ def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
 
 
 def newest_leader(tables: Mapping[VoterKey, VoterTable]) -> VoterKey | None:
-    """Return the leader of the highest epoch that any of `tables` has marked, be it readable or
-    not; None: none has.
+    """Return the leader of the highest epoch that any of `tables` has marked; None: none has.
 
     Raises:
         InconsistentClusterError: Two lead that epoch.
@@ -431,12 +422,8 @@ def newest_marks(tables: Mapping[VoterKey, VoterTable]) -> list[Mark]:
 
 @dataclass(frozen=True, slots=True)
 class VoteDecision:
-    """What a voter answers a candidate.
-
-    Attributes:
-        is_granted: Whether the candidate has its vote, once `change` is committed.
-        change: What says so in the voter's table; None: it stands there, or there is none.
-    """
+    """What a voter answers a candidate: whether that has its vote, once `change` is committed in
+    the voter's table. None: the vote stands there, or there is none."""
 
     is_granted: bool
     change: TableChange | None = None
@@ -444,7 +431,7 @@ class VoteDecision:
 
 def stand(table: VoterTable, epoch: QuorumEpoch) -> TableChange:
     """Return a candidacy's first commit, on the candidate's own table: the epoch, and the vote for
-    itself. It ends the candidate's log until it leads or follows.
+    itself.
 
     Raises:
         IllegalStateError: The voter has seen that epoch.
@@ -534,12 +521,10 @@ class Candidacy:
     epoch: QuorumEpoch
 
 
-def is_election_due(waiting: Waiting | None, now_ms: int, fetch_timeout_ms: int) -> bool:
-    """Return whether the leader's root has failed for `controller.quorum.fetch.timeout.ms`.
-
-    None: it does not fail. The time only says when to ask; nothing rests on it for safety.
-    """
-    return waiting is not None and now_ms - waiting.since_ms >= fetch_timeout_ms
+def is_election_due(waiting: Waiting, now_ms: int, fetch_timeout_ms: int) -> bool:
+    """Return whether the leader's root has failed for `controller.quorum.fetch.timeout.ms`. The
+    time only says when to ask; nothing rests on it for safety."""
+    return now_ms - waiting.since_ms >= fetch_timeout_ms
 
 
 def decide_candidacy(
@@ -600,19 +585,13 @@ def next_epoch(tables: Iterable[VoterTable]) -> QuorumEpoch:
 
 
 def is_stranded(voter: VoterTable, leader: VoterTable) -> bool:
-    """Return whether a voter is above the leader's epoch without a leader: a candidate died.
-
-    Where that lasts for the fetch timeout, the leader itself is elected again, in an epoch above:
-    else the voter would be lost to the quorum, and nobody would say so.
-    """
+    """Return whether a voter is above the leader's epoch without a leader: a candidate died."""
     return leader.leads and voter.quorum_epoch > leader.quorum_epoch and voter.leader is None
 
 
 def retry_backoff_ms(retries: int, drawn: float, backoff_max_ms: int) -> int:
-    """Return how long a candidate waits after its election number `retries` failed.
-
-    `drawn`: a number in [0, 1). Source: KafkaRaftClient.binaryExponentialElectionBackoffMs.
-    """
+    """Return how long a candidate waits after election number `retries` failed; `drawn` is in
+    [0, 1). Source: KafkaRaftClient.binaryExponentialElectionBackoffMs."""
     assert retries > 0
     steps = int(drawn * (2 << min(_EXPONENT_MAX, retries - 1)))
     return min(BACKOFF_BASE_MS * steps, backoff_max_ms)
@@ -623,12 +602,9 @@ class QuorumSettings:
     """Times in ms, of a process's own monotonic clock.
 
     Attributes:
-        fetch_timeout_ms: A leader whose root fails for so long is replaced. Source:
-            ``controller.quorum.fetch.timeout.ms``.
-        election_timeout_ms: So long votes are waited for. Source:
-            ``controller.quorum.election.timeout.ms``.
-        election_backoff_max_ms: Between elections that fail. Source:
-            ``controller.quorum.election.backoff.max.ms``.
+        fetch_timeout_ms: A leader whose root fails for so long is replaced.
+        election_timeout_ms: So long votes are waited for.
+        election_backoff_max_ms: Between elections that fail.
         answer_timeout_ms: A voter that does not answer for so long is left out of an answer.
         commit_ms: What a commit takes: a tail's writer has so long before another ends the tail.
         patience_ms: Beyond both timeouts, before a call says that there is no quorum.
@@ -643,7 +619,6 @@ class QuorumSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> "QuorumSettings":
-        """Return what the cluster's settings say."""
         return cls(
             fetch_timeout_ms=settings.integer("controller.quorum.fetch.timeout.ms"),
             election_timeout_ms=settings.integer("controller.quorum.election.timeout.ms"),

@@ -83,12 +83,7 @@ def add_voter(view: LeaderView, voter: Voter, table: VoterTable) -> VoterSet:
 
 
 def with_new_voter(view: LeaderView, voter: Voter) -> VoterSet:
-    """Return the set that `voter` is to be in once it has caught up.
-
-    Raises:
-        QuorumUnavailableError: An earlier change, or this leader's first batch, is not committed.
-        DuplicateVoterError: A voter of that id is there.
-    """
+    """Return the set that `voter` is to be in once it has caught up; raise as `add_voter`."""
     return _settled(view).with_voter(voter)
 
 
@@ -179,7 +174,6 @@ class VoterChanges:
         return self._decided(added)
 
     def _follow(self, leader: VoterTable, key: VoterKey) -> None:
-        """Have a root follow the leader."""
         try:
             with _without_consequence(key):
                 follow(self._tables, leader, key)
@@ -242,7 +236,6 @@ class VoterChanges:
         return self._decided(elected)
 
     def candidate(self, led: LeaderView, to: VoterKey | None) -> VoterKey:
-        """Return who is to lead: a voter, or, of those that answer, one with the best log."""
         key = self._best(led) if to is None else to
         if key not in led.voters.keys:
             raise VoterNotFoundError(
@@ -251,7 +244,6 @@ class VoterChanges:
         return key
 
     def _best(self, led: LeaderView, but: VoterKey | None = None) -> VoterKey:
-        """Return the voter that answers and has the best log, of those but one."""
         others = [key for key in led.voters.keys if key != but]
         tables = list(self._tables.each(others, self._tables.look))
         if not tables:

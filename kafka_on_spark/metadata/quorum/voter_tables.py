@@ -61,17 +61,12 @@ OpenVoterLog = Callable[[Voter], VoterLog]
 
 @dataclass(eq=False, slots=True)
 class VoterCall(Generic[T]):
-    """A call on a voter, from the moment that it is to be made, and what came of it. It raises
-    nothing: its caller may be gone.
+    """A call on a voter, from the moment that it is to be made, and what it returned or raised. It
+    raises nothing itself: its caller may be gone.
 
     Attributes:
-        key: The voter.
-        ask: What is called, in any thread.
-        began_ms: When it was to be made, by this process's own clock.
         ended: Is called once it has ended, in the same thread.
         is_left: Nobody waits for it any more.
-        found: What it returned.
-        error: What it raised.
     """
 
     key: VoterKey
@@ -205,12 +200,11 @@ class VoterTables:
         return self._newest.get(key)
 
     def newest_of_all(self) -> dict[VoterKey, VoterTable]:
-        """Return the tables of the voters that were seen."""
         with self._lock:
             return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
 
     def seen(self) -> list[VoterTable]:
-        """Return all tables that were seen, also of former voters."""
+        """Return all tables, also of former voters."""
         with self._lock:
             return list(self._newest.values())
 
@@ -222,7 +216,6 @@ class VoterTables:
             self.use(found)
 
     def load(self, key: VoterKey) -> VoterTable:
-        """Return a voter's table, read anew."""
         return self.note(self.log_of(key).load())
 
     def look(self, key: VoterKey) -> VoterTable:

@@ -68,4 +68,4 @@ def test_voters_answer_again_while_it_is_told_that_they_do_not(quorum, process):
 
     process.tables.failures = GoneOnceAskedFor(failures)
 
-    assert "away" in str(process._unavailable())
+    assert "away" in str(process.elections.unavailable())

@@ -119,7 +119,6 @@ def readable(*tables):
 
 
 def test_an_election_is_due_once_the_leaders_root_has_failed_for_the_fetch_timeout():
-    assert not is_election_due(None, 9_000, 2_000)
     assert not is_election_due(waiting(), 2_999, 2_000)
     assert is_election_due(waiting(), 3_000, 2_000)
 
