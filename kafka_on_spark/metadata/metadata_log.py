@@ -92,6 +92,7 @@ class DeltaMetadataLog(QuorumLog):
         given = given_roots(roots_in(url), options, patience_ms=patience_ms)
         tables = tables_at_their_places(given, options)
         self._given = {root: given[root] for root in tables}
+        self._given_roots = {identity.key: root for root, identity in self._given.items()}
         self._given_logs = {each.key: each for each, _ in tables.values()}
         (self.root, self.identity), *_ = self._given.items()
         self.voter_log = self._given_logs[self.identity.key]
@@ -130,8 +131,8 @@ class DeltaMetadataLog(QuorumLog):
         """Return the metadata roots of the newest voters that this process knows of, in ascending
         order of their ids, each as it was given, else as it is said to be; before any leader was
         seen, those on the given list that answered."""
-        given = {identity.key: root for root, identity in self._given.items()}
-        return tuple(given.get(each.key, each.root) for each in self.tables.voters.voters)
+        voters = self.tables.voters.voters
+        return tuple(self._given_roots.get(each.key, each.root) for each in voters)
 
     @property
     def registered_roots(self) -> tuple[str, ...]:

@@ -295,8 +295,6 @@ class Elections:
         a candidate died: else that voter is lost to the quorum, and nobody says so. Return whether
         that was tried."""
         tables, now_ms = self._tables, self._clock.monotonic_ms()
-        if tables.is_alone:
-            return False
         seen = tables.newest_of_all().values()
         found = [(each.key, each.quorum_epoch) for each in seen if is_stranded(each, led.table)]
         self._stranded = {each: self._stranded.get(each, now_ms) for each in found}

@@ -201,7 +201,8 @@ class QuorumLog:
             if led is not None and led is not known and not led.is_confirmed:
                 led = self._end_tail()
             if led is not None and (led is known or led.is_confirmed):
-                reading.end()
+                if reading.waiting is not None:
+                    reading.end()
                 if known is not None and known.log is not led.log:
                     _check_continues(led, known.log)
                 self._keep(led)
@@ -375,7 +376,8 @@ class QuorumLog:
             write.failure = error
             return False
         write.may_stand, write.failure = True, None
-        self.elections.committing.end()
+        if self.elections.committing.waiting is not None:
+            self.elections.committing.end()
         led = self.replicate(leader)
         if led.is_confirmed:
             self._keep(led)
@@ -572,7 +574,8 @@ class QuorumLog:
             KafkaOnSparkError: No voter answers, which costs time only.
         """
         try:
-            if self.led is not None and self.elections.rescue_stranded(self.led):
+            led = None if self.tables.is_alone else self.led
+            if led is not None and self.elections.rescue_stranded(led):
                 self.led = None
         finally:
             if any(self._of_all(lambda each: each.maintain())):
