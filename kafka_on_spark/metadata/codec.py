@@ -275,11 +275,7 @@ _KINDS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Rec
 
 
 def decode(row: Row) -> Record:
-    """Return the record of one row.
-
-    Raises:
-        CorruptLogError: This version knows no such record.
-    """
+    """Return the record of one row."""
     [record] = _decoded(row["record_type"], _Run(lambda name: (row[name],), 1, {}))
     return record
 
@@ -287,11 +283,7 @@ def decode(row: Row) -> Record:
 def decode_columns(
     columns: Columns, count: int, shared: dict[str, Memo[Any, Any]] | None = None
 ) -> list[Record]:
-    """Return the records of `count` rows. `shared`: values of the rows before, of one file.
-
-    Raises:
-        CorruptLogError: A row is none of this version's records.
-    """
+    """Return the records of `count` rows. `shared`: values of the rows before, of one file."""
     records: list[Record] = []
     known = {} if shared is None else shared
     start = 0

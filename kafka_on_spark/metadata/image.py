@@ -679,22 +679,12 @@ def pair_of(name: object) -> TopicPartition:
 
 
 def key_of(image: MetadataImage, name: object) -> PartitionKey:
-    """Return the key of a partition that a caller has named by topic and number.
-
-    Raises:
-        InvalidRequestError: It is not a pair of a text and a whole number.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
+    """Return the key of a partition that a caller has named by topic and number."""
     return partition_key(image, *pair_of(name))
 
 
 def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
-    """Return the keys of (topic, partition) pairs; a single pair need not be in a list.
-
-    Raises:
-        InvalidRequestError: It is neither a pair nor a list of pairs.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
+    """Return the keys of (topic, partition) pairs; a single pair need not be in a list."""
     if isinstance(names, tuple | list) and len(names) == 2 and isinstance(names[0], str):
         return [key_of(image, names)]
     allowed = "pairs of a topic and a partition, as in ('orders', 0)"

@@ -10,6 +10,8 @@ The rows of a file are typed columns, of one or more batches. A column without a
 of a file: Delta reads it as null, and a commit of a few records writes a few columns instead of
 forty. Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow
 import pandas, which would delay each opening of a cluster by half a second.
+
+What is missing, damaged or not of this version is a CorruptLogError, perhaps after some rows.
 """
 
 import json
@@ -105,11 +107,7 @@ TABLE_SCHEMA: Final = pa.schema(
 
 
 def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity) -> None:
-    """Check the configuration of the table that a metadata root names.
-
-    Raises:
-        CorruptLogError: It is of another format, or another root's.
-    """
+    """Check the configuration of the table that a metadata root names."""
     version = found.get("kos.format.version", "none")
     if version != FORMAT_VERSION:
         advice = (
@@ -129,11 +127,7 @@ def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity
 
 
 def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: int) -> VoterTable:
-    """Return a voter's table.
-
-    Raises:
-        CorruptLogError: Its counters contradict each other, or its log.
-    """
+    """Return a voter's table."""
     try:
         return VoterTable(
             key,
@@ -148,11 +142,7 @@ def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: 
 
 
 def marks_in(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
-    """Return the votes or the marks in counters, by their prefix: the oldest first.
-
-    Raises:
-        ValueError: One names no voter.
-    """
+    """Return the votes or the marks in counters, by their prefix: the oldest first."""
     marks = (
         (_key_of(name.removeprefix(prefix)), QuorumEpoch(epoch))
         for name, epoch in counters.items()
@@ -214,21 +204,13 @@ class LogFile:
 
 
 def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
-    """Return files of the table in the order of their rows.
-
-    Raises:
-        CorruptLogError: One is no file of the metadata log.
-    """
+    """Return files of the table in the order of their rows."""
     with parsing("the metadata table's list of files"):
         return sorted(map(log_file, files), key=lambda file: file.base_offset)
 
 
 def log_file(file: FileEntry) -> LogFile:
-    """Return a file of the table.
-
-    Raises:
-        CorruptLogError, or what `parsing` translates: It is no file of the metadata log.
-    """
+    """Return a file of the table."""
     base_offset, size = Offset(int(file.values["base_offset"] or "")), file.record_count or 0
     return LogFile(
         base_offset=base_offset,
@@ -269,11 +251,7 @@ def voters_of(texts: Sequence[str] | None) -> VoterSet | None:
 
 
 def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
-    """Return the log that files in the order of their rows hold.
-
-    Raises:
-        CorruptLogError: Its newest batches don't follow each other.
-    """
+    """Return the log that files in the order of their rows hold."""
     try:
         return log_of(batch for file in files for batch in file.batches)
     except ImpossibleValueError as error:
@@ -283,11 +261,7 @@ def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
 def write_file(
     files: RootFiles, uri: str, batches: Sequence[RaftBatch], content: pa.Buffer, time_ms: int
 ) -> LogFile:
-    """Write a file under a name of its own; return it, to be added to the table at `uri`.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Write a file under a name of its own; return it, to be added to the table at `uri`."""
     base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
     path = f"{base_offset:020d}-{uuid4().hex}.parquet"
     files.write(f"{uri}/{path}", content)
@@ -437,11 +411,7 @@ def decode_file(
 ) -> list[MetadataBatch]:
     """Return the batches of a file that lie between two offsets, in order. A merged file may hold
     many others: of a row group they are read, which is cheap, and not made. Row groups without
-    `wanted` rows are not read.
-
-    Raises:
-        CorruptLogError: It is missing, damaged, or holds records that this version can't read.
-    """
+    `wanted` rows are not read."""
     parts = decode_parts(content, path, from_offset, end_offset, wanted)
     return [batch for part in parts for batch in part]
 
@@ -461,11 +431,7 @@ def decode_parts(
 
 def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
     """Return where each batch of a file begins and ends, in order: all of it is read and verified,
-    and no record is made, which for the largest file would take seconds.
-
-    Raises:
-        CorruptLogError: It is missing or damaged.
-    """
+    and no record is made, which for the largest file would take seconds."""
     extents = []
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path):
@@ -477,11 +443,7 @@ def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset
 
 
 def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
-    """Yield the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
-
-    Raises:
-        CorruptLogError: It is missing or damaged, perhaps after some batches.
-    """
+    """Yield the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples."""
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path):
             rows = [row for each in _slices(part) for row in _rows_of(each)]
@@ -494,11 +456,7 @@ def decode_tables(
     """Yield the rows of a file in order, verified, as they are, whole batches at once: no record is
     made, and a column that has no value may be left out.
 
-    `row_count`: how many there must be. Row groups without `wanted` rows are not read.
-
-    Raises:
-        CorruptLogError: It is missing or damaged, perhaps after some rows.
-    """
+    `row_count`: how many there must be. Row groups without `wanted` rows are not read."""
     with parsing("a file of the metadata log", path):
         yield from _parts(content, path, row_count, wanted)
 
@@ -508,11 +466,7 @@ def first_row(part: pa.Table) -> int:
 
 
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
-    """Return where each batch of a file begins and when it was committed (ms), in order.
-
-    Raises:
-        CorruptLogError: The file is missing or damaged.
-    """
+    """Return where each batch of a file begins and when it was committed (ms), in order."""
     found: list[tuple[Offset, int]] = []
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path):
@@ -703,11 +657,7 @@ def merge_files(
 ) -> tuple[pa.Buffer, int]:
     """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
     and the number of rows. The files are read one after the other. `expires`: each as an
-    `ExpiredRecord`.
-
-    Raises:
-        CorruptLogError: One of them can't be read.
-    """
+    `ExpiredRecord`."""
     return encode_rows(
         _expired(part) if expires else part
         for content, path in contents
@@ -717,11 +667,7 @@ def merge_files(
 
 def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
     """Return rows, whole batches at once, as the bytes of one file, and the number of rows. Many
-    are written as they come: a row group holds whole batches.
-
-    Raises:
-        CorruptLogError: There is no row.
-    """
+    are written as they come: a row group holds whole batches."""
     sink, writer = pa.BufferOutputStream(), None
     held: list[pa.Table] = []
     count = held_count = 0

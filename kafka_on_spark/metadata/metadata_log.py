@@ -334,15 +334,7 @@ def create_metadata_log(
     """Create the log, or go on with one without a decision; then that log's cluster id counts.
 
     `metadata_root`: one, or several with commas between: then each of them is a voter.
-    `with_brokers`: ids of clusters that have brokers' roots, read before this.
-
-    Raises:
-        InvalidRequestError: There is a cluster at this root, or at one of several.
-        InconsistentClusterIdError: The roots belong to several clusters, or one was prepared as
-            another metadata root of a cluster that is elsewhere.
-        InvalidRootError: The root can't be reached or written.
-        CorruptLogError: There is a cluster's table that no file names, or a named table is gone.
-    """
+    `with_brokers`: ids of clusters that have brokers' roots, read before this."""
     roots = roots_in(metadata_root)
     found = _named(roots, options)
     if found:
@@ -429,12 +421,7 @@ def create_voter(
     node_id: NodeId = NODE_ID,
 ) -> MetadataIdentity:
     """Create a voter's table, without a batch, and the file that names it; or find one that another
-    process has just created.
-
-    Raises:
-        InvalidRootError: The root can't be reached or written.
-        CorruptLogError: There is a cluster's table that no file names.
-    """
+    process has just created."""
     check_unnamed(metadata_root, options)
     mine = new_identity(cluster_id, node_id)
     table = mine.table_at(metadata_root)

@@ -4,7 +4,8 @@ The table's folder is named after the root's directory id, which is created with
 copied. A cluster that is deleted and created again at the same path has another table, so a process
 with the old table open finds it gone, and never writes to the new one.
 
-The file is written after the table: if the file is there, the table was there.
+The file is written after the table: if the file is there, the table was there. A root that does not
+answer is a KafkaStorageError, a file that is not a metadata root's an InvalidRootError.
 """
 
 import os
@@ -145,11 +146,7 @@ def _readable_identity(metadata_root: str, options: StorageOptions) -> MetadataI
 
 
 def is_there(metadata_root: str) -> bool:
-    """Return whether there is a metadata root, of any cluster; a store always is.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Return whether there is a metadata root, of any cluster; a store always is."""
     if not is_local(metadata_root):
         return True
     lexists = partial(os.path.lexists, metadata_root)
@@ -160,12 +157,7 @@ def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
     """Check that a root that names no table has no table with a commit after its creation.
 
     A table without one is what an interrupted creation left. A root that names a table by now was
-    created by another process since it was read: that is no error here.
-
-    Raises:
-        CorruptLogError: It has such a table.
-        KafkaStorageError: The root does not answer.
-    """
+    created by another process since it was read: that is no error here."""
     files = RootFiles(metadata_root, options)
     for name in files.names(metadata_root):
         if not name.startswith(TABLE_PREFIX):
@@ -183,12 +175,7 @@ def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
 def put_identity(
     metadata_root: str, mine: MetadataIdentity, options: StorageOptions
 ) -> MetadataIdentity:
-    """Write ``meta.properties`` unless it is there; return the identity in it.
-
-    Raises:
-        InvalidRootError: The root does not keep what is written to it.
-        KafkaStorageError: The root does not answer.
-    """
+    """Write ``meta.properties`` unless it is there; return the identity in it."""
     path = f"{metadata_root}/{META_PROPERTIES}"
     RootFiles(metadata_root, options).write_if_absent(path, mine.encode())
     if is_local(metadata_root):
@@ -203,12 +190,7 @@ def mark_removed(
     metadata_root: str, directory_id: DirectoryId, options: StorageOptions, *, is_removed: bool
 ) -> bool:
     """Write down that a root is no voter any more, or that it may be one again; return whether that
-    stands there: a root that was emptied since is left as it is.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-        InvalidRootError: Its file is not a metadata root's.
-    """
+    stands there: a root that was emptied since is left as it is."""
     found = read_identity(metadata_root, options)
     if found is None or found.directory_id != directory_id:
         return False

@@ -40,12 +40,7 @@ def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> i
 def read_snapshot(
     files: RootFiles, metadata_root: str, cluster_id: str, end: OffsetAndEpoch
 ) -> MetadataBatch:
-    """Return a snapshot of a cluster, as a batch that ends at its end offset.
-
-    Raises:
-        CorruptLogError: It is damaged, or another cluster's.
-        KafkaStorageError: The root does not answer.
-    """
+    """Return a snapshot of a cluster, as a batch that ends at its end offset."""
     path = _snapshot_path(metadata_root, end)
     batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
     if len(batches) != 1 or batches[0].end_offset != end.offset:

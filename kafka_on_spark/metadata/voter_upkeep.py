@@ -168,12 +168,7 @@ def write_merged(
     files: RootFiles, uri: str, merged: Sequence[LogFile], *, expires: bool = False
 ) -> LogFile:
     """Write the rows of files as one flushed file, order unchanged; return it. `expires`: without
-    what their records say.
-
-    Raises:
-        CorruptLogError: One of them is missing or can't be read.
-        KafkaStorageError: The root does not answer.
-    """
+    what their records say."""
     paths = [f"{uri}/{file.path}" for file in merged]
     content, count = merge_files(
         ((files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths), expires=expires

@@ -431,14 +431,7 @@ class Elections:
         return leader
 
     def begin_log(self, cluster_id: str) -> None:
-        """Have the voters' tables begin with their bootstrap batch, and one of them lead.
-
-        Raises:
-            InvalidRootError: A root holds something else, or there is a cluster.
-            QuorumUnavailableError: No voter could be elected.
-            KafkaStorageError, CommitOutcomeUnknownError: A root fails; the same call goes on with
-                what is there.
-        """
+        """Have the voters' tables begin with their bootstrap batch, and one of them lead."""
         tables, voters = self._tables, self._tables.voters
         for _ in range(TRIES_MAX):
             found = [tables.load(key) for key in voters.keys]
@@ -492,11 +485,7 @@ def _stands(table: VoterTable, epoch: QuorumEpoch) -> bool:
 
 def check_beginning(found: Sequence[VoterTable], voters: VoterSet, cluster_id: str) -> None:
     """Check that a cluster of `voters` may be created on the roots whose tables are `found`, in
-    their order: each is empty, or an earlier try has left the cluster's beginning there.
-
-    Raises:
-        InvalidRootError: A root holds something else, or the cluster goes on already.
-    """
+    their order: each is empty, or an earlier try has left the cluster's beginning there."""
     for voter, table in zip(voters.voters, found, strict=True):
         first = table.log.batches[:1]
         if first and (first[0].write_id, table.log.voters) != (bootstrap_id(cluster_id), voters):
@@ -519,11 +508,7 @@ def bootstrap_id(cluster_id: str) -> str:
 
 
 def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
-    """Return the cluster that all of the roots in `cluster_ids` belong to.
-
-    Raises:
-        InconsistentClusterIdError: They belong to several.
-    """
+    """Return the cluster that all of the roots in `cluster_ids` belong to."""
     first, *others = cluster_ids.items()
     for root, cluster_id in others:
         if cluster_id != first[1]:

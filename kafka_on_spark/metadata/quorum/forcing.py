@@ -66,12 +66,7 @@ def first_epoch_after(epoch: QuorumEpoch, node_id: NodeId) -> QuorumEpoch:
 def check_may_force(table: VoterTable, answering: Collection[VoterTable], newest: VoterSet) -> None:
     """Check that a voter may go on alone. `answering`: all whose tables can be read from here, it
     among them; `newest`: the newest set of voters that any of them names. That others may still
-    reach a majority is for people to know.
-
-    Raises:
-        InvalidRequestError: A majority answers, by its own log or by the newest set. Or one that
-            answers has more of the log, or the table's voter is none.
-    """
+    reach a majority is for people to know."""
     keys = [each.key for each in answering]
     own = table.log.voters
     if own is None or table.key not in own.keys:
@@ -129,11 +124,7 @@ class Standing:
 
 def all_that_answer(tables: VoterTables) -> list[VoterTable]:
     """Return the tables of all voters, and former ones, that answer, however long that takes; the
-    newest set that one of them names is in use from now on.
-
-    Raises:
-        InvalidRequestError: One of them neither answers nor fails: it may be one of a majority.
-    """
+    newest set that one of them names is in use from now on."""
     answering, silent = tables.look_at_all(FAILING_MS_MAX)
     if silent:
         raise InvalidRequestError(
@@ -144,13 +135,7 @@ def all_that_answer(tables: VoterTables) -> list[VoterTable]:
 
 
 def standing(tables: VoterTables, voter: Voter) -> Standing:
-    """Return what is left of the quorum, for a voter that is to go on.
-
-    Raises:
-        InvalidRequestError: A voter neither answers nor fails.
-            Or it has not got a snapshot of what it has, and its first records are gone.
-        KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
-    """
+    """Return what is left of the quorum, for a voter that is to go on."""
     answering = {each.key: each for each in all_that_answer(tables)}
     table = answering[voter.key] = tables.load(voter.key)
     log, end = tables.log_of(voter.key), table.log.end_offset
@@ -178,14 +163,8 @@ def force_voter(
     stamp: Stamp,
     new_id: Callable[[], str],
 ) -> Generation:
-    """Have a voter go on alone, in a new generation, at the root that `voter` names; return which.
-
-    Raises:
-        InvalidRequestError: A majority answers, or one that answers has more of the log.
-        KafkaStorageError, ReplicaLostError, CorruptLogError: The voter's root fails.
-        CommitOutcomeUnknownError: The generation may have begun: force again.
-        QuorumUnavailableError: Others keep committing on the voter's table.
-    """
+    """Have a voter go on alone, in a new generation, at the root that `voter` names; return
+    which."""
     for _ in range(TRIES_MAX):
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)

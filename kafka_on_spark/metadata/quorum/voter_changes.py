@@ -153,14 +153,7 @@ class VoterChanges:
         self._decided(lambda led: self._follow(led.table, voter.key))
 
     def add(self, voter: Voter, stamp: Stamp) -> VoterSet:
-        """Add a voter, once it has caught up and taken a commit; return the set that it is in.
-
-        Raises:
-            DuplicateVoterError: A voter of that id is there.
-            QuorumUnavailableError: It does not catch up, or no majority of the voters answers.
-            CommitOutcomeUnknownError: It may be added, or come to be.
-            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
-        """
+        """Add a voter, once it has caught up and taken a commit; return the set that it is in."""
         self._tables.know(voter)
 
         def added(led: LeaderView) -> VoterSet:
@@ -193,13 +186,7 @@ class VoterChanges:
             return self._tables.commit(follower, write_once(follower, leader))
 
     def remove(self, key: VoterKey, stamp: Stamp) -> VoterSet:
-        """Remove a voter; of the leader, another is elected first. Return the set that is left.
-
-        Raises:
-            VoterNotFoundError: It is no voter, or the only one.
-            QuorumUnavailableError: No majority of the voters answers, or no other can lead.
-            CommitOutcomeUnknownError: It may be removed, or come to be.
-        """
+        """Remove a voter; of the leader, another is elected first. Return the set that is left."""
 
         def removed(led: LeaderView) -> VoterSet:
             voter = led.voters.voter_of(key.node_id)
@@ -218,13 +205,8 @@ class VoterChanges:
         return self._decided(removed)
 
     def elect(self, to: VoterKey | None) -> VoterKey:
-        """Have a voter lead, or, of those with the best log, the one of the lowest id; return it.
-
-        Raises:
-            VoterNotFoundError: It is no voter.
-            QuorumUnavailableError: It gets no majority of votes: it, or the others, don't answer.
-            KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
-        """
+        """Have a voter lead, or, of those with the best log, the one of the lowest id; return
+        it."""
 
         def elected(led: LeaderView) -> VoterKey:
             key = self.candidate(led, to)
