@@ -109,10 +109,6 @@ class CommitWait:
         """Return the newest image; look for commits, if the last look is long enough ago.
 
         An outage of the metadata root is no error until it has lasted `metadata.away.timeout.ms`.
-
-        Raises:
-            KafkaStorageError: It has.
-            ClusterClosedError: This process has closed the cluster.
         """
         if self.is_due:
             self._look()

@@ -247,11 +247,7 @@ class MetadataService:
     def catch_up(self) -> MetadataImage:
         """Replay what was committed before this call; return the newest image.
 
-        Threads that call it while another one reads share the next read.
-
-        Raises:
-            ClusterClosedError: This process has closed the cluster.
-        """
+        Threads that call it while another one reads share the next read."""
         self.check_open()
         begun = self._reads_begun
         with self._lock, CollectorPaused():
@@ -301,9 +297,7 @@ class MetadataService:
         self, record: AdminRequestRecord
     ) -> Iterator[Callable[[], AdminResultRecord | None]]:
         """Yield a function that returns the result of a request, once this process has replayed it.
-
-        Begin before the request is in the log: an image keeps open requests, and no results.
-        """
+        Begin before the request is in the log: an image keeps open requests, and no results."""
         with self._results_lock:
             self._awaited[record.request] = None
         try:
@@ -322,10 +316,8 @@ class MetadataService:
                     self._awaited[record.request] = record
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
-        """Return the image at `offset`; a decision is in it as a whole.
-
-        Replays the log from `after`, if that is old enough, else from the newest snapshot that is.
-        """
+        """Return the image at `offset`, replayed from `after`, if that is old enough, else from the
+        newest snapshot that is."""
         if after is not None and after.offset == offset:
             return after
         if after is not None and 0 < after.offset < offset:
@@ -416,10 +408,8 @@ class MetadataService:
         )
 
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a snapshot, a checkpoint of the log.
-
-        A failure costs time only; the log has everything.
-        """
+        """Do what is due after an answer was given: a snapshot, a checkpoint of the log. A failure
+        costs time only; the log has everything."""
         image = self.image
         try:
             if image.offset - self._snapshot_offset >= max(

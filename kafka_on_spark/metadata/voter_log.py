@@ -462,11 +462,7 @@ class VoterLog:
 
     @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
-        """Write the records that rebuild the image at `end`, unless they are there.
-
-        Raises:
-            ClusterNotFoundError: Another cluster was created in this one's place.
-        """
+        """Write the records that rebuild the image at `end`, unless they are there."""
         check_replaced(self.root, self._identity, self._options)
         write_snapshot(self._files, self.root, records, stamp, end)
 
@@ -514,11 +510,7 @@ class VoterLog:
     @on_root
     def maintain(self) -> bool:
         """Write a checkpoint if one is due, and clean; merge small files when there are many.
-        Return whether the table has gone on by that, though no row and no counter changed.
-
-        Raises:
-            KafkaOnSparkError: A merge failed, which costs time only.
-        """
+        Return whether the table has gone on by that, though no row and no counter changed."""
         if self._delta.checkpoint_if_due():
             self._upkeep.clean_after_checkpoint()
         with self._delta.lock:

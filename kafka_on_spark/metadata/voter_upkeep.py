@@ -213,11 +213,7 @@ class VoterUpkeep:
 
     def clean(self, now_ms: int, deleted_max: int | None = None) -> int:
         """Delete what nobody needs, old commits apart: files that merges replaced, `deleted_max` of
-        them at most, old snapshots, what killed processes left. Return how many files.
-
-        Raises:
-            KafkaOnSparkError, OSError: One of the parts failed, of the first; the others are done.
-        """
+        them at most, old snapshots, what killed processes left. Return how many files."""
         parts: tuple[Callable[[], int], ...] = (
             lambda: self._clean_replaced(now_ms, deleted_max),
             lambda: clean_snapshots(self._files, self._root, self._read_table()[0].log),
@@ -312,11 +308,8 @@ class VoterUpkeep:
         return cleaned.count
 
     def merge(self) -> bool:
-        """Write adjacent small files as one, rows and order unchanged; return whether that
-        was done.
-
-        Appends may go on while files are read and written; the commit is one like any other.
-        """
+        """Write adjacent small files as one, rows and order unchanged; return whether that was
+        done. Appends may go on meanwhile; the commit is one like any other."""
         table, files = self._read_table()
         log = table.log
         files = [each for each in files if each.end_offset <= log.proved_end]

@@ -269,11 +269,7 @@ class QuorumLog:
 
     def replicate(self, leader: VoterTable) -> LeaderView:
         """Have voters follow a leader, whose table is as of now, until a majority does; return who
-        was seen to hold its log. The others are brought up after the answer.
-
-        Raises:
-            InconsistentClusterError: One log contradicts another.
-        """
+        was seen to hold its log. The others are brought up after the answer."""
         view = view_of(leader)
         assert view is not None, leader
         self.tables.use(view.voters)  # a change of voters is in force when it is appended
@@ -362,7 +358,6 @@ class QuorumLog:
         Raises:
             CommitConflictError: Another commit stands at its version. Was it put before, that may
                 be its own.
-            InconsistentClusterError: One log contradicts another.
         """
         if self.tables.hangs(write.table.key):
             write.failure = hanging(write.table.key)
@@ -386,8 +381,7 @@ class QuorumLog:
     def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
         """Return once a write is committed of which that is open; its first put began at
         `began_ms`. As long as the leader's table is as it was, the same is put again at the same
-        version; a leader that takes no commits is replaced.
-        """
+        version; a leader that takes no commits is replaced."""
         is_alone = self.tables.is_alone
         if write.failure is not None and not is_alone:
             self.elections.commit_failed(write.table.key, write.header.epoch, began_ms)
@@ -467,11 +461,7 @@ class QuorumLog:
 
     def has_next(self) -> bool:
         """Return whether there may be a commit after the newest that was read: one look at the
-        leader's table. Where that fails, `read` says why.
-
-        Raises:
-            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
-        """
+        leader's table. Where that fails, `read` says why."""
         known = self.confirmed
         table = None if known is None else self.tables.newest(known.key)
         if table is None or table.log.end_offset != self._read_end:
@@ -496,11 +486,7 @@ class QuorumLog:
         )
 
     def _answers(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> Iterator[T]:
-        """Yield what voters say that answer; they are asked one after the other.
-
-        Raises:
-            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
-        """
+        """Yield what voters say that answer; they are asked one after the other."""
         first: ProtocolError | None = None
         has_answer = False
         for key in keys:
@@ -568,11 +554,7 @@ class QuorumLog:
 
     def maintain(self) -> None:
         """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
-        which waits for no voter's checkpoint.
-
-        Raises:
-            KafkaOnSparkError: No voter answers, which costs time only.
-        """
+        which waits for no voter's checkpoint."""
         try:
             led = None if self.tables.is_alone else self.led
             if led is not None and self.elections.rescue_stranded(led):
@@ -636,8 +618,7 @@ class QuorumLog:
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
         voter that takes them: any of them may be left alone one day, and opened. A voter that does
-        not hold that end gets none: it may be left alone before it does.
-        """
+        not hold that end gets none: it may be left alone before it does."""
         led = self.confirm()
         end = OffsetAndEpoch(end_offset, led.log.epoch_before(end_offset))
         others = [key for key in self.tables.voters.keys if key != led.key]
@@ -647,11 +628,7 @@ class QuorumLog:
 
 
 def _check_continues(led: LeaderView, known: RaftLog) -> None:
-    """Check a confirmed log against what was confirmed before it was looked at.
-
-    Raises:
-        InconsistentClusterError: It lacks some of that.
-    """
+    """Check a confirmed log against what was confirmed before it was looked at."""
     newest = known.batches[-1] if known.batches else None
     if newest is not None and not has_write(led.log, newest):
         raise InconsistentClusterError(

@@ -1,7 +1,7 @@
 """Keeps the newest table of each voter that this process has seen, and asks several at once.
 
 A voter that can't be asked is left out of the answers: it counts for nothing. Why is kept, for
-people. One error ends everything: a log that contradicts another (InconsistentClusterError).
+people. One error ends each call: a log that contradicts another (InconsistentClusterError).
 """
 
 import logging
@@ -100,11 +100,7 @@ class SideBySide:
         self._is_closed = False
 
     def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[VoterCall[T]]:
-        """Yield `calls` as they end, for `timeout_ms` at most.
-
-        Raises:
-            ClusterClosedError: The cluster is closed, or this process was forked.
-        """
+        """Yield `calls` as they end, for `timeout_ms` at most."""
         if self._is_closed:
             raise ClusterClosedError()
         done: SimpleQueue[VoterCall[T]] = SimpleQueue()
@@ -277,11 +273,7 @@ class VoterTables:
         """Ask several voters at once; yield what `ask` returns, as it comes, for `timeout_ms` at
         most (None: for as long as a voter may take to answer).
 
-        A caller may stop: what is under way goes on by itself.
-
-        Raises:
-            InconsistentClusterError: One log contradicts another.
-        """
+        A caller may stop: what is under way goes on by itself."""
         asks = [(key, partial(ask, key)) for key in keys]
         if self.is_alone and len(asks) == 1:
             [(key, only)] = asks
@@ -435,12 +427,10 @@ def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable
     alone).
 
     Raises:
-        FencedLeaderEpochError: The voter has seen a later epoch.
-        NotLeaderOrFollowerError: `leader` leads nothing.
-        InconsistentClusterError: One of both logs went back.
+        FencedLeaderEpochError, NotLeaderOrFollowerError, InconsistentClusterError: As `adopt`.
         QuorumUnavailableError: Others keep committing on the voter's table.
-        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError: A root fails.
-        ReplicaLostError: The voter's table is gone.
+        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError, ReplicaLostError: A root
+            fails.
     """
     voter, is_current = tables.newest(key), False
     for _ in range(COMMITS_MAX):
