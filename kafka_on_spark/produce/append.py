@@ -6,7 +6,7 @@ writer, or of this process. `AppendRounds` leads what they have staged to its an
 
 import json
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -50,6 +50,7 @@ from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append_rounds import AppendRounds
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
+    NextAppend,
     ProducerRuns,
     check_not_fenced,
     check_producer,
@@ -58,7 +59,7 @@ from kafka_on_spark.produce.idempotence import (
     split_before,
 )
 from kafka_on_spark.produce.leader_log import PartitionBatch
-from kafka_on_spark.produce.limits import topic_limits
+from kafka_on_spark.produce.limits import TopicLimits, topic_limits
 from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
@@ -196,8 +197,9 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     producer = writer = None
     if request.transactional_id is not None:
         writer = node.part(ProducerRuns).take_over(request.transactional_id)
-    if has_producer:
-        producer = node.part(ProducerRuns).begin(producer_id, epoch, sequence)
+    if producer_id is not None and sequence is not None:
+        begins = NextAppend(producer_id=producer_id, sequence=sequence, producer_epoch=epoch)
+        producer = node.part(ProducerRuns).begin(begins)
     plan = AppendPlan(
         topic_id=topic.topic_id,
         topic=topic.name,
@@ -274,7 +276,7 @@ def plan_chosen(
     A retry names the same ones, however many partitions the topic has by then: so nothing is
     asked about a first try's split.
     """
-    topic, now_ms = _topic(image, topic_id), node.clock.now_ms()
+    topic, now_ms = image.topics[topic_id], node.clock.now_ms()
     return AppendPlan(
         topic_id=topic_id,
         topic=topic.name,
@@ -427,13 +429,6 @@ def _retention_notices(
     return notices
 
 
-def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
-    topic = image.topics.get(topic_id)
-    if topic is None:
-        raise UnknownTopicOrPartitionError("the topic was deleted during the append")
-    return topic
-
-
 def _checked_batches(image: MetadataImage, appends: Appends, now_ms: int) -> list[PartitionBatch]:
     """Return the batches of an append whose producers and writers are not fenced."""
     batches = [batch for each in appends for batch in collect_batches(image, *each, now_ms)]
@@ -457,7 +452,9 @@ def collect_batches(
     Raises:
         The refusal of a task, or what the topic does not allow.
     """
-    topic = _topic(image, plan.topic_id)
+    topic = image.topics.get(plan.topic_id)
+    if topic is None:
+        raise UnknownTopicOrPartitionError("the topic was deleted during the append")
     by_partition: dict[int, list[StagedSegment]] = {}
     for row in rows:
         if row.refusal is not None:
@@ -473,29 +470,32 @@ def collect_batches(
                 f" {SEGMENTS_A_BATCH_MAX}: append the records in several parts or, since each task"
                 " makes a segment at least, by fewer tasks"
             )
-        is_append_time = limits.before_max_ms is None
-        batch = _batch(plan, number, of_partition, is_append_time=is_append_time)
-        for each in batch.staged.segments:
-            for timestamp_us in (each.timestamp_max_us, each.timestamp_min_us):
-                if (refusal := limits.time_refusal(timestamp_us, now_ms)) is not None:
-                    raise refusal
-        batches.append(batch)
+        batches.append(_batch(plan, number, of_partition, limits, now_ms))
     return batches
 
 
 def _batch(
-    plan: AppendPlan, number: int, rows: Sequence[StagedSegment], *, is_append_time: bool
+    plan: AppendPlan,
+    number: int,
+    rows: Sequence[StagedSegment],
+    limits: TopicLimits,
+    now_ms: int,
 ) -> PartitionBatch:
     target, expected = plan.order.targets[number], plan.expected_offsets.get(number)
     holders = set(rows[0].holders).intersection(*(row.holders for row in rows[1:]))
+    segments = tuple(row.segment for row in rows if row.segment is not None)
+    for segment in segments:
+        for timestamp_us in (segment.timestamp_max_us, segment.timestamp_min_us):
+            if (refusal := limits.time_refusal(timestamp_us, now_ms)) is not None:
+                raise refusal
     return PartitionBatch(
         key=PartitionKey(plan.topic_id, number),
         staged=StagedBatch(
-            segments=tuple(row.segment for row in rows if row.segment is not None),
+            segments=segments,
             partition_count=len(plan.order.targets),
             producer=None if plan.producer is None else _stamp(plan.producer, rows),
             writer=plan.writer,
-            is_log_append_time=is_append_time,
+            is_log_append_time=limits.before_max_ms is None,
             has_keyless=any(row.has_keyless for row in rows),
         ),
         holders=tuple(
@@ -565,7 +565,7 @@ def append_results(
     error = next((each.error for each in batches if each.error is not None), None)
     if error is not None and is_waited_for:
         raise _with_partitions(error, topics, batches)
-    answers: dict[TopicId, dict[int, PartitionAppend]] = {topic_id: {} for topic_id in topics}
+    answers: defaultdict[TopicId, dict[int, PartitionAppend]] = defaultdict(dict)
     for each in batches:
         answers[each.key.topic_id][each.key.partition] = PartitionAppend(
             base_offset=each.base_offset,

@@ -257,8 +257,7 @@ class AppendWatch:
 
     def _members(self) -> frozenset[BrokerId]:
         """Return the brokers in the ISRs of the partitions that wait."""
-        isrs = [each.partition.isr for each in self._waits.values()]
-        return frozenset().union(*isrs)
+        return frozenset().union(*(each.partition.isr for each in self._waits.values()))
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
@@ -331,7 +330,9 @@ class AppendWatch:
 
         None: the facts are too old, or another process has claimed; read the log, and try again.
         """
-        if self._is_late(known_ms) or image.controller != self._lease.seen:
+        age_ms = self._clock.monotonic_ms() - known_ms  # after a freeze, or after conflicts
+        is_late = age_ms * GAPS_A_SESSION > self._session_ms()
+        if is_late or image.controller != self._lease.seen:
             return ControllerResult([], None)
         back = restore(image, [each for each in whole if each.address.key in only])
         result = ControllerResult(back.records, GoneOn(tuple(back.response)))
@@ -348,10 +349,6 @@ class AppendWatch:
             result = leave_isrs(image, failing, only, answering, why)
         decided = alone(image, result, self._node.controller_id, OF_APPEND)
         return ControllerResult(decided.records, decided.response)
-
-    def _is_late(self, known_ms: int) -> bool:
-        """Return whether facts of then are too old: after a freeze, or after conflicts."""
-        return (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms()
 
     def _doubt(
         self, image: MetadataImage, broker_id: BrokerId, readmitted: Collection[BrokerId]
@@ -436,13 +433,18 @@ class AppendWatch:
         return "; ".join([*denied, *failing, *([next_words] if next_words else [])]) or None
 
     def _next_words(self, key: PartitionKey, is_failing: bool) -> str | None:
-        image = self._metadata.image
-        lost = _why_all_lost(self._waits[key].partition)
-        if lost is not None:
-            return lost
+        image, partition = self._metadata.image, self._waits[key].partition
+        lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
+        if partition.leader is None and len(lost) == len(partition.isr):
+            return (
+                f"the last replica in sync, on broker {', '.join(map(str, lost))}, is lost: give"
+                " its disk back as it was, or run a controller, which has another replica lead that"
+                " has all committed records; if none has, an unclean election gives up what is lost"
+                " (kafka-on-spark leader-election --election-type unclean)"
+            )
         if key in self._reasons:
             return f"nothing is decided: {self._reasons[key]}"
-        if not is_failing and self._waits[key].partition.leader is not None:
+        if not is_failing and partition.leader is not None:
             return None
         if is_held(image) and image.controller is not None:
             return f"{image.controller.controller_id} controls the cluster, and decides"
@@ -474,17 +476,3 @@ class AppendWatch:
         leader = partition.leader
         led_by = "nobody leads" if leader is None else f"broker {leader} leads"
         return f"{image.name_of(key)}, which {led_by}: {text}"
-
-
-def _why_all_lost(partition: PartitionRegistration) -> str | None:
-    """Return what can be done if there is no leader and all replicas in sync are lost, in words;
-    None if that is not so."""
-    lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
-    if partition.leader is not None or len(lost) < len(partition.isr):
-        return None
-    return (
-        f"the last replica in sync, on broker {', '.join(map(str, lost))}, is lost: give its disk"
-        " back as it was, or run a controller, which has another replica lead that has all"
-        " committed records; if none has, an unclean election gives up what is lost"
-        " (kafka-on-spark leader-election --election-type unclean)"
-    )

@@ -61,8 +61,6 @@ class NextAppend:
     """An append that a process begins.
 
     Attributes:
-        producer_id: Its producer.
-        sequence: Its number.
         producer_epoch: The epoch of the caller's choice; None: that of the process's own run.
         is_untried: The caller knows that no try of it was made.
         expired_below: As a chosen epoch, it vouches for the append if it is above all epochs that
@@ -71,7 +69,7 @@ class NextAppend:
 
     producer_id: str
     sequence: int
-    producer_epoch: ProducerEpoch | None = None
+    producer_epoch: int | None = None
     is_untried: bool = False
     expired_below: int | None = None
 
@@ -104,16 +102,8 @@ class ProducerRuns:
         # A lock goes with the last thread that holds it or waits for it: ids are without number.
         self._begins: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
-    def begin(
-        self,
-        producer_id: str | None,
-        producer_epoch: int | None,
-        sequence: int | None,
-        *,
-        is_untried: bool = False,
-        expired_below: int | None = None,
-    ) -> ProducerRun | None:
-        """Return the run to append under; None without a producer.
+    def begin(self, append: NextAppend) -> ProducerRun:
+        """Return the run to append under.
 
         Without an epoch it is this process's own run, whose first append takes the next epoch. An
         epoch that is given is committed, too, if it is new: so it fences lower epochs on every
@@ -126,26 +116,15 @@ class ProducerRuns:
         for all later ones: by an epoch, or by `expired_below`, above all that the id has had.
 
         Raises:
-            InvalidRequestError: Producer id and sequence are not given together.
             ProducerFencedError: A newer run has begun elsewhere.
             RootAccessDeniedError: This process may not write to the metadata.
             UnknownProducerIdError: The id has expired, and a try of this append may stand.
         """
-        check_producer(producer_id, producer_epoch, sequence)
-        if producer_id is None or sequence is None:
-            return None
-        append = NextAppend(
-            producer_id=producer_id,
-            sequence=sequence,
-            producer_epoch=None if producer_epoch is None else ProducerEpoch(producer_epoch),
-            is_untried=is_untried,
-            expired_below=expired_below,
-        )
         run = self._run_of(append)
         image = self._metadata.image
-        check_not_fenced(image.producers, producer_id, run.producer_epoch)
-        if needs_renewal(image, producer_id, self._node.clock.now_ms()):
-            self._renew(producer_id)
+        check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+        if needs_renewal(image, run.producer_id, self._node.clock.now_ms()):
+            self._renew(run.producer_id)
         return run
 
     def _run_of(self, append: NextAppend) -> ProducerRun:
@@ -278,7 +257,7 @@ def begin_append(
     if known is not None and own == known and not (may_stand and is_vouched_for):
         is_only = mine is not None and mine.is_only
         return ControllerResult([], OwnRun(producer_epoch=known, last=last, is_only=is_only))
-    taken = ProducerEpoch(newest + 1) if given is None else given
+    taken = ProducerEpoch(newest + 1 if given is None else given)
     comes_back = known is None and (mine is not None or producer_id in image.expired_producers)
     record = ProducerRecord(
         producer_id=producer_id,

@@ -246,7 +246,7 @@ def _kind(data_type: pa.DataType) -> str:
         return "timestamp"
     if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
         each = data_type.value_type
-        if pa.types.is_struct(each) and [field.name for field in each] == ["key", "value"]:
+        if pa.types.is_struct(each) and each.names == ["key", "value"]:
             name, value = _kind(each[0].type), _kind(each[1].type)
             if name in ("string", NULL_KIND) and value in ("binary", NULL_KIND):
                 return HEADERS_KIND

@@ -55,7 +55,7 @@ from kafka_on_spark.produce.accumulator import (
     is_passing,
 )
 from kafka_on_spark.produce.append import answer_staged, plan_chosen
-from kafka_on_spark.produce.idempotence import ProducerRuns
+from kafka_on_spark.produce.idempotence import NextAppend, ProducerRuns
 from kafka_on_spark.produce.leader_log import PartitionBatch
 from kafka_on_spark.produce.limits import TopicLimits, topic_limits
 from kafka_on_spark.produce.records import INPUT_SCHEMA
@@ -257,12 +257,15 @@ class ProducerAppends:
             is_untried = not any(batch.may_be_appended for batch in batches)
             try:
                 run = self._node.part(ProducerRuns).begin(
-                    number.producer_id, None, number.sequence, is_untried=is_untried
+                    NextAppend(
+                        producer_id=number.producer_id,
+                        sequence=number.sequence,
+                        is_untried=is_untried,
+                    )
                 )
             except KafkaOnSparkError as error:
                 delivery.fail(batches, error)
                 continue
-            assert run is not None, "a producer and a sequence are given"
             for topic_id, of_topic in _grouped(batches, lambda each: each.key.topic_id).items():
                 ready = self._ready(image, delivery, of_topic)
                 if not ready:

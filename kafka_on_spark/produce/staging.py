@@ -242,8 +242,9 @@ def _target(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, acks: str
 ) -> PartitionTarget:
     leader = partition.leader
-    everyone = sorted(partition.isr, key=lambda each: (each != leader, each))
-    first = everyone if acks == "all" or leader is None else [leader]
+    led_by = [] if leader is None else [leader]
+    everyone = [*led_by, *sorted(partition.isr.difference(led_by))]
+    first = everyone if acks == "all" or leader is None else led_by
     addresses = {}
     for broker_id in everyone:
         # Where a replica will be created, or was lost and may be taken back, its files may come

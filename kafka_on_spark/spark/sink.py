@@ -72,6 +72,7 @@ from kafka_on_spark.produce.append import (
 )
 from kafka_on_spark.produce.append_rounds import AppendThreads
 from kafka_on_spark.produce.idempotence import (
+    NextAppend,
     OwnRun,
     ProducerRuns,
     check_producer,
@@ -418,7 +419,14 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         self._plan = _plan(node.metadata, options, has_producer=has_producer, is_stream=False)
         runs = ProducerRuns(node)  # each write is a run of its own
         self._writer = runs.take_over(options.transactional_id)
-        self._producer = runs.begin(producer_id, options.producer_epoch, options.sequence)
+        self._producer = None
+        if producer_id is not None and options.sequence is not None:
+            begins = NextAppend(
+                producer_id=producer_id,
+                sequence=options.sequence,
+                producer_epoch=options.producer_epoch,
+            )
+            self._producer = runs.begin(begins)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
@@ -514,7 +522,11 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         producers.adopt(shared.load())
         writer = producers.take_over(self._options.transactional_id)
         producer = producers.begin(
-            _producer_of(query_id), None, batchId, expired_below=self._options.producer_epoch
+            NextAppend(
+                producer_id=_producer_of(query_id),
+                sequence=batchId,
+                expired_below=self._options.producer_epoch,
+            )
         )
         shared.store(producers.own)
         planned = Offset(staged[0].image_offset)

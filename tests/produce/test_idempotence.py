@@ -29,6 +29,7 @@ from kafka_on_spark.produce.idempotence import (
     OwnRun,
     ProducerRuns,
     begin_append,
+    check_producer,
     check_transactional_id,
     check_tries,
 )
@@ -44,6 +45,13 @@ def world():
     return World()
 
 
+def begin(runs, producer_id, epoch, sequence):
+    """Begin an append as its callers do."""
+    check_producer(producer_id, epoch, sequence)
+    append = NextAppend(producer_id=producer_id, sequence=sequence, producer_epoch=epoch)
+    return runs.begin(append)
+
+
 def runs(world):
     """Return the runs of another process."""
     return ProducerRuns(node_of(world.metadata(), world.clock))
@@ -54,14 +62,14 @@ def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch)
         raise RootAccessDeniedError("read-only")
 
     mine = runs(world)
-    mine.begin("q", None, 1)
+    begin(mine, "q", None, 1)
     monkeypatch.setattr(MemoryMetadataLog, "check_writable", refuse)
 
     with pytest.raises(RootAccessDeniedError):
-        mine.begin("p", None, 1)
+        begin(mine, "p", None, 1)
     with pytest.raises(RootAccessDeniedError):
         mine.take_over("t")
-    assert mine.begin("q", None, 2).producer_epoch == 0
+    assert begin(mine, "q", None, 2).producer_epoch == 0
     assert world.image.producers == {"q": 0}
 
 
@@ -77,7 +85,7 @@ def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it
 
     monkeypatch.setattr(ProducerRuns, "_begun", collected)
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda each: mine.begin(f"p{each % 3}", None, each), range(12)))
+        found = list(threads.map(lambda each: begin(mine, f"p{each % 3}", None, each), range(12)))
 
     assert {each.producer_epoch for each in found} == {0}
     assert kept == [True] * 12
@@ -88,7 +96,7 @@ def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
     """A process that makes a producer for each request has ids without number."""
     mine = runs(world)
     for producer_id in (OF_ONE_RUN, "p"):
-        mine.begin(producer_id, None, 1)
+        begin(mine, producer_id, None, 1)
 
     mine.forget([OF_ONE_RUN, "never begun"])
 
@@ -97,12 +105,12 @@ def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
 
 def test_a_run_that_was_taken_over_from_is_fenced(world):
     mine = runs(world)
-    mine.begin("p", None, 1)
-    runs(world).begin("p", None, 1)
+    begin(mine, "p", None, 1)
+    begin(runs(world), "p", None, 1)
     mine._metadata.catch_up()
 
     with pytest.raises(ProducerFencedError):
-        mine.begin("p", None, 2)
+        begin(mine, "p", None, 2)
 
 
 def test_the_newest_writer_under_a_transactional_id_fences_the_others(world):
@@ -119,21 +127,21 @@ def test_the_newest_writer_under_a_transactional_id_fences_the_others(world):
 
 
 @pytest.mark.parametrize("given", [("p", None, None), (None, 1, None), (None, None, 1)])
-def test_a_producer_and_its_sequence_are_given_together(world, given):
+def test_a_producer_and_its_sequence_are_given_together(given):
     with pytest.raises(InvalidRequestError):
-        runs(world).begin(*given)
+        check_producer(*given)
 
 
 @pytest.mark.parametrize("producer_id", ["", 7])
-def test_a_producer_has_a_text_for_a_name(world, producer_id):
+def test_a_producer_has_a_text_for_a_name(producer_id):
     with pytest.raises(InvalidRequestError, match="give a text of your own"):
-        runs(world).begin(producer_id, None, 1)
+        check_producer(producer_id, None, 1)
 
 
 def test_epochs_count_from_0_on(world):
-    assert runs(world).begin("p", 0, 1).producer_epoch == 0
+    assert begin(runs(world), "p", 0, 1).producer_epoch == 0
     with pytest.raises(InvalidRequestError, match="from 0 to 2147483647, or none"):
-        runs(world).begin("p", -1, 1)
+        check_producer("p", -1, 1)
 
 
 @pytest.mark.parametrize("transactional_id", ["", 7])
@@ -153,19 +161,19 @@ def expire_all(world):
 
 def test_a_renewal_that_was_overtaken_does_not_take_the_time_back(world, monkeypatch):
     mine = ProducerRuns(node_of(world.metadata(), world.clock, timeout_ms=WEEK_MS))
-    mine.begin("p", None, 1)
+    begin(mine, "p", None, 1)
     world.clock.advance(WEEK_MS // 2)
     append = world.log.append
 
     def overtaken(*arguments, **named):
         monkeypatch.undo()
         world.clock.advance(WEEK_MS // 2)
-        runs(world).begin("p", None, 2)
+        begin(runs(world), "p", None, 2)
         return append(*arguments, **named)
 
     monkeypatch.setattr(world.log, "append", overtaken)
 
-    mine.begin("p", None, 3)
+    begin(mine, "p", None, 3)
 
     assert world.image.producer_times["p"] == world.clock.now_ms()
 
@@ -173,8 +181,8 @@ def test_a_renewal_that_was_overtaken_does_not_take_the_time_back(world, monkeyp
 def expired(world, producer_id="p", sequence=7):
     """Return the runs of a process that has appended under an id which has expired since."""
     mine = runs(world)
-    runs(world).begin("q", 5, 1)
-    mine.begin(producer_id, None, sequence)
+    begin(runs(world), "q", 5, 1)
+    begin(mine, producer_id, None, sequence)
     expire_all(world)
     mine._metadata.catch_up()
     return mine
@@ -193,7 +201,7 @@ def test_a_run_whose_id_has_expired_is_refused_with_what_it_may_have_appended(
 
     for _ in range(2):
         with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
-            mine.begin(producer_id, None, sequence)
+            begin(mine, producer_id, None, sequence)
     assert world.image.producers == {}
 
 
@@ -203,11 +211,11 @@ def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_
 ):
     mine = expired(world, producer_id)
 
-    assert mine.begin(producer_id, None, 8).producer_epoch == 6
-    assert mine.begin(producer_id, None, 9).producer_epoch == 6
-    assert mine.begin(producer_id, None, 8).producer_epoch == 6
+    assert begin(mine, producer_id, None, 8).producer_epoch == 6
+    assert begin(mine, producer_id, None, 9).producer_epoch == 6
+    assert begin(mine, producer_id, None, 8).producer_epoch == 6
     with pytest.raises(UnknownProducerIdError):
-        mine.begin(producer_id, None, 7)  # perhaps to another topic
+        begin(mine, producer_id, None, 7)  # perhaps to another topic
 
 
 def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
@@ -217,8 +225,8 @@ def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
     with pytest.raises(
         UnknownProducerIdError, match=r"epoch 5 is not .* give producer_epoch 6, or"
     ):
-        runs(world).begin("new", 5, 0)
-    assert runs(world).begin("new", 6, 0).producer_epoch == 6
+        begin(runs(world), "new", 5, 0)
+    assert begin(runs(world), "new", 6, 0).producer_epoch == 6
 
 
 # fmt: off
@@ -236,7 +244,7 @@ NOT_GIVEN = [
 def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest):
     """It would be a floor for the epochs of all ids once it has expired."""
     with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
-        runs(world).begin("p", epoch, 0)
+        begin(runs(world), "p", epoch, 0)
     assert world.image.producers == {}
 
 
