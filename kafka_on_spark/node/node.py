@@ -11,6 +11,7 @@ import random
 import socket
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -63,6 +64,7 @@ class Executors(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Tasks:
     """Runs tasks.
 
@@ -72,12 +74,9 @@ class Tasks:
         executors: Where tasks run; None: in `threads`.
     """
 
-    def __init__(
-        self, worker: Worker, threads: Executor, executors: Executors | None = None
-    ) -> None:
-        self.worker = worker
-        self.threads = threads
-        self.executors = executors
+    worker: Worker
+    threads: Executor
+    executors: Executors | None = None
 
     def run(
         self, task: Task[Order, Result], orders: Sequence[Order], *, few: int = 0
@@ -157,16 +156,15 @@ class Maintenance:
         self.add({key: work})
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                work = self._waiting.pop(next(iter(self._waiting)))
             try:
                 work()
             except Exception:  # no caller waits for it: without a line in the log it would be lost
                 log.warning("maintenance failed", exc_info=True)
-
-    def _next(self) -> Work | None:
-        with self._lock:
-            key = next(iter(self._waiting), None)
-            return None if key is None else self._waiting.pop(key)
 
     def finish(self) -> None:
         """Wait until what is due by now is done."""
