@@ -15,6 +15,7 @@ TargetAssignmentBuilder, CurrentAssignmentBuilder.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -327,7 +328,7 @@ def uniform_assignor(sharing: Sharing) -> Assigned:
         loads[member] += 1
 
     free = []
-    for key in (each for keys in sharing.partitions.values() for each in keys):
+    for key in chain.from_iterable(sharing.partitions.values()):
         if key in owners:
             give(owners[key], key)
         else:
@@ -340,7 +341,7 @@ def uniform_assignor(sharing: Sharing) -> Assigned:
         loads[giver] -= 1
         give(taker, stacks[giver][topic_id].pop())
     return {
-        member: frozenset(key for keys in of_topics.values() for key in keys)
+        member: frozenset(chain.from_iterable(of_topics.values()))
         for member, of_topics in stacks.items()
     }
 
@@ -434,7 +435,7 @@ def chosen_assignor(group: ConsumerGroup, allowed: Sequence[str]) -> str:
     """Return the assignor that most members ask for; of several the first, and so the default.
     Source: ConsumerGroup.preferredServerAssignor."""
     votes = Counter(each.assignor for each in group.members.values())
-    return max(allowed, key=lambda name: votes[name])
+    return max(allowed, key=votes.__getitem__)
 
 
 def _topic_ids(image: MetadataImage, group: ConsumerGroup) -> list[TopicId]:
@@ -511,8 +512,12 @@ def reconcile(
 
 
 def _owned_by_others(group: ConsumerGroup, member_id: MemberId) -> set[PartitionKey]:
-    others = (each for each in group.members.values() if each.member_id != member_id)
-    return {key for each in others for key in each.owned}
+    return {
+        key
+        for other_id, other in group.members.items()
+        if other_id != member_id
+        for key in other.owned
+    }
 
 
 # Descriptions
