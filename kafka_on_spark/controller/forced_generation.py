@@ -23,6 +23,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.controller.election import change_record, elect_where_none, recover
 from kafka_on_spark.controller.inspections import inspect_replica, inspections_of
+from kafka_on_spark.controller.preparing_roots import write_what_roots_obey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import ReplicaStore, commit_decided
 from kafka_on_spark.log.state import ReplicaAddress, address_of
@@ -43,7 +44,7 @@ from kafka_on_spark.metadata.records import ClusterRecord, Record
 from kafka_on_spark.node.node import THREADS, Node, open_node
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.process import SystemClock
-from kafka_on_spark.store.root_identity import read_identity, write_obeyed
+from kafka_on_spark.store.root_identity import read_identity
 from kafka_on_spark.store.roots import StorageOptions
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
     """
     metadata = node.metadata
     image = metadata.catch_up()
-    unreached = _write_generation(node, image)
+    unreached = write_what_roots_obey(node, image)
     keys = sorted(key for key, each in image.partitions() if each.leader is None)
     fenced = _fence(node, keys)
     waiting = awaiting_leaders(metadata.catch_up())
@@ -174,20 +175,6 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
         leaderless=tuple(after.name_of(key) for key in sorted(awaiting_leaders(after))),
         unreached=tuple(unreached),
     )
-
-
-def _write_generation(node: Node, image: MetadataImage) -> list[BrokerId]:
-    """Write the generation on all brokers' roots; return those that can't be reached."""
-    roots, voters = node.metadata.log.registered_roots, image.registered_voters
-    unreached = []
-    for broker_id, broker in sorted(image.brokers.items()):
-        directory_id = broker.directory_id
-        try:
-            write_obeyed(broker.root, directory_id, roots, image.generation, node.options, voters)
-        except KafkaOnSparkError as error:
-            log.warning("the root of broker %d can't be reached: %s", broker_id, error)
-            unreached.append(broker_id)
-    return unreached
 
 
 def _fence(node: Node, keys: Sequence[PartitionKey]) -> set[tuple[PartitionKey, BrokerId]]:

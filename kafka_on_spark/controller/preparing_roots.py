@@ -306,12 +306,19 @@ def tell_voters(node: Node) -> None:
     knows; what does not answer by now does not fail the change."""
     with suppress(*ROOTS_AWAY):
         node.metadata.catch_up()
-    image, roots = node.metadata.image, node.metadata.log.registered_roots
-    voters = image.registered_voters
-    for each in image.brokers.values():
+    write_what_roots_obey(node, node.metadata.image)
+
+
+def write_what_roots_obey(node: Node, image: MetadataImage) -> list[BrokerId]:
+    """Write voters and generation on the roots of all brokers; return those that can't be
+    reached."""
+    roots, voters = node.metadata.log.registered_roots, image.registered_voters
+    unreached = []
+    for broker_id, broker in sorted(image.brokers.items()):
+        directory_id = broker.directory_id
         try:
-            write_obeyed(
-                each.root, each.directory_id, roots, image.generation, node.options, voters
-            )
+            write_obeyed(broker.root, directory_id, roots, image.generation, node.options, voters)
         except KafkaOnSparkError as error:
-            log.info("the root of broker %d does not know: %s", each.broker_id, error)
+            log.warning("the root of broker %d can't be reached: %s", broker_id, error)
+            unreached.append(broker_id)
+    return unreached
