@@ -294,8 +294,7 @@ class CleanupPass(ABC, Generic[ReportT]):
                 inspected += self._inspected(image, keys, is_dry_run)
             if scope is None and len(inspected) == len(due) and not is_dry_run:
                 self._all_inspected_at_ms, self._seen_configs = began_ms, image.configs
-            by_itself = partial(self._metadata.submit, timeout_ms=self._node.timeout_ms)
-            return self._decided(inspected, submit or by_itself, is_dry_run)
+            return self._decided(inspected, submit or self._node.submit, is_dry_run)
 
     def _due(self, image: MetadataImage, scope: Scope, is_all: bool) -> list[PartitionKey]:
         """Return the partitions that are due, those first that were inspected longest ago, and

@@ -401,9 +401,7 @@ def run_order(node: Node, order: CommandOrder[T]) -> T:
         And what the command's decision raises, here or at the controller.
     """
     if not is_held(node.metadata.catch_up()):
-        is_decided, response = node.metadata.submit(
-            partial(_decide, node, order, otherwise=()), timeout_ms=node.timeout_ms
-        )
+        is_decided, response = node.submit(partial(_decide, node, order, otherwise=()))
         if is_decided:
             return cast(T, response)
     return _ask(node, order)
@@ -431,9 +429,7 @@ def _ask(node: Node, order: CommandOrder[T]) -> T:
     )
     record = request_record(request, node.ids.new_uuid())
     with node.metadata.watching(record) as result_of:
-        is_decided, response = node.metadata.submit(
-            partial(_decide, node, order, otherwise=[record]), timeout_ms=timeout_ms
-        )
+        is_decided, response = node.submit(partial(_decide, node, order, otherwise=[record]))
         if is_decided:
             return cast(T, response)
         try:
@@ -468,9 +464,7 @@ def _wait_or_withdraw(
         if result_of() is not None:
             break
         if clock.monotonic_ms() >= deadline_ms:
-            node.metadata.submit(
-                partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
-            )
+            node.submit(partial(withdraw, record=record, timeout_ms=timeout_ms))
             break
         if watch.is_over(image):
             with suppress(*UNTOLD):

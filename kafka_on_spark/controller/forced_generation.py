@@ -155,14 +155,8 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
         if (key, order.address.broker_id) in fenced
         and (found := inspect_replica(order, node.tasks.worker)) is not None
     ]
-    elected = metadata.submit(
-        lambda now: recover(now, inspections, forced=frozenset(waiting)),
-        timeout_ms=node.timeout_ms,
-    )
-    metadata.submit(
-        lambda now: elect_where_none(now, now.eligible_brokers(), "led anew after a force"),
-        timeout_ms=node.timeout_ms,
-    )
+    elected = node.submit(lambda now: recover(now, inspections, forced=frozenset(waiting)))
+    node.submit(lambda now: elect_where_none(now, now.eligible_brokers(), "led anew after a force"))
     after = metadata.catch_up()
     generations = {key: each.unclean_generation for key, each in image.partitions()}
     unclean = {
@@ -185,10 +179,7 @@ def _fence(node: Node, keys: Sequence[PartitionKey]) -> set[tuple[PartitionKey, 
         fences: dict[PartitionKey, LeaderEpoch] = {}
         for address, fence in _ask_each(image, keys, partial(_seen_fence, node.replicas)):
             fences[address.key] = max(fence, fences.get(address.key, fence))
-        node.metadata.submit(
-            partial(raise_above, fences=fences, cause="above the fences of its replicas"),
-            timeout_ms=node.timeout_ms,
-        )
+        node.submit(partial(raise_above, fences=fences, cause="above the fences of its replicas"))
         image = node.metadata.catch_up()
         fenced = _ask_each(image, keys, partial(_fenced, node.replicas, image))
         if all(fence <= _registered(image, each.key).leader_epoch for each, fence in fenced):

@@ -369,11 +369,10 @@ class UnreadableLeaders:
             f"broker {leader}: its root answers, and {failing.count} inspections of the replica"
             f" failed in {seconds:.1f} s ({failing.error}); it is not lost"
         )
-        is_done = self._metadata.submit(
+        is_done = self._node.submit(
             lambda newest: leave_unreadable(
                 newest, key, leader, uuid, readable=readable, cause=cause
-            ),
-            timeout_ms=self._node.timeout_ms,
+            )
         )
         if is_done:
             log.warning("%s: %s", image.name_of(key), cause)

@@ -158,7 +158,7 @@ def commit_creation(
 
     try:
         node.metadata.catch_up()
-        node.metadata.submit(decide, timeout_ms=node.timeout_ms)
+        node.submit(decide)
     except BaseException:
         node.close()
         raise

@@ -79,7 +79,7 @@ def create_replicas(node: Node, keys: Iterable[PartitionKey]) -> None:
         return
     is_created = node.tasks.run(create_replica_task, orders, few=LOCAL_CREATIONS_MAX)
     created = [order.address for order in compress(orders, is_created)]
-    node.metadata.submit(lambda image: record_created(image, created), timeout_ms=node.timeout_ms)
+    node.submit(lambda image: record_created(image, created))
 
 
 def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from math import inf
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import Final
 
 from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
@@ -47,11 +47,9 @@ from kafka_on_spark.log.fetch import (
     merge_reports,
 )
 from kafka_on_spark.log.read_order import ReadOrder
-from kafka_on_spark.metadata.image import Decide, MetadataImage, submit_if_due
+from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.node.node import Node
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +142,11 @@ class ReplicationRound:
         self._scope = scope_of(image, topics)
         if is_sweep:
             whole = self._node.part(LostReplicaInspector).inspect(image)
-            self._submit(lambda newest: restore(newest, whole))
+            self._node.submit(lambda newest: restore(newest, whole))
         submit_if_due(
             self._metadata.image,
             lambda newest: renew_lost(newest, self._node.ids.new_uuid),
-            self._submit,
+            self._node.submit,
         )
         self._slice = self._begin_sweep(as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
@@ -339,7 +337,7 @@ class ReplicationRound:
         if not met.isdisjoint(refused):
             met_by = f"a round of replication on {self._node.host}"
             submit_if_due(
-                image, lambda newest: note_refused(newest, refused, {}, met_by), self._submit
+                image, lambda newest: note_refused(newest, refused, {}, met_by), self._node.submit
             )
 
     def _run(
@@ -356,10 +354,7 @@ class ReplicationRound:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
         if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
             return 0
-        return self._submit(lambda image: conclude(image, reports))
-
-    def _submit(self, decide: Decide[T]) -> T:
-        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
+        return self._node.submit(lambda image: conclude(image, reports))
 
     def _report(
         self, keys: Sequence[PartitionKey], inspected: Collection[PartitionKey]

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -766,11 +765,10 @@ class Upkeep:
             (order.key, result.broker_id, order.partition.leader_epoch, result.orphan_bytes)
             for order, result in zip(orders, results, strict=True)
         ]
-        timeout_ms = self._metadata.image.settings().integer("delivery.timeout.ms")
         raised = submit_if_due(
             self._metadata.image,
             lambda image: raise_epochs_over_orphans(image, seen),
-            partial(self._metadata.submit, timeout_ms=timeout_ms),
+            self._node.submit,
         )
         if raised:
             log.info("%d partitions have a new leader epoch, so that orphans can go", len(raised))

@@ -22,6 +22,7 @@ from kafka_on_spark.base.ids import Clock, IdSource, PartitionKey
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.hint_file import HintRoots
+from kafka_on_spark.metadata.image import Decide
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating
@@ -277,6 +278,13 @@ class Node:
     def timeout_ms(self) -> int:
         """How long an append or a command may take. Source: delivery.timeout.ms."""
         return self.metadata.image.settings().integer("delivery.timeout.ms")
+
+    def submit(self, decide: Decide[T]) -> T:
+        """Commit what `decide` says, within the time that a command may take.
+
+        Raises: as `MetadataService.submit`.
+        """
+        return self.metadata.submit(decide, timeout_ms=self.timeout_ms)
 
     def commit_due(self) -> None:
         """Have the checkpoint and the snapshot of the metadata written that a commit made due."""
