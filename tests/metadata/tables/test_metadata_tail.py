@@ -51,9 +51,9 @@ def opened(monkeypatch):
     noted = []
     open_table = delta_log.open_table
 
-    def note(commits, void):
+    def note(commits):
         noted.append(commits.uri)
-        return open_table(commits, void)
+        return open_table(commits)
 
     monkeypatch.setattr(delta_log, "open_table", note)
     return noted
