@@ -39,11 +39,7 @@ def integer(low: int, high: int = LONG_MAX) -> Callable[[str], int]:
 
 
 def ratio(text: str) -> float:
-    """Return a part of one.
-
-    Raises:
-        ValueError: It is none; the text says what is allowed, as of all parsers here.
-    """
+    """Return a part of one; a ValueError says what is allowed, as of all parsers here."""
     try:
         value = float(text)
     except ValueError:

@@ -90,19 +90,12 @@ class IdSource:
 
 
 class Clock(Protocol):
-    """Time. No rule of safety rests on it."""
+    """Time: the wall clock, ms since 1970 UTC, and a clock of this process that never goes back. No
+    rule of safety rests on it."""
 
-    def now_ms(self) -> int:
-        """Return the wall clock, ms since 1970 UTC."""
-        ...
-
-    def monotonic_ms(self) -> int:
-        """Return a clock of this process that never goes back."""
-        ...
-
-    def sleep_ms(self, duration_ms: float) -> None:
-        """Wait."""
-        ...
+    def now_ms(self) -> int: ...
+    def monotonic_ms(self) -> int: ...
+    def sleep_ms(self, duration_ms: float) -> None: ...
 
 
 class Keep(Enum):

@@ -217,7 +217,7 @@ def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> 
         found = _identity_of(content, root)
     except InvalidRootError as error:
         raise KafkaStorageError(error.message) from error
-    if found is None and is_local(root) and not _exists(root):
+    if found is None and is_local(root) and not within(root, lambda: os.path.lexists(root), SHORT):
         raise KafkaStorageError(f"{root} does not exist", expected=directory_id)
     if found is None or found.directory_id != directory_id:
         raise KafkaStorageError(
@@ -226,10 +226,6 @@ def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> 
             found=None if found is None else found.directory_id,
         )
     return found
-
-
-def _exists(root: str) -> bool:
-    return within(root, partial(os.path.lexists, root), SHORT)
 
 
 def prepare_root(
@@ -299,7 +295,7 @@ def reporting_as_invalid_root(root: str) -> Iterator[None]:
         InvalidRootError: It does not answer, or is a file.
     """
     try:
-        if is_local(root) and within(root, partial(_is_file, root), SHORT):
+        if is_local(root) and within(root, lambda: _is_file(root), SHORT):
             raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
