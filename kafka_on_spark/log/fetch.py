@@ -387,7 +387,8 @@ class _Fetcher:
         if end > leader.log_end_offset:  # a twin has taken more than was seen
             return follower
         with _refused_by(FollowerRefusedError):
-            check_tombstones(follower, leader)
+            if follower.compaction != leader.compaction:
+                check_tombstones(follower, leader)
             last_epoch = latest_epoch_with_records(follower)
             divergence = check_fetch(leader, end, last_fetched_epoch=last_epoch)
             start = fetch_start(follower, leader)
@@ -456,7 +457,9 @@ class _Fetcher:
         is_cut = parts[0].base_offset < start_offset
         whole = parts[1:] if is_cut else parts
         brought = [part.named_under(self._epoch) for part in whole]
-        segments, named = _segments_of(whole), _segments_of(brought)
+        segments, named = (
+            [segment for part in each for segment in part.segments] for each in (whole, brought)
+        )
         names = None if named == segments else [each.file_name for each in named]
         is_staged = names is None and self._order.staged.issuperset(segments)
         self._segments.copy(source, target, segments, names, is_staged=is_staged)
@@ -492,10 +495,6 @@ class _Fetcher:
 
 def _names(state: ReplicaState, segment: Segment) -> bool:
     return any(segment in batch.segments for batch in state.batches)
-
-
-def _segments_of(parts: Sequence[LogPart]) -> list[Segment]:
-    return [segment for part in parts for segment in part.segments]
 
 
 def must_be_complete(partition: PartitionRegistration, broker_id: BrokerId) -> bool:

@@ -129,9 +129,11 @@ def append_fetched(
             " append twice",
             end=state.log_end_offset,
         )
-    compaction = state.compaction.after_fetch(
-        leader_compaction, is_first=not state.batches, is_whole=is_whole
-    )
+    compaction = state.compaction
+    if leader_compaction != compaction:
+        compaction = compaction.after_fetch(
+            leader_compaction, is_first=not state.batches, is_whole=is_whole
+        )
     change = _changed(state, "append_fetched", producers=producers, compaction=compaction)
     return replace(change, log_end_offset=expected, adds=adds)
 

@@ -446,12 +446,3 @@ def _is_compacted_over(state: ReplicaState, offset: Offset) -> bool:
     merged = state.merged_over(offset)
     is_in_front = offset < state.compaction.compacted_below
     return merged is not None and (is_in_front or not merged.borders)
-
-
-def unread_over(state: ReplicaState, puts: Sequence[Batch]) -> MergedSegment | None:
-    """Return a merged segment whose borders must be read before `find_put` can tell, or None."""
-    for each in puts:
-        merged = state.merged_over(each.end_offset)
-        if merged is not None and merged.borders is None:
-            return merged
-    return None

@@ -49,7 +49,6 @@ from kafka_on_spark.log.producer_state import (
     find_put,
     not_above,
     producers_file_name,
-    unread_over,
     with_batches,
 )
 from kafka_on_spark.log.segments import (
@@ -609,8 +608,10 @@ def with_borders_over(
     state: ReplicaState, puts: Sequence[Batch], read_borders: ReadBorders
 ) -> ReplicaState:
     """Return a log with the borders that tell whether commits that were put stand in it."""
-    while (merged := unread_over(state, puts)) is not None:
-        state = state.with_borders(merged, read_borders(merged))
+    for each in puts:
+        merged = state.merged_over(each.end_offset)
+        if merged is not None and merged.borders is None:
+            state = state.with_borders(merged, read_borders(merged))
     return state
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as as_json
 from operator import attrgetter
+from struct import Struct
 from typing import Final, Self
 
 from kafka_on_spark.base.errors import (
@@ -117,7 +118,7 @@ _BASE_OFFSET: Final = attrgetter("base_offset")
 _END_OFFSET: Final = attrgetter("end_offset")
 
 DIGEST_BYTES: Final = 16
-_HALF: Final = 1 << 64
+_HALVES: Final = Struct(">qq")
 
 
 def batch_digests(
@@ -171,19 +172,15 @@ def check_chain(
 
 def halves(digest: ChainDigest) -> tuple[int, int]:
     """Return a digest as two signed numbers of 64 bits, high and low, for counters."""
-    high, low = divmod(int(digest, 16), _HALF)
-    return _signed(high), _signed(low)
+    high, low = _HALVES.unpack(bytes.fromhex(digest))
+    return high, low
 
 
 def from_halves(high: int | None, low: int | None) -> ChainDigest:
     """Return the digest in two counters; without them, that of an empty chain."""
     if high is None or low is None:
         return NO_CHAIN
-    return ChainDigest(f"{(high % _HALF) * _HALF + low % _HALF:032x}")
-
-
-def _signed(half: int) -> int:
-    return half - _HALF if half >= _HALF // 2 else half
+    return ChainDigest(_HALVES.pack(high, low).hex())
 
 
 FILES_A_CHANGE_MAX: Final = 2**14
@@ -204,18 +201,6 @@ class FileIndex:
 
     count: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
-
-    def places_of(self, uuids: Collection[str], batches: Sequence[LogPart]) -> Iterator[int]:
-        """Yield the places of the `batches`, of which these are the first, that have any of some
-        files, the newest first."""
-        for place in range(len(batches) - 1, self.count - 1, -1):
-            for segment in batches[place].segments:  # written out: this is most of an append
-                if uuid_in_name(segment.file_name) in uuids:
-                    yield place
-                    break
-        yield from sorted(
-            {self.places[uuid] for uuid in uuids if uuid in self.places}, reverse=True
-        )
 
     def grown(self, batches: Sequence[LogPart]) -> Self:
         """Return the index of `batches`, which begin with those that it covers, unless few lack."""
@@ -372,7 +357,14 @@ class ReplicaState:
 
     def batches_with(self, uuids: Collection[str]) -> Iterator[LogPart]:
         """Yield the batches that have any of the files of these uuids, the newest first."""
-        return (self.batches[place] for place in self.files.places_of(uuids, self.batches))
+        batches, files = self.batches, self.files
+        for place in range(len(batches) - 1, files.count - 1, -1):
+            for segment in batches[place].segments:  # written out: this is most of an append
+                if uuid_in_name(segment.file_name) in uuids:
+                    yield batches[place]
+                    break
+        places = {files.places[uuid] for uuid in uuids if uuid in files.places}
+        yield from (batches[place] for place in sorted(places, reverse=True))
 
     @property
     def chain_digest(self) -> ChainDigest:

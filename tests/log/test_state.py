@@ -198,11 +198,11 @@ def dropped_below(state, place):
 
 
 def looked_for(state, uuids):
-    """Return the places of the batches that have any of some files, by a look at every batch."""
+    """Return the batches that have any of some files, by a look at every batch."""
     return [
-        place
-        for place in range(len(state.batches) - 1, -1, -1)
-        if any(uuid_in_name(each.file_name) in uuids for each in state.batches[place].segments)
+        batch
+        for batch in reversed(state.batches)
+        if any(uuid_in_name(each.file_name) in uuids for each in batch.segments)
     ]
 
 
@@ -219,6 +219,4 @@ def test_a_file_is_found_after_any_history(seed):
             state = change(state, random.randrange(1, len(state.batches) - MERGED_AT_ONCE + 1))
         known += [each.uuid for part in state.batches[-1:] for each in part.segments]
         for uuids in [{random.choice(known)}, set(random.choices(known, k=3))]:
-            places = list(state.files.places_of(uuids, state.batches))
-            assert places == looked_for(state, uuids)
-            assert list(state.batches_with(uuids)) == [state.batches[each] for each in places]
+            assert list(state.batches_with(uuids)) == looked_for(state, uuids)
