@@ -42,8 +42,6 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions
 FILES_AT_ONCE: Final = 64
 """Files that are deleted before the table is read again."""
 
-WHAT: Final = "files deleted"
-
 
 def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
     address, folders = order.address, worker.folders
@@ -93,7 +91,7 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     is_current = state.leader_epoch == order.partition.leader_epoch
     done = WorkDone(
         count=len(gone),
-        what=WHAT,
+        what="files deleted",
         size_bytes=sum(file.size_bytes for file in gone),
         is_left=failure is None and len(gone) < len(due),
         orphan_bytes=sum(e.size_bytes for e, fate in fates if fate is Fate.ORPHAN and is_current),

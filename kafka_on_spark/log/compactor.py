@@ -41,6 +41,7 @@ from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
 from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, ReplicaAddress, ReplicaState
 from kafka_on_spark.log.upkeep_work import (
+    ATTEMPTS_MAX,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -231,16 +232,11 @@ def _kept(
     )
 
 
-WHAT: Final = "groups of segments compacted"
-
 GROUP_BYTES_MAX: Final = 2**26
 """Bytes of a group, if segment.bytes allows more: a task has the file in memory that it writes."""
 
 BYTES_A_KEY: Final = 64
 """What a record takes of log.cleaner.dedupe.buffer.size while its key is looked for."""
-
-ATTEMPTS_MAX: Final = 8
-"""Tries of one commit: an appender that keeps winning has more right to the table."""
 
 
 def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
@@ -263,7 +259,7 @@ def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
         is_left = not cleaner.state.compaction.has_finished(decided)
     return WorkDone(
         count=cleaner.count,
-        what=WHAT,
+        what="groups of segments compacted",
         size_bytes=cleaner.size_bytes,
         written_bytes=cleaner.written_bytes,
         has_advanced=cleaner.has_advanced,

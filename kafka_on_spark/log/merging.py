@@ -48,6 +48,7 @@ from kafka_on_spark.log.segments import (
 )
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.log.upkeep_work import (
+    ATTEMPTS_MAX,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -487,10 +488,6 @@ def _size_in(address: ReplicaAddress, segment: Segment, options: StorageOptions)
     if len(end) < footer_bytes <= size_bytes:
         end = files.read_end(path, size_bytes, footer_bytes) or b""
     return uncompressed_bytes(read_footer(end, path))
-
-
-ATTEMPTS_MAX: Final = 8
-"""Tries of one merge's commit: an appender that keeps winning has more right to the table."""
 
 
 def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:

@@ -227,19 +227,13 @@ def check_cut(
     _check_values(name, high_watermark, below)
 
 
-def check_left(
-    name: TopicPartition,
-    left: CompactionProgress,
-    *,
-    compacted_max: Offset | None,
-    tombstones_max: Offset | None,
-) -> None:
+def check_left(order: ReadOrder, left: CompactionProgress) -> None:
     """Check that a replica has what is read of a cut: it may have been compacted further since the
-    read was planned. None: nothing is asked of it."""
-    if compacted_max is not None:
-        _check_values(name, compacted_max, left.compacted_below)
-    if tombstones_max is not None:
-        _check_deletions(name, tombstones_max, left.tombstones_below)
+    read was planned."""
+    if order.compacted_max is not None:
+        _check_values(order.name, order.compacted_max, left.compacted_below)
+    if order.tombstones_max is not None:
+        _check_deletions(order.name, order.tombstones_max, left.tombstones_below)
 
 
 def _check_values(name: TopicPartition, high_watermark: Offset, below: Offset) -> None:

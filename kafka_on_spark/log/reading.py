@@ -215,12 +215,7 @@ class _Reading:
                 "the log starts above the next offset to read", start=start, offset=position
             )
         check_readable(state, order.partition)
-        check_left(
-            order.name,
-            state.compaction,
-            compacted_max=order.compacted_max,
-            tombstones_max=order.tombstones_max,
-        )
+        check_left(order, state.compaction)
         for batch in state.batches_between(position, order.end_offset):
             for segment, base_offset, end_offset in batch.ranges():
                 if base_offset < order.end_offset and end_offset > position:

@@ -15,6 +15,7 @@ from kafka_on_spark.log.merging import merge_replica
 from kafka_on_spark.log.replicas import advance_to
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep_work import (
+    ATTEMPTS_MAX,
     CLEAN,
     NOTHING_DONE,
     Allowance,
@@ -30,9 +31,6 @@ from kafka_on_spark.store.deadlines import within
 
 log = logging.getLogger(__name__)
 
-
-ATTEMPTS_MAX: Final = 8
-"""Tries of one commit: an appender that keeps winning has more right to the table."""
 
 DROPPED: Final = "batches dropped below the log start"
 

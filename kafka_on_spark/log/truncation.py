@@ -34,14 +34,13 @@ _LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """A leadership's first offset in a log; neither is negative."""
+    """A leadership's first offset in a log."""
 
     leader_epoch: LeaderEpoch
     start_offset: Offset
 
     def __post_init__(self) -> None:
-        ensure(self.leader_epoch >= 0, self)
-        ensure(self.start_offset >= 0, self)
+        ensure(self.leader_epoch >= 0 and self.start_offset >= 0, self)
 
 
 class EpochEnd(NamedTuple):

@@ -1,5 +1,6 @@
 """A reader of tables as of a cut, and of what has changed since, in the model of a compacted log."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
@@ -58,8 +59,10 @@ class CutReader:
             return False
         self._read = None
         try:
-            name, left = TopicPartition("t", 0), replica.progress
-            read_order.check_left(name, left, compacted_max=end, tombstones_max=tombstones_max)
+            order = SimpleNamespace(
+                name=TopicPartition("t", 0), compacted_max=end, tombstones_max=tombstones_max
+            )
+            read_order.check_left(order, replica.progress)
         except OffsetOutOfRangeError:
             self._log.seen.add("a cut is refused")
             return True

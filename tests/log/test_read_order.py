@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import Offset, TopicId, TopicPartition
+from kafka_on_spark.base.ids import Offset, TopicId
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.read_order import check_left, of_changes, plan_reads, ranges_between
 from kafka_on_spark.metadata.image import MetadataImage
@@ -123,5 +123,7 @@ LACKING = [  # what must be there
 
 @pytest.mark.parametrize("asked, message", LACKING)
 def test_a_replica_that_was_compacted_since_is_not_read_for_a_cut(asked, message):
+    [order] = plan_reads(at(9, 8), TOPIC)
+
     with pytest.raises(OffsetOutOfRangeError, match=message):
-        check_left(TopicPartition(TOPIC, 0), LEFT, **asked)
+        check_left(replace(order, **asked), LEFT)
