@@ -103,8 +103,9 @@ class DryRun(Cluster):
         self._metadata.catch_up()
         log = self._node.metadata.log
         wanted = None if to is None else log.tables.voters.named(to).key
-        key = log.changes.candidate(log.confirm(), wanted)
-        if key == log.leader:
+        led = log.confirm()
+        key = log.changes.candidate(led, wanted)
+        if key == led.key:
             self.end_with(())
         record = LeaderChangeRecord(
             leader=key.node_id, directory_id=key.directory_id, cause="elected by request"

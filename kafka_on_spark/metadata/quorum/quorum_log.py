@@ -516,19 +516,14 @@ class QuorumLog:
 
     def root_ms(self) -> int | None:
         """Return the time of the leader's root; None: it tells none now, or nobody leads."""
-        leader = self.leader
-        return None if leader is None else self.tables.root_ms(leader)
-
-    @property
-    def leader(self) -> VoterKey | None:
-        """The voter that led when a majority last confirmed it."""
         known = self.confirmed
-        return None if known is None else known.key
+        return None if known is None else self.tables.root_ms(known.key)
 
     @property
     def leader_uri(self) -> str:
         """The leader's table, as it was last confirmed: for people and for Spark."""
-        return self.uri if self.leader is None else self.tables.log_of(self.leader).uri
+        known = self.confirmed
+        return self.uri if known is None else self.tables.log_of(known.key).uri
 
     def describe(self) -> QuorumDescription:
         """Return who leads, and how far each voter is, all of them asked anew."""

@@ -211,7 +211,7 @@ def with_one_away(folder):
 
 def bring_up(log):
     log.read(from_offset=Offset(92))
-    follow(log.tables, log.tables.load(log.leader), log.tables.voters.keys[2])
+    follow(log.tables, log.tables.load(log.confirmed.key), log.tables.voters.keys[2])
 
 
 def test_voter_that_was_away_gets_a_snapshot_with_the_places_of_what_is_gone(tmp_path):

@@ -22,4 +22,4 @@ def nodes_of(voters):
 
 def leader_of(process):
     process.names()
-    return process.leader.node_id
+    return process.confirmed.key.node_id
