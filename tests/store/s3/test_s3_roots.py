@@ -66,7 +66,12 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
     directory = DirectoryId("e" * 32)
     files.write(f"{root}/meta.properties", encode_properties("c", "broker.id=1", directory))
     broker = BrokerRegistration(
-        BrokerId(1), BrokerEpoch(0), root, None, directory, BrokerState.ACTIVE
+        broker_id=BrokerId(1),
+        broker_epoch=BrokerEpoch(0),
+        root=root,
+        rack=None,
+        directory_id=directory,
+        state=BrokerState.ACTIVE,
     )
     order = RootOrder(broker=broker)
     probe, table, rest = f"_probe-{'a' * 32}", f"_race-{'b' * 32}", f"_race-{'c' * 32}"
