@@ -27,7 +27,6 @@ FOREIGN = {
     "pyarrow.dataset",
     "pyspark",
     "rich",
-    "tenacity",
     "uvicorn",
 }
 KEEPING = {
