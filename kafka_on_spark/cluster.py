@@ -315,11 +315,7 @@ class Cluster:
             return self._metadata.catch_up()
 
     def _check_may(self, what: str, operation: str) -> None:
-        """Check that a method may be called which a cluster as of a moment refuses.
-
-        Raises:
-            InvalidRequestError: It is one as of a moment.
-        """
+        """Check that a method may be called which a cluster as of a moment refuses."""
         if self._past is not None:
             raise self._past.refusal(what)
 
@@ -356,11 +352,7 @@ class Cluster:
 
     def _check_obeyed(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Check that the brokers in sync obey this cluster, as far as they answer: what a copy of
-        it decides, they never apply.
-
-        Raises:
-            RootAccessDeniedError: One obeys other metadata roots.
-        """
+        it decides, they never apply."""
         partitions = [partition for key in keys if (partition := image.partition(key))]
         for broker_id in sorted({each for partition in partitions for each in partition.isr}):
             broker = image.brokers[broker_id]

@@ -271,12 +271,7 @@ class ReplicaAudit:
         )
 
     def _catch_up(self) -> None:
-        """Replay the steps that have come since the last time.
-
-        Raises:
-            ReplicaLostError: There is no table.
-            KafkaStorageError: The root does not answer, or some of them are deleted already.
-        """
+        """Replay the steps that have come since the last time."""
         first = self._version + 1
         for step in self._steps(first):
             if step.version < first:
@@ -286,12 +281,7 @@ class ReplicaAudit:
                 self._version = step.version
 
     def _steps(self, from_version: int) -> Iterator[TableStep]:
-        """Yield the steps of the replica's table, oldest first; deep: with every checkpoint.
-
-        Raises:
-            ReplicaLostError: There is no table.
-            KafkaStorageError: The root is not the disk of the address, or does not answer.
-        """
+        """Yield the steps of the replica's table, oldest first; deep: with every checkpoint."""
         address = self._address
         check_directory(address.root, address.directory_id, self._options)
         check_no_link(address)
@@ -333,12 +323,7 @@ class ReplicaAudit:
 
     def _read_segments(self) -> tuple[Content, ...] | None:
         """Read every segment that the log names, and check what they hold together; return their
-        records between each two borders; None: they are damaged.
-
-        Raises:
-            KafkaStorageError: The root does not answer, or segments were deleted faster than they
-                were read.
-        """
+        records between each two borders; None: they are damaged."""
         for _ in range(READS_MAX):
             entries = list(self._replay.log.entries.values())
             try:
@@ -419,12 +404,7 @@ class ReplicaAudit:
             raise
 
     def _content(self, file: FileEntry) -> bytes:
-        """Return a segment's bytes, whose digest is right.
-
-        Raises:
-            CorruptLogError: They are another's, or not there.
-            KafkaStorageError: The root does not answer.
-        """
+        """Return a segment's bytes, whose digest is right."""
         if not is_segment_name(file.path):
             raise CorruptLogError("it is no segment by its name, and was not read")
         path = f"{self._address.folder}/{file.path}"
