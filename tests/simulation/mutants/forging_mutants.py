@@ -80,8 +80,8 @@ FORGING_MUTANTS = [
     Mutant(
         "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
-        seed=55,
-        invariant="I22 verdicts",
+        seed=175,
+        invariant="L3 the ISR returns to all replicas",
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
