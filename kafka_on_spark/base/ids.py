@@ -23,7 +23,7 @@ Offset = NewType("Offset", int)
 """Index of a record in one partition's log, from 0. An *end* offset is exclusive."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Count of the leaderships a partition has had; the controller alone raises it."""
+"""Count of the leaderships a partition has had; each decision that names a leader raises it."""
 
 PartitionEpoch = NewType("PartitionEpoch", int)
 """Count of the changes made to a partition's registration, of any kind."""

@@ -292,7 +292,7 @@ class SourceOptions:
     starting: Bound
     ending: Bound = LATEST
     as_of: AsOf | None = None
-    is_data_loss_failed: bool = True
+    fails_on_data_loss: bool = True
     limits: TriggerLimits = field(default_factory=TriggerLimits)
     tasks_min: int | None = None
     records_max: int | None = None
@@ -324,7 +324,7 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         starting=starting,
         ending=ending,
         as_of=_as_of(given),
-        is_data_loss_failed=_flag(given, "failondataloss", default=True),
+        fails_on_data_loss=_flag(given, "failondataloss", default=True),
         limits=TriggerLimits(
             max_offsets=_positive(given, "maxOffsetsPerTrigger"),
             min_offsets=_positive(given, "minOffsetsPerTrigger"),

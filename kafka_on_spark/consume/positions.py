@@ -228,7 +228,7 @@ def subscribed_topics(image: MetadataImage, subscription: Subscription) -> list[
     """Return the topics that a subscription names in an image; one by name need not exist."""
     if isinstance(subscription, Subscribe):
         return list(subscription.topics)
-    found = partitions_of(image, subscription, is_missing_failed=False)
+    found = partitions_of(image, subscription, fails_on_missing=False)
     return list(dict.fromkeys(name.topic for name in found))
 
 

@@ -171,7 +171,7 @@ class DataLoss:
     """What a query does if its offsets point to records that are gone: it fails, or continues with
     what is left. Source: failOnDataLoss."""
 
-    is_failed: bool
+    fails_query: bool
     find_cuts: FindCuts
 
     def checked(self, image: MetadataImage, offset: StreamOffset) -> StreamOffset:
@@ -190,7 +190,7 @@ class DataLoss:
                 partition was removed and added again.
         """
         _check_cluster(image, offset)
-        if self.is_failed:
+        if self.fails_query:
             _check_kept(image, offset)
             return offset
         after = after_cuts(image, positions_of(image, offset), self.find_cuts)
@@ -214,7 +214,7 @@ class DataLoss:
         if name in start.positions:
             return start.positions[name]
         first = image.topic(name.topic).partitions[name.partition].log_start_offset
-        if first > 0 and self.is_failed:
+        if first > 0 and self.fails_query:
             raise OffsetOutOfRangeError(
                 "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
                 f" {name} starts from {first} instead of 0; {_TO_CONTINUE} from there"
@@ -553,12 +553,12 @@ def available(
     """Return what a stream could read after `since`, up to `fixed_ends` if given, which also limit
     the partitions. A partition that `since` lacks was added later."""
     start = loss.checked(image, since)
-    wanted = partitions_of(image, subscription, is_missing_failed=loss.is_failed)
+    wanted = partitions_of(image, subscription, fails_on_missing=loss.fails_query)
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:
         ends = bounded(ends, fixed_ends)
     dropped = start.positions.keys() - set(wanted)
-    if dropped and loss.is_failed:
+    if dropped and loss.fails_query:
         raise partitions_deleted(dropped, "are in the checkpoint and not in the subscription")
     starts = {name: loss.first_offset(image, start, name) for name in ends}
     # Where a log shrank, a batch ends no earlier than it begins.
@@ -598,7 +598,7 @@ def plan_ranges(
         key = key_of(image, name)
         log_start = partition_of(image, key).log_start_offset
         first = loss.first_offset(image, start, name)
-        if first < min(log_start, last) and loss.is_failed:
+        if first < min(log_start, last) and loss.fails_query:
             why = f"its log starts at {log_start}"
             raise could_not_read(name, first, min(log_start, last), why)
         first = max(first, log_start)

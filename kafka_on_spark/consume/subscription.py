@@ -120,10 +120,10 @@ def _is_numbers(numbers: object) -> bool:
 
 
 def partitions_of(
-    image: MetadataImage, subscription: Subscription, *, is_missing_failed: bool = True
+    image: MetadataImage, subscription: Subscription, *, fails_on_missing: bool = True
 ) -> list[TopicPartition]:
     """Return the partitions that `subscription` means in `image`, in order. One that it names and
-    that does not exist raises UnknownTopicOrPartitionError, or is left out, as `is_missing_failed`
+    that does not exist raises UnknownTopicOrPartitionError, or is left out, as `fails_on_missing`
     says."""
     if isinstance(subscription, Assign):
         asked = [
@@ -131,7 +131,7 @@ def partitions_of(
             for name, numbers in subscription.partitions.items()
             for number in numbers
         ]
-        if is_missing_failed:
+        if fails_on_missing:
             for name in asked:
                 partition_key(image, *name)
         return [name for name in asked if registration_of(image, name) is not None]
@@ -140,7 +140,7 @@ def partitions_of(
         names = sorted(name for name in image.topic_ids if matches(name))
     else:
         topics = subscription.topics
-        names = [name for name in topics if is_missing_failed or name in image.topic_ids]
+        names = [name for name in topics if fails_on_missing or name in image.topic_ids]
     return [
         TopicPartition(name, number)
         for name in names

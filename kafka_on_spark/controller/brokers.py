@@ -47,7 +47,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.reports import min_isr, min_isr_setting
 
 HOSTS_ENOUGH: Final = 2
-"""So many hosts that meet a refusal are no fault of one of them."""
+"""A refusal that so many hosts meet is the root's fault, not that of one host."""
 
 OF_APPEND: Final = "an append's own pass"
 """The cause of the claim of an append's pass, by which its commit is recognised later."""

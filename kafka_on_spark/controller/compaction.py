@@ -36,9 +36,9 @@ class CompactionReport:
     """What was found in one partition's tables, for a compaction decision: the leader's dirty part,
     fenced at `leader_epoch`, and the progress of each replica that answered.
 
-    `cleaned_below`: K in the image of the plan. `now_ms`: the earliest of three clocks, since one
-    that is ahead must not remove a tombstone. `latest_ms`: the latest, since a clock that is behind
-    must not begin the wait before.
+    `cleaned_below`: the partition's, in the image of the plan. `now_ms`: the earliest of three
+    clocks, since one that is ahead must not remove a tombstone. `latest_ms`: the latest, since a
+    clock that is behind must not begin the wait before.
     """
 
     key: PartitionKey

@@ -34,6 +34,7 @@ from kafka_on_spark.store.process import new_uuid
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
     RootIdentity,
+    check_conditional_puts,
     check_free,
     check_is_obeyed,
     check_mode,
@@ -42,7 +43,6 @@ from kafka_on_spark.store.root_identity import (
     create_root,
     prepare_root,
     reporting_as_invalid_root,
-    test_conditional_puts,
     write_obeyed,
 )
 from kafka_on_spark.store.root_urls import (
@@ -283,7 +283,7 @@ def prepare_voter(
     create_root(root, mode)
     found = read_identity(root, options)
     if found is None:
-        test_conditional_puts(root, options)
+        check_conditional_puts(root, options)
         found = create_voter(root, options, image.cluster_id, node_id=voter.key.node_id)
     mark_removed(root, found.directory_id, options, is_removed=False)
     return Voter(found.key, root)

@@ -106,7 +106,7 @@ SIZE_BYTES_MAX: Final = 2**26
 """Of a write that is tried: whoever has room for that is not full."""
 
 WRITE_BYTES_A_SECOND: Final = 2**24
-"""As slow a disk may be."""
+"""Of the slowest disk that is allowed for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +242,8 @@ class FailedProbes:
     def take(self, result: ProbeResult, began_ms: int, session_ms: int) -> Silence | None:
         """Take the result of a probe that has just ended; return the failures in a row with it.
 
-        None: it did not fail. A refusal for want of permission does not count as a failure, and
-        ends a row of failures.
+        None: it did not fail, or does not count. A refusal for want of permission does not count
+        as a failure, and ends a row of failures.
         """
         failed = None
         if not result.is_answer and not result.is_denied:

@@ -523,7 +523,7 @@ FINISH_MS: Final = 1000.0
 """For how long a round compacts a follower that can't join the ISR before that is done."""
 
 WAITING_PART: Final = 0.5
-"""As which part of it the time counts in which work of this process waits."""
+"""The part of a wait of this process's other work that counts as time used."""
 
 VISITS_MAX: Final = 10_000
 """How often `maintain` comes back to a partition in which more is due."""

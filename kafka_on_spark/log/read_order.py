@@ -85,7 +85,7 @@ def plan_read(
         end_offset=max(start_offset, min(end_offset, partition.high_watermark)),
         candidates=tuple(
             address_of(image, key, partition, broker_id)
-            for broker_id in readers_choice(image, partition, client_rack)
+            for broker_id in replicas_to_read(image, partition, client_rack)
         ),
     )
 
@@ -168,7 +168,7 @@ def _from_replicas_of_now(
         return order
     current = [
         address_of(now, order.key, partition, broker_id)
-        for broker_id in readers_choice(now, partition, client_rack)
+        for broker_id in replicas_to_read(now, partition, client_rack)
     ]
     rest = (each for each in order.candidates if each not in current)
     return replace(order, candidates=(*current, *rest))
@@ -186,7 +186,7 @@ def _offsets(
     return given
 
 
-def readers_choice(
+def replicas_to_read(
     image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
 ) -> list[BrokerId]:
     """Return the replicas to read from: in-sync ones before others; of these first the ones in the

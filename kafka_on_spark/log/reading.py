@@ -24,7 +24,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.operations import check_readable
-from kafka_on_spark.log.read_order import ReadOrder, check_left, readers_choice
+from kafka_on_spark.log.read_order import ReadOrder, check_left, replicas_to_read
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import (
     APPEND_TIME,
@@ -484,7 +484,7 @@ def look_up_offset(
     if partition is None or seen.log_start_offset == seen.high_watermark:
         return None
     reasons = []
-    for broker_id in readers_choice(now, partition, client_rack):
+    for broker_id in replicas_to_read(now, partition, client_rack):
         address = address_of(now, key, partition, broker_id)
         try:
             state = replicas.open(address).load()

@@ -213,7 +213,7 @@ class MetadataService:
         self.lock = NO_LOCK
 
     def close(self) -> None:
-        """Refuse all later calls: nothing is read or committed any more."""
+        """Refuse all later calls that catch up or commit a decision."""
         self._is_closed = True
 
     def check_open(self) -> None:

@@ -49,8 +49,8 @@ class Compaction:
         expiring_below: Tombstones below it go once `delete.retention.ms` have passed since
             `expiring_since_ms`; equal to `tombstones_below`: none are about to.
         tombstones_below: Below it no tombstone is kept.
-        expiring_since_ms: When `expiring_below` was decided, by the controller's clock; 0 if no
-            tombstones are about to go.
+        expiring_since_ms: When `expiring_below` was decided, by the latest of three clocks; 0
+            if no tombstones are about to go.
     """
 
     compacted_below: Offset = Offset(0)

@@ -1,4 +1,4 @@
-"""What tasks saw of a partition's replicas, and its high watermark: how far it is committed then.
+"""What tasks saw of a partition's replicas, and the high watermark that follows from it.
 
 A report names the epochs of the image that was read *before* the tables were opened. If they
 are not current any more at the decision, the report does not count.

@@ -82,7 +82,7 @@ class Tasks:
     def run(
         self, task: Task[Order, Result], orders: Sequence[Order], *, few: int = 0
     ) -> list[Result]:
-        """Return one result an order, in order. So `few` orders are done in this process."""
+        """Return one result an order, in order. Up to `few` orders are done here."""
         if self.executors is None or len(orders) <= few:
             return self.run_here(task, orders)
         return self.executors.run(task, orders)

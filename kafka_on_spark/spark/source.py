@@ -3,7 +3,7 @@
 Thin over `consume/`: options, offsets, plans. Readers are created in planner workers
 and pickled to executors, so they hold values only and open what they need. The reader of files is
 imported where files are read, since a query waits for the process that plans it. A task writes in
-one case: it compacts a leader that can't be read before.
+two cases: it compacts a leader that can't be read before, and it reports a replica that is bad.
 """
 
 import logging
@@ -119,17 +119,17 @@ class Reading:
             loss=self.loss(metadata),
         )
 
-    def loss(self, metadata: MetadataService, *, is_failed: bool | None = None) -> DataLoss:
+    def loss(self, metadata: MetadataService, *, fails_query: bool | None = None) -> DataLoss:
         """Return what the query does if records are gone (None: as its options say). Where unclean
         elections have cut, the metadata log says."""
         return DataLoss(
-            self.options.is_data_loss_failed if is_failed is None else is_failed,
+            self.options.fails_on_data_loss if fails_query is None else fails_query,
             lambda generations: cuts_after(metadata.pieces_newest_first(), generations),
         )
 
     def committed_ends(self, image: MetadataImage) -> dict[TopicPartition, int]:
         """Return the high watermarks of the query's partitions, as far as these are there."""
-        wanted = partitions_of(image, self.options.subscription, is_missing_failed=False)
+        wanted = partitions_of(image, self.options.subscription, fails_on_missing=False)
         return committed_ends(image, wanted)
 
     def ranges(
@@ -161,10 +161,10 @@ class Reading:
         self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
     ) -> None:
         """If data loss may pass, log what would have failed the query otherwise."""
-        if self.options.is_data_loss_failed:
+        if self.options.fails_on_data_loss:
             return
         try:
-            strict = self.loss(metadata, is_failed=True)
+            strict = self.loss(metadata, fails_query=True)
             plan_ranges(metadata.image, start, end, strict, client_rack=None)
         except ProtocolError as loss:
             warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
@@ -188,7 +188,7 @@ class Reading:
                 has_headers=self.options.has_headers,
                 note=findings.note,
                 on_deleted=self.fail_or_pass_deleted,
-                # A reader of the past changes nothing.
+                # A reader of the past compacts nothing.
                 finish_compaction=None if self.options.as_of else self.finish_compaction,
             )
         finally:
@@ -232,7 +232,7 @@ class Reading:
         """
         last, why = min(log_start_offset, order.end_offset), f"its log starts at {log_start_offset}"
         loss = could_not_read(order.name, first, last, f"{why} by now")
-        if self.options.is_data_loss_failed:
+        if self.options.fails_on_data_loss:
             raise loss
         warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
@@ -254,7 +254,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
         end = reading.resolve(metadata, options.ending, "endingOffsets", then)
         image = metadata.image if then is None else then
         check_order(image, start, end)
-        if options.is_data_loss_failed:
+        if options.fails_on_data_loss:
             check_end(image, end)
         self._ranges = reading.ranges(metadata, start, end, then)
 
@@ -382,7 +382,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
-            loss = self._reading.loss(metadata, is_failed=False)
+            loss = self._reading.loss(metadata, fails_query=False)
             kept = loss.checked(metadata.image, processed)
             moved = metadata.submit(
                 lambda image: save_group(image, group, kept, metadata.clock.now_ms()),

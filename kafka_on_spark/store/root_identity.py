@@ -250,7 +250,7 @@ def prepare_root(
         found = read_identity(root, options)
         if found is None:
             _put_and_delete(root, options)
-            test_conditional_puts(root, options)
+            check_conditional_puts(root, options)
             directory_id = DirectoryId(uuid4().hex)
             obeyed = tuple(metadata_roots)
             mine = RootIdentity(cluster_id, broker_id, directory_id, metadata_roots=obeyed)
@@ -466,7 +466,7 @@ RACERS: Final = 4
 RACES: Final = 3
 
 
-def test_conditional_puts(root: str, options: StorageOptions) -> None:
+def check_conditional_puts(root: str, options: StorageOptions) -> None:
     """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
 
     Exactly one racer may win each time. The double put finds a store that ignores the condition,

@@ -57,7 +57,7 @@ def one_race_a_device() -> Iterator[None]:
     The races take three quarters of a creation. That they are run, and what they find, is tested in
     tests/store.
     """
-    race = root_identity.test_conditional_puts
+    race = root_identity.check_conditional_puts
 
     def race_once(root, options):
         device = os.stat(root).st_dev if is_local(root) else None
@@ -67,8 +67,8 @@ def one_race_a_device() -> Iterator[None]:
             _raced.add(device)
 
     with (
-        patch.object(root_identity, "test_conditional_puts", race_once),
-        patch.object(preparing_roots, "test_conditional_puts", race_once),
+        patch.object(root_identity, "check_conditional_puts", race_once),
+        patch.object(preparing_roots, "check_conditional_puts", race_once),
     ):
         yield
 

@@ -78,7 +78,7 @@ def resolved(
     look_up=at_times,
     find_cuts=lambda generations: {},
     *,
-    is_data_loss_failed=True,
+    fails_on_data_loss=True,
 ):
     return resolve(
         image,
@@ -86,7 +86,7 @@ def resolved(
         positions,
         option="startingOffsets",
         look_up=look_up,
-        loss=DataLoss(is_data_loss_failed, find_cuts),
+        loss=DataLoss(fails_on_data_loss, find_cuts),
     )
 
 
@@ -95,7 +95,7 @@ def test_what_is_named_must_be_there_or_is_left_out(subscription, sentence, rest
     with pytest.raises(UnknownTopicOrPartitionError, match=sentence):
         partitions_of(IMAGE, subscription)
 
-    assert partitions_of(IMAGE, subscription, is_missing_failed=False) == rest
+    assert partitions_of(IMAGE, subscription, fails_on_missing=False) == rest
 
 
 @pytest.mark.parametrize("positions, expected", POSITIONS)
@@ -179,7 +179,7 @@ def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, of
             resolved(Group("g", EARLIEST), **start)
     else:
         assert resolved(Group("g", EARLIEST), **start).positions == by_name({"a": {0: offset}})
-    passed_over = resolved(Group("g", EARLIEST), **start, is_data_loss_failed=False)
+    passed_over = resolved(Group("g", EARLIEST), **start, fails_on_data_loss=False)
     assert passed_over.positions == by_name({"a": {0: min(offset, 10)}})
     assert passed_over.cut.unclean_generations == (by_name({"a": {0: now}}) if now else {})
 
@@ -196,7 +196,7 @@ def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumer
         Group("g", EARLIEST),
         world.image,
         ALL_OF_A[:1],
-        is_data_loss_failed=False,
+        fails_on_data_loss=False,
         find_cuts=lambda generations: cuts_after(world.pieces, generations),
     )
 
@@ -219,7 +219,7 @@ def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_electi
         raise HistoryExpiredError("gone")
 
     image = added_again(IMAGE, "a", 9).image
-    found = resolved(own, image, is_data_loss_failed=False, find_cuts=gone)
+    found = resolved(own, image, fails_on_data_loss=False, find_cuts=gone)
 
     assert found.positions == by_name({"a": {0: 3, 1: 0}})
 

@@ -171,7 +171,7 @@ def test_numbers_flags_and_moments_are_read():
         }
     )
 
-    assert (options.is_data_loss_failed, options.has_headers) == (False, True)
+    assert (options.fails_on_data_loss, options.has_headers) == (False, True)
     assert (options.tasks_min, options.records_max) == (4, 1000)
     assert options.as_of == AsOf("asOfTimestamp", 17)
     assert options.client_rack == "a"
@@ -209,7 +209,7 @@ def test_a_batch_may_end_where_it_begins():
 def test_the_defaults_are_sparks():
     options = parse({}, is_stream=True)
 
-    assert options.is_data_loss_failed
+    assert options.fails_on_data_loss
     assert not options.has_headers
     assert options.limits == TriggerLimits(max_delay_ms=15 * 60_000)
     assert options.tasks_min is options.records_max is options.as_of is options.group is None

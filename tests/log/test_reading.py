@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.evidence import is_evidence
-from kafka_on_spark.log.read_order import after_others, plan_reads, readers_choice
+from kafka_on_spark.log.read_order import after_others, plan_reads, replicas_to_read
 from kafka_on_spark.log.reading import read_pieces, refuse_deleted
 from kafka_on_spark.log.state import LogChange
 from tests.builders import KEY, TOPIC, address, image_of, log, partition, uuid_on
@@ -178,4 +178,4 @@ def test_a_near_replica_in_sync_is_read_first(rack, isr, expected):
     registration = partition("1 2 3", isr=isr, leader=2)
     image = image_of(registration, racks="a b b")
 
-    assert readers_choice(image, registration, rack) == expected
+    assert replicas_to_read(image, registration, rack) == expected
