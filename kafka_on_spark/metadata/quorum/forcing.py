@@ -139,7 +139,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
     answering = {each.key: each for each in all_that_answer(tables)}
     table = answering[voter.key] = tables.load(voter.key)
     log, end = tables.log_of(voter.key), table.log.end_offset
-    snapshot = newest_snapshot(log, table.log, end)
+    snapshot = newest_snapshot(table.log, [(log, log.snapshots())], end)
     image = MetadataImage()
     if snapshot is not None:
         image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)

@@ -17,7 +17,7 @@ behind with.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -93,10 +93,21 @@ def likely_voters(tables: VoterTables) -> Sequence[VoterKey]:
     return [view.key, *others[: majority - 1]]
 
 
-def newest_snapshot(voter: VoterLog, raft_log: RaftLog, to: Offset) -> MetadataBatch | None:
-    """Return the newest readable snapshot of a log on a voter's root that ends at `to` or before,
-    if any."""
-    for end in sorted(voter.snapshots(), reverse=True):
+def _snapshots_of(
+    tables: VoterTables, key: VoterKey
+) -> tuple[VoterKey, Collection[OffsetAndEpoch]]:
+    return key, tables.log_of(key).snapshots()
+
+
+def newest_snapshot(
+    raft_log: RaftLog,
+    found: Iterable[tuple[VoterLog, Collection[OffsetAndEpoch]]],
+    to: Offset,
+) -> MetadataBatch | None:
+    """Return the newest readable snapshot of a log that ends at `to` or before, if any; `found`:
+    where those on each root end, of which the first is read."""
+    ends = [(end, voter) for voter, each in found for end in each]
+    for end, voter in sorted(ends, key=lambda each: each[0], reverse=True):
         if end.offset <= to and is_snapshot_of(raft_log, end):
             try:
                 return voter.read_snapshot(end)
@@ -228,7 +239,7 @@ class QuorumLog:
 
     def _look_around(self) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
         """Return voters' tables as they are now, and the leader that they show: those that confirm
-        it, or all that answer. The only voter's table that has not changed shows what it did.
+        it, or all that answer. A table that confirms itself and has not changed shows what it did.
 
         The list of voters that this process began with may be old: the voters that any table names
         are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
@@ -242,7 +253,7 @@ class QuorumLog:
             for table in tables.each(keys, tables.look):
                 seen[table.key] = table
                 known = self.confirmed
-                if tables.is_alone and known is not None and known.table is table:
+                if known is not None and known.table is table and len(known.voters.keys) == 1:
                     return seen, known
                 led = leader_among(seen)
                 if led is not None and led.is_confirmed:
@@ -454,9 +465,8 @@ class QuorumLog:
 
     def _confirm_generation(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it."""
-        known, view = self.confirmed, self.confirm()
-        if view is not known:
-            check_generations(self.tables.seen(), view.epoch)
+        view = self.confirm()
+        check_generations(self.tables.seen(), view.epoch)
         return view
 
     def has_next(self) -> bool:
@@ -600,15 +610,23 @@ class QuorumLog:
         raise next(e for key, e in failures_met.items() if (key in denied) is not is_passing)
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
-        """Return the newest readable snapshot of the leader's root, or of the next voter that
-        answers and has one, as a batch that ends at its end offset; the newest of those up to
-        `to_offset`. Only those of the committed log count."""
+        """Return the newest readable snapshot on any voter that answers, as a batch that ends at
+        its end offset; the newest of those up to `to_offset`. Only those of the committed log
+        count. Voters that are slower than the leader and a majority are not waited for."""
         view = self._confirm_generation()
         bound = view.log.end_offset if to_offset is None else to_offset
-        others = [key for key in self.tables.voters.keys if key != view.key]
-        keys = sorted((view.key, *others), key=self.tables.hangs)
-        found = self._answers(keys, lambda each: newest_snapshot(each, view.log, bound))
-        return next((each for each in found if each is not None), None)
+        tables = self.tables
+        found: dict[VoterKey, Collection[OffsetAndEpoch]] = {}
+        names = partial(_snapshots_of, tables)
+        for key, ends in tables.each(tables.voters.keys, names):
+            found[key] = ends
+            if view.key in found and tables.voters.is_majority(found):
+                break
+        if not found:
+            raise self.elections.unavailable()
+        leader_first = sorted(found, key=lambda key: key != view.key)
+        logs = ((tables.log_of(key), found[key]) for key in leader_first)
+        return newest_snapshot(view.log, logs, bound)
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each

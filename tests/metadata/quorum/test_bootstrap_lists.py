@@ -54,3 +54,18 @@ def add_voters(quorum, process, *nodes):
             if change is not None:
                 assert each.put(each.table, change, dict(root.content))
     quorum.flush()
+
+
+def test_a_process_that_came_to_an_older_set_of_one_voter_is_told_of_what_others_decided():
+    """The table that it confirmed last is unchanged, and was confirmed by three voters."""
+    quorum = MemoryQuorum()
+    process = quorum.process()
+    process.decide("first")
+    quorum.lead(1, epoch=2, voters=(1, 2))
+    others = quorum.process("q")
+    others.cut_off = {0}
+    others.decide("new")
+
+    process.tables.use(VoterSet.of([voter_of(0)]))
+
+    assert process.names() == ["first", "new"]

@@ -10,11 +10,13 @@ from tests.voter_fakes import STAMP, MemoryVoterLog, settings_of
 
 
 def test_a_snapshot_that_the_leader_lacks_is_found_on_another_voter(quorum, process):
-    end = process.decide("a").end_offset
-    process.write_snapshot(settings_of("first", "a"), STAMP, end)
-    quorum.roots[0].snapshots.clear()
+    old = process.decide("a").end_offset
+    process.write_snapshot(settings_of("first", "a"), STAMP, old)
+    new = process.decide("b").end_offset
+    process.write_snapshot(settings_of("first", "a", "b"), STAMP, new)
+    del quorum.roots[0].snapshots[new, 1]
 
-    assert process.newest_snapshot().end_offset == end
+    assert process.newest_snapshot().end_offset == new
 
 
 def test_a_snapshot_is_written_to_a_voter_once_that_holds_its_end(quorum, process):
