@@ -7,7 +7,7 @@ as a whole; then the next partition is fetched.
 """
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -189,7 +189,7 @@ class Consuming:
         self._is_begun = False
         # Where it goes on, by partition, the one that was fetched last at the end; and where it
         # stood before what is in its caller's hands.
-        self._positions: dict[PartitionKey, Position] = {}
+        self._positions: OrderedDict[PartitionKey, Position] = OrderedDict()
         self._handed_out: dict[PartitionKey, Position] = {}
         self.fetch: Fetch | None = None
         # Records of the rows that were read for one, and the fetch that they are of.
@@ -554,7 +554,7 @@ class Consuming:
                     client_rack=self.settings.client_rack,
                 )
                 self.fetch = Fetch(order, self._read(order))
-                self._positions[key] = self._positions.pop(key)
+                self._positions.move_to_end(key)  # one step: ^C may come between two
                 return True
         return False
 

@@ -18,7 +18,7 @@ back-off, and at most one second's bytes a quota.
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -216,12 +216,14 @@ def wait_ms(quota: Quota, *, bytes_per_s: int) -> int:
     return -(-(1000 - quota.credit) // bytes_per_s)
 
 
-class Limit(NamedTuple):
-    """How many bytes a second a quota lets through, and which it counts: those of a setting, or
-    (None) of all reassignments at that rate. Their quota ends with the last of them."""
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many bytes a second a quota lets through, and which it counts: those of a setting, whose
+    debt outlives a change of its rate, or of all reassignments at that rate. Theirs ends with the
+    last of them."""
 
-    setting: str | None
-    rate: int
+    name: str
+    rate: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,11 +394,6 @@ class FetchPace:
     ) -> tuple[list[FetchOrder], float | None]:
         """Share the quotas out; return the orders, and the wait of those that got no bytes."""
         settings = image.settings().over(overrides)
-        limits = [  # also if no fetch of this round draws on them; a full one equals a new one
-            limit
-            for limit, quota in self._quotas.items()
-            if not quota.is_full(bytes_per_s=limit.rate)
-        ]
         demands = [
             Demand(
                 _limits_of(image, order, overrides),
@@ -405,7 +402,10 @@ class FetchPace:
             )
             for order in orders
         ]
-        limits += chain.from_iterable(demand.limits for demand in demands)
+        limits = dict.fromkeys(chain.from_iterable(demand.limits for demand in demands))
+        for limit, quota in self._quotas.items():  # a full one equals a new one
+            if not quota.is_full(bytes_per_s=limit.rate):
+                limits.setdefault(limit)
         self._quotas = {
             limit: accrue(self._quotas.get(limit), bytes_per_s=limit.rate, now_ms=now_ms)
             for limit in limits
@@ -454,7 +454,9 @@ def _limits_of(
         and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
     ]
     of_move = move_rate(order.partition, order.follower.broker_id)
-    return (*limits, Limit(None, of_move)) if of_move is not None else tuple(limits)
+    return (
+        (*limits, Limit(f"moves at {of_move}", of_move)) if of_move is not None else tuple(limits)
+    )
 
 
 def check_request(

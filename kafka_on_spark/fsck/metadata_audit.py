@@ -253,11 +253,7 @@ def _digest(batch: MetadataRows) -> str:
 
 
 def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
-    """Return what a step says of the voter.
-
-    Raises:
-        CorruptLogError: Nothing that can be: it is damaged.
-    """
+    """Return what a step says of the voter."""
     is_checkpoint = isinstance(step, TableCheckpoint)
     files = step.files if isinstance(step, TableCheckpoint) else step.adds
     with parsing(f"version {step.version} of the metadata table"):

@@ -334,8 +334,8 @@ class ReplicaAudit:
                 if contents is not None:
                     self._check_compaction(entries)
                 return contents
-            except CorruptLogError:
-                continue  # one is gone: the log is further than it was, or it is damage to report
+            except MissingSegmentError:
+                continue  # it is gone: the log is further than it was, or it is damage to report
         raise KafkaStorageError(
             f"segments were merged and deleted while they were read, {READS_MAX} times: try again"
         )
@@ -375,11 +375,7 @@ class ReplicaAudit:
         return tuple(reduce(Content.with_more, each) for each in zip(none, *whole, strict=True))
 
     def _check_compaction(self, entries: Sequence[FileEntry]) -> None:
-        """Check that what the replica has finished shows in its records (I27).
-
-        Raises:
-            CorruptLogError: A segment is gone, or damaged, since it was read first.
-        """
+        """Check that what the replica has finished shows in its records (I27)."""
         progress = self._replay.compaction
         if not progress.finished_below:
             return
@@ -398,10 +394,10 @@ class ReplicaAudit:
     def _content_again(self, file: FileEntry) -> bytes:
         try:
             return self._content(file)
-        except CorruptLogError:
+        except CorruptLogError as error:
             del self._contents[file.path]
             self._catch_up()
-            raise
+            raise MissingSegmentError(error.message) from error
 
     def _content(self, file: FileEntry) -> bytes:
         """Return a segment's bytes, whose digest is right."""

@@ -34,7 +34,7 @@ from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 IsWhole = Callable[[ReplicaAddress, Segment], bool]
-"""Returns whether a replica's file is there, and as long as the log says."""
+"""Returns whether a replica's file is there, and on a disk as long as the log says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def files_of(
 ) -> list[Piece]:
     """Return the files that hold an order's range and may have records of `times`, in order.
 
-    A file that is missing, or not as long as the log says, is taken from another replica.
+    A file that is missing, or on a disk not as long as the log says, is taken from another
+    replica; of a store's objects only the names are listed.
     `finish_compaction`: as in `read_pieces`.
 
     Raises:

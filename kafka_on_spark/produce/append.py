@@ -110,7 +110,7 @@ class AppendResult:
     Attributes:
         topic: The topic's name.
         partitions: By partition number; only those that got records.
-        notice: What will become of records by their age (`retention_notice`), if anything.
+        notice: What will become of records by their age, if anything.
     """
 
     topic: str

@@ -330,9 +330,7 @@ class AppendWatch:
 
         None: the facts are too old, or another process has claimed; read the log, and try again.
         """
-        age_ms = self._clock.monotonic_ms() - known_ms  # after a freeze, or after conflicts
-        is_late = age_ms * GAPS_A_SESSION > self._session_ms()
-        if is_late or image.controller != self._lease.seen:
+        if self._is_late(known_ms) or image.controller != self._lease.seen:
             return ControllerResult([], None)
         back = restore(image, [each for each in whole if each.address.key in only])
         result = ControllerResult(back.records, GoneOn(tuple(back.response)))
@@ -349,6 +347,10 @@ class AppendWatch:
             result = leave_isrs(image, failing, only, answering, why)
         decided = alone(image, result, self._node.controller_id, OF_APPEND)
         return ControllerResult(decided.records, decided.response)
+
+    def _is_late(self, known_ms: int) -> bool:
+        """Return whether facts of then are too old: after a freeze, or after conflicts."""
+        return (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms()
 
     def _doubt(
         self, image: MetadataImage, broker_id: BrokerId, readmitted: Collection[BrokerId]

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
 )
-from kafka_on_spark.base.ids import EPOCH, TopicId
+from kafka_on_spark.base.ids import EPOCH
 from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 
@@ -27,14 +27,12 @@ class TopicLimits:
     """What a topic allows, by one image.
 
     Attributes:
-        topic_id: Which topic of that name.
         record_bytes_max: Source: max.message.bytes.
         before_max_ms: Source: message.timestamp.before.max.ms; None: the time of the append counts.
         after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
         needs_key: The topic is compacted (KIP-135). Source: cleanup.policy.
     """
 
-    topic_id: TopicId
     name: str
     partition_count: int
     record_bytes_max: int
@@ -75,7 +73,6 @@ def topic_limits(image: MetadataImage, topic: TopicImage) -> TopicLimits:
     settings = image.settings(topic.topic_id)
     is_own = settings.text("message.timestamp.type") != "LogAppendTime"
     return TopicLimits(
-        topic_id=topic.topic_id,
         name=topic.name,
         partition_count=len(topic.partitions),
         record_bytes_max=settings.integer("max.message.bytes"),

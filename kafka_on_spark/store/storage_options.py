@@ -174,11 +174,7 @@ def _unreadable(error: Exception) -> LookupError:
 
 
 def _options_of(credentials: Any, config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of now.
-
-    Raises:
-        LookupError: The keys have expired, and there are no new ones.
-    """
+    """Return the options of now."""
     from botocore.exceptions import BotoCoreError
 
     try:

@@ -287,7 +287,6 @@ def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_exp
 
 
 LIMITS = TopicLimits(
-    topic_id=TOPIC_ID,
     name="t",
     partition_count=2,
     record_bytes_max=100,
@@ -392,7 +391,6 @@ def test_what_is_tried_expires_before_what_waits_behind_it():
 
 
 BOUNDS = TopicLimits(
-    topic_id=TOPIC_ID,
     name="t",
     partition_count=3,
     record_bytes_max=100,

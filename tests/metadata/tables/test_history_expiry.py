@@ -141,7 +141,7 @@ def is_opened(root):
     """Return whether a process that has this root alone gets all that the log says."""
     log = DeltaMetadataLog(root, OPTIONS).voter_log
     table = log.load()
-    snapshot = newest_snapshot(log, table.log, table.log.end_offset)
+    snapshot = newest_snapshot(table.log, [(log, log.snapshots())], table.log.end_offset)
     start = Offset(0) if snapshot is None else snapshot.end_offset
     try:
         return log.read(from_offset=start, to_offset=table.log.end_offset)[-1].end_offset >= END
