@@ -142,7 +142,7 @@ def plans() -> list[Plan]:
 
 
 RARE = {
-    "an append is acknowledged by its chain digest, not by its offset": hasty(54),
+    "an append is acknowledged by its chain digest, not by its offset": eager(62),
     "a round counts no inspection that is newer than its image": dozing(387),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(194),
     "a replica is taken back only with all of its files": damaged(7),
@@ -154,7 +154,7 @@ RARE = {
     "what was not inspected is never reported as caught up": hasty(1),
     "a replica is lost only when a second inspection finds it bad again": sleepy(0),
     "below the minimum of replicas in sync nothing is committed": hanging(0),
-    "all partitions are looked at for an earlier try before the first commit": retried(0),
+    "all partitions are looked at for an earlier try before the first commit": retried(5),
 }
 """Plans that show a rule which the others show late; they are tried first."""
 

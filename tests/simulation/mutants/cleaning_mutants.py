@@ -37,8 +37,8 @@ def _nothing_is_raised(image: Any, seen: Any) -> ControllerResult[list[Any]]:
     return ControllerResult([], [])
 
 
-def _as_staged(segments: Any, part: Any, leader: Any, leader_epoch: Any) -> Any:
-    return part.batch
+def _as_staged(segments: Any, batch: Any, leader: Any, leader_epoch: Any) -> Any:
+    return batch.staged
 
 
 CLEANING_MUTANTS = [
