@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -49,6 +50,7 @@ def test_what_a_writer_holds_of_its_commit_is_what_readers_find(uri, added_us):
     log.commit(1, operation="test", files=[REMOVE], counters={"b": 3})
 
     assert log._state == opened(uri)._state
+    shutil.rmtree(uri)  # other engines would look for the files that it names
 
 
 def test_text_of_any_kind_is_one_line():
