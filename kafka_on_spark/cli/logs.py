@@ -229,7 +229,7 @@ def dump_log(
 def _asked_for(
     image: MetadataImage, name: str, number: int | None, broker: int | None
 ) -> list[PartitionKey]:
-    """Return a partition, or all of a topic, of which a `broker` (None: any) has a replica."""
+    """Return a topic's partitions, or the one of that number; of a `broker`, if it is given."""
     topic = image.topic(name)
     keys = [PartitionKey(topic.topic_id, each) for each in sorted(topic.partitions)]
     if number is not None:

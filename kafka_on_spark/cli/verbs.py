@@ -186,9 +186,9 @@ class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
     `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
-    creates or opens the cluster. `more`: further options, and what they declare. `one_of`,
-    `at_most_one_of`: names of options of which exactly one is given, or not two, with blanks
-    between.
+    creates or opens the cluster. `more`: further options, and what they declare. `one_of`:
+    options of which exactly one must be given, their names with blanks between. `at_most_one_of`:
+    likewise, of which two exclude each other.
     """
 
     def __init__(

@@ -153,7 +153,7 @@ class Consuming:
     """Where one consumer stands, and its reads and commits.
 
     Attributes:
-        wait: Has the newest image, asked for seldom; an outage is no error until it has lasted.
+        wait: Gives the newest image, and asks for it seldom. A short outage is no error.
         liveness: Beats for a consumer with a group.
         paused: Nothing of these partitions is handed out.
         fetch: Whose rows `next_rows` has returned: what they are is void once this is another.

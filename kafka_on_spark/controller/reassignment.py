@@ -325,7 +325,7 @@ def status_of(partition: PartitionRegistration | None, target: Sequence[int]) ->
 
 
 def check_throttle(bytes_per_s: int | None) -> None:
-    """Check the rate of a move; None is no limit."""
+    """Check the rate of a move; None: it has no limit."""
     is_number = isinstance(bytes_per_s, int) and not isinstance(bytes_per_s, bool)
     if bytes_per_s is not None and not (is_number and bytes_per_s >= 1):
         raise InvalidRequestError(
