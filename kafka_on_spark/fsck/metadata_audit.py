@@ -336,11 +336,7 @@ def _voter_readers(
     url: str, options: StorageOptions, *, is_deep: bool
 ) -> tuple[list[VoterReader], Mapping[Voter, str]]:
     """Return the voters, the leader first; and why others of them can't be read. `url`: some of
-    their roots.
-
-    Raises: as `given_roots`.
-        InvalidRootError: One is a copy, or was moved.
-    """
+    their roots."""
     given = given_roots(roots_in(url), options)
     search = _Search(next(iter(given.values())).cluster_id, options, is_deep=is_deep)
     for root, identity in given.items():

@@ -34,7 +34,7 @@ from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 IsWhole = Callable[[ReplicaAddress, Segment], bool]
-"""Returns whether a replica's file is there, and on a disk as long as the log says."""
+"""Returns whether a replica's file is there, and as long as the log says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,7 @@ def files_of(
 ) -> list[Piece]:
     """Return the files that hold an order's range and may have records of `times`, in order.
 
-    A file that is missing, or on a disk not as long as the log says, is taken from another
-    replica; of a store's objects only the names are listed.
+    A file that is missing, or not as long as the log says, is taken from another replica.
     `finish_compaction`: as in `read_pieces`.
 
     Raises:
@@ -236,17 +235,10 @@ def hadoop_url(url: str) -> str:
 
 
 def whole_files(options: StorageOptions) -> IsWhole:
-    """Return what tells whole files. A store's folder is listed once: an object is there as it was
-    put, or not at all."""
+    """Return what tells whole files; it lists each folder once."""
 
     @cache
-    def names(address: ReplicaAddress) -> frozenset[str]:
-        return frozenset(RootFiles(address.root, options).names(address.folder))
+    def sizes(address: ReplicaAddress) -> Mapping[str, int]:
+        return RootFiles(address.root, options).sizes(address.folder)
 
-    def is_whole(address: ReplicaAddress, segment: Segment) -> bool:
-        if not is_local(address.root):
-            return segment.file_name in names(address)
-        path = f"{address.folder}/{segment.file_name}"
-        return RootFiles(address.root, options).size(path) == segment.size_bytes
-
-    return is_whole
+    return lambda address, segment: sizes(address).get(segment.file_name) == segment.size_bytes

@@ -162,6 +162,11 @@ def names_in(folder: str) -> list[str]:
     return sorted(os.listdir(folder))
 
 
+def sizes_in(folder: str) -> dict[str, int]:
+    with os.scandir(folder) as entries:
+        return {each.name: each.stat().st_size for each in entries}
+
+
 def delete_empty_folder(path: str) -> None:
     os.rmdir(path)
 

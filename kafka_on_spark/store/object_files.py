@@ -150,8 +150,11 @@ class ObjectFiles:
         raise KafkaStorageError(f"the store does not say when {path} was written")
 
     def names_in(self, path: str) -> list[str]:
-        found = self.store.ls(path, detail=False)
-        return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
+        return sorted(self.sizes_in(path))
+
+    def sizes_in(self, path: str) -> dict[str, int]:
+        found = self.store.ls(path, detail=True)
+        return {each["name"].rstrip("/").rsplit("/", 1)[-1]: each["size"] or 0 for each in found}
 
     def write(self, path: str, pieces: Iterable[bytes]) -> None:
         content = b"".join(pieces)

@@ -277,6 +277,10 @@ class RootFiles:
         """Return the names in a folder, sorted; none if there is no such folder."""
         return self._ask("LIST", "list", path, lambda files: files.names_in(path)) or []
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the bytes of each file in a folder, by name; none if there is no such folder."""
+        return self._ask("LIST", "list", path, lambda files: files.sizes_in(path)) or {}
+
 
 def flush(paths: Iterable[str]) -> None:
     """Make local files and folders of one root durable; an object on a store is durable already.

@@ -2,13 +2,22 @@
 
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.log.read_order import ReadOrder
-from kafka_on_spark.log.view_table import Branch, TimeRange, branches_of, files_of, time_range
+from kafka_on_spark.log.view_table import (
+    Branch,
+    TimeRange,
+    branches_of,
+    files_of,
+    time_range,
+    whole_files,
+)
+from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import NOW_MS, address, log, partition
 
 EVER = TimeRange()
@@ -57,6 +66,19 @@ def test_a_file_that_no_replica_has_is_an_error_that_gives_each_reason():
     assert "offsets 0 to 9 of orders-0 can't be read from any replica" in str(caught.value)
     assert "broker 1: a segment is missing" in str(caught.value)
     assert "broker 2: a segment is missing" in str(caught.value)
+
+
+def test_a_whole_file_is_there_and_as_long_as_the_log_says(tmp_path):
+    whole, short, missing = (each.segments[0] for each in LOG.batches)
+    where = replace(address(1), root=str(tmp_path))
+    for segment, size_bytes in ((whole, whole.size_bytes), (short, short.size_bytes - 1)):
+        path = Path(where.folder, segment.file_name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"v" * size_bytes)
+    is_whole = whole_files(StorageOptions())
+
+    assert [is_whole(where, each) for each in (whole, short, missing)] == [True, False, False]
+    assert not is_whole(replace(where, root=str(tmp_path / "none")), whole)
 
 
 def test_a_replica_that_lacks_committed_records_is_passed_over():

@@ -83,6 +83,7 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
 
     assert clean_root_task(order, Worker(options)).error is None
     assert files.names(root) == sorted([probe, table, *others, "meta.properties"])
+    assert files.sizes(f"{root}/_race-mine") == {"put-twice": 5}
 
     monkeypatch.setattr(temporaries, "AGE_SECONDS_MIN", -60.0)
     assert clean_root_task(order, Worker(options)).error is None
