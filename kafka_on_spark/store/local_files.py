@@ -163,8 +163,11 @@ def names_in(folder: str) -> list[str]:
 
 
 def sizes_in(folder: str) -> dict[str, int]:
-    with os.scandir(folder) as entries:
-        return {each.name: each.stat().st_size for each in entries}
+    sizes = {}
+    for name in os.listdir(folder):
+        with suppress(FileNotFoundError):  # deleted since
+            sizes[name] = os.stat(f"{folder}/{name}").st_size
+    return sizes
 
 
 def delete_empty_folder(path: str) -> None:

@@ -215,8 +215,9 @@ class _Store:
         except Exception as error:
             return error
 
-    def ls(self, path: str, *, detail: bool) -> list[str]:
-        return list(self._ask("list", []))
+    def ls(self, path: str, *, detail: bool) -> list[dict[str, str | int]]:
+        assert detail, "names alone are not asked for"
+        return [{"name": name, "size": 0} for name in self._ask("list", [])]
 
     def rm_file(self, path: str) -> None:
         """Delete an object; a store does not say whether there was one."""
