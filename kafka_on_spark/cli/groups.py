@@ -290,7 +290,7 @@ def _reset(
     offset, asked = new_offset(image, group, key, target, find)
     if asked != offset:
         note(f"{name} has no committed offset {asked}: group {group} gets {offset}.")
-    known = image.groups.get((group, key))
+    known = image.group_offsets.get((group, key))
     return {
         "group": group,
         **name._asdict(),
@@ -310,7 +310,7 @@ def new_offset(
     one that was asked for. `find_offset` returns the first committed record that is not older than
     µs since 1970 UTC, or None. Source: ConsumerGroupCommand."""
     partition = image.topics[key.topic_id].partitions[key.partition]
-    known = image.groups.get((group, key))
+    known = image.group_offsets.get((group, key))
     start, end = partition.log_start_offset, partition.high_watermark
     before = None if known is None else known.offset
     kind, value = target

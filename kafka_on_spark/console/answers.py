@@ -147,7 +147,9 @@ def topic_view(image: MetadataImage, name: str) -> View:
         "records": sum(each.high_watermark - each.log_start_offset for each in partitions),
         "uncommitted": sum(each.known_log_end - each.high_watermark for each in partitions),
         "configs": sorted(topic.configs.items()),
-        "groups": sorted({group for group, key in image.groups if key.topic_id == topic.topic_id}),
+        "groups": sorted(
+            {group for group, key in image.group_offsets if key.topic_id == topic.topic_id}
+        ),
     }
 
 

@@ -82,7 +82,7 @@ def concerns(before: MetadataImage, after: MetadataImage) -> list[str]:
     """Return what differs between two images, in the words of the page's views."""
     found = {
         "partitions": before.topics is not after.topics,
-        "groups": before.groups is not after.groups
+        "groups": before.group_offsets is not after.group_offsets
         or before.consumer_groups is not after.consumer_groups,
         "brokers": before.brokers is not after.brokers,
         "configs": before.configs is not after.configs,

@@ -62,7 +62,7 @@ def begin(image: MetadataImage, key: PartitionKey, *, group: str | None, reset: 
     """Return where a reader begins in a partition: at the group's offset; otherwise by `reset`,
     where NONE raises OffsetOutOfRangeError."""
     partition = partition_of(image, key)
-    saved = None if group is None else image.groups.get((group, key))
+    saved = None if group is None else image.group_offsets.get((group, key))
     if saved is not None:
         return Position(saved.offset, saved.unclean_generation)
     if reset == NONE:

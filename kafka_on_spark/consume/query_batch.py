@@ -447,7 +447,7 @@ def _group_start(
     If it has saved an offset of some partition, the others were added later, and are read from
     their beginning."""
     keys = {name: key_of(image, name) for name in wanted}
-    has_saved = any((group.name, key) in image.groups for key in keys.values())
+    has_saved = any((group.name, key) in image.group_offsets for key in keys.values())
     reset = EARLIEST if has_saved else group.default
     begun = {name: begin(image, key, group=group.name, reset=reset) for name, key in keys.items()}
     now = StreamOffset.in_image(image, {name: each.offset for name, each in begun.items()})
@@ -630,7 +630,7 @@ def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) ->
             )
 
 
-def check_end(image: MetadataImage, end: StreamOffset) -> None:
+def check_within_logs(image: MetadataImage, end: StreamOffset) -> None:
     """Raise OffsetOutOfRangeError if a batch ends behind a log's end. An end between high watermark
     and log end is allowed, and cut to the high watermark."""
     for name, last in end.positions.items():

@@ -62,7 +62,7 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
             cause=f"group {group!r} left {image.name_of(key)}: nothing saved for {minutes:,}"
             f" minutes{_UNSAVED}",
         )
-        for (group, key), position in image.groups.items()
+        for (group, key), position in image.group_offsets.items()
         if position.saved_at_ms < since_ms and group not in image.consumer_groups
     ]
 
@@ -103,7 +103,7 @@ def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]
     ]
     offsets = [
         OffsetCommitRecord.again(group, key, place, renewed_at_ms=now_ms, cause=cause)
-        for (group, key), place in image.groups.items()
+        for (group, key), place in image.group_offsets.items()
         if place.saved_at_ms > latest_ms and group not in image.consumer_groups
     ]
     says_time = ClusterRecord(cluster_id=image.cluster_id, cause=cause)

@@ -450,7 +450,7 @@ class SecondInspections:
 
     def record_finding(self, finding: Finding) -> None:
         """Record one finding; its delay begins with the first record of it."""
-        if not is_assigned(self._metadata.image, finding):
+        if not may_be_inspected(self._metadata.image, finding):
             return
         with self._lock:
             since_ms = self._found.get(finding, self._clock.monotonic_ms())
@@ -568,7 +568,7 @@ class SecondInspections:
         changes = conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
         # What was confirmed, but not decided on as the partition had changed, is inspected again.
         self._requeue(
-            each for each in due if each in bad and is_assigned(self._metadata.image, each)
+            each for each in due if each in bad and may_be_inspected(self._metadata.image, each)
         )
         self.record(reports)
         return changes
@@ -613,7 +613,7 @@ def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionRepo
     return replace(report, leader=confirmed(report.leader), followers=followers)
 
 
-def is_assigned(image: MetadataImage, finding: Finding) -> bool:
+def may_be_inspected(image: MetadataImage, finding: Finding) -> bool:
     """Return whether the replica that was found bad is still assigned, and not lost."""
     partition = image.partition(finding.key)
     if partition is None or finding.broker_id not in partition.replicas:
@@ -628,7 +628,7 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
     Each follower of a leader fetches, too: a copy from the leader may be what has failed.
     """
     partition = image.partition(finding.key)
-    if partition is None or not is_assigned(image, finding):
+    if partition is None or not may_be_inspected(image, finding):
         return []
     leader = partition.leader
     if leader is None or not partition.is_created(leader):

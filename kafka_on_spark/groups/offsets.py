@@ -138,7 +138,7 @@ def saved_if_due(
     """Return the record that brings a group to `offset` of a partition that is there; none if it
     stands there, and its offset needs not be saved again."""
     partition = image.topics[key.topic_id].partitions[key.partition]
-    known = image.groups.get((group, key))
+    known = image.group_offsets.get((group, key))
     is_there = (
         known is not None
         and (known.offset, known.unclean_generation) == (offset, partition.unclean_generation)
@@ -159,7 +159,7 @@ def beginnings(
     of which it has no offset: so nothing behind that is skipped, whoever reads them first."""
     for key in sorted(keys):
         partition = image.partition(key)
-        if partition is not None and (group, key) not in image.groups:
+        if partition is not None and (group, key) not in image.group_offsets:
             offset = partition.high_watermark if is_at_end else partition.log_start_offset
             cause = f"group {group!r} begins at {offset} of {image.name_of(key)}: {why}"
             yield saved_offset(group, key, partition, offset, cause)
@@ -171,7 +171,7 @@ def added_since(
     """Return the partitions that were added to their topics after a group had saved lower ones: it
     has no offset of any that is as high. A group without an offset of a topic is new to it."""
     highest: dict[TopicId, int] = {}
-    for name, saved in image.groups:
+    for name, saved in image.group_offsets:
         if name == group:
             highest[saved.topic_id] = max(saved.partition, highest.get(saved.topic_id, 0))
     return {key for key in keys if key.partition > highest.get(key.topic_id, key.partition)}
@@ -225,7 +225,7 @@ def offsets_kept(
             cause=f"group {group!r} stands at {place.offset} of {image.name_of(key)} as its last"
             " member goes",
         )
-        for (name, key), place in image.groups.items()
+        for (name, key), place in image.group_offsets.items()
         if name == group and key not in saved and needs_saving_again(image, place, now_ms)
     ]
     return ControllerResult([*again, *left.records], left.response)
@@ -320,9 +320,9 @@ def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
     """Return the partitions in which a group has an offset, in order of their names, or raise
     GroupIdNotFoundError."""
     check_group(group)
-    saved = sorted((key for name, key in image.groups if name == group), key=image.name_of)
+    saved = sorted((key for name, key in image.group_offsets if name == group), key=image.name_of)
     if not saved:
-        known = ", ".join(sorted({name for name, _ in image.groups})[:10]) or "none"
+        known = ", ".join(sorted({name for name, _ in image.group_offsets})[:10]) or "none"
         raise GroupIdNotFoundError(
             f"there is no consumer group {group!r}: it exists once it has committed an offset"
             f" (known: {known})"
@@ -362,7 +362,7 @@ def describe_group(image: MetadataImage, group: str) -> list[GroupLag]:
             high_watermark=partition.high_watermark,
             lag=lag_of(partition, place),
         )
-        for (name, key), place in image.groups.items()
+        for (name, key), place in image.group_offsets.items()
         if name == group and (partition := image.partition(key)) is not None
     ]
     return sorted(described, key=lambda each: each.name)
@@ -375,4 +375,4 @@ def lag_of(partition: PartitionRegistration, place: GroupOffset) -> int:
 
 def groups_of(image: MetadataImage) -> list[str]:
     """Return the names of all groups: they have saved something, or have members."""
-    return sorted({name for name, _ in image.groups} | image.consumer_groups.keys())
+    return sorted({name for name, _ in image.group_offsets} | image.consumer_groups.keys())

@@ -123,7 +123,7 @@ class TopicImage:
         return self.first_partition_count == 0
 
     @property
-    def is_expanded(self) -> bool:
+    def was_resized(self) -> bool:
         """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count
         return first is not None and len(self.partitions) > first
@@ -214,7 +214,7 @@ class MetadataImage:
             knows whether they stand, since logs have forgotten them.
         expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
-        groups: Saved positions, by group and partition.
+        group_offsets: Saved positions, by group and partition.
         consumer_groups: The groups that have members.
         requests: Admin requests without a result, in order.
         suspects: Replicas that the process that decides has found bad once, and not inspected again
@@ -237,14 +237,14 @@ class MetadataImage:
     first_sequences: Mapping[str, int] = field(default_factory=dict)
     expired_producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     expired_epoch: int = -1
-    groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
+    group_offsets: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
     consumer_groups: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()
     suspects: frozenset[ReplicaUuid] = field(default=frozenset(), compare=False)
 
     def newest_ms(self) -> int:
         """Return the newest time in it: of the newest commit, or of what a client said last."""
-        saved = (place.saved_at_ms for place in self.groups.values())
+        saved = (place.saved_at_ms for place in self.group_offsets.values())
         return max(
             self.time_ms, max(self.producer_times.values(), default=0), max(saved, default=0)
         )
@@ -467,9 +467,9 @@ def _remove_topic(draft: _Draft, record: log.RemoveTopicRecord) -> None:
 
 
 def _forget_offsets(draft: _Draft, is_gone: Callable[[PartitionKey], bool]) -> None:
-    groups = draft.map("groups")
-    for place in [each for each in groups if is_gone(each[1])]:
-        del groups[place]
+    offsets = draft.map("group_offsets")
+    for place in [each for each in offsets if is_gone(each[1])]:
+        del offsets[place]
 
 
 def _set_partitions(draft: _Draft, kind: type, run: Iterable[Any]) -> None:
@@ -566,9 +566,9 @@ def _remove_producer(draft: _Draft, record: log.RemoveProducerRecord) -> None:
 def _offset_commit(draft: _Draft, record: log.OffsetCommitRecord) -> None:
     place = (record.group, PartitionKey(record.topic_id, record.partition))
     if record.offset is None:
-        draft.map("groups").pop(place, None)
+        draft.map("group_offsets").pop(place, None)
     elif record.topic_id in draft.topics:
-        draft.map("groups")[place] = GroupOffset(
+        draft.map("group_offsets")[place] = GroupOffset(
             offset=record.offset,
             leader_epoch=record.leader_epoch,
             unclean_generation=record.unclean_generation or 0,
@@ -768,7 +768,7 @@ def _rebuilding_clients(image: MetadataImage) -> Iterator[Record]:
     if image.expired_epoch >= 0:
         epoch = ProducerEpoch(image.expired_epoch)
         yield log.RemoveProducerRecord(producer_id="", producer_epoch=epoch)
-    for (name, key), place in image.groups.items():
+    for (name, key), place in image.group_offsets.items():
         yield log.OffsetCommitRecord.again(name, key, place, renewed_at_ms=place.saved_at_ms)
     for name, group in image.consumer_groups.items():
         yield from _rebuilding_group(name, group)

@@ -184,7 +184,7 @@ def group_lags(image: MetadataImage) -> dict[tuple[str, str], list[int]]:
     """Return by group and topic how many committed records the group has not processed, in each
     partition where it has an offset."""
     lags: dict[tuple[str, str], list[int]] = {}
-    for (group, key), place in image.groups.items():
+    for (group, key), place in image.group_offsets.items():
         partition = image.partition(key)
         if partition is not None:
             topic = image.topics[key.topic_id].name

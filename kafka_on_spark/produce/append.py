@@ -295,7 +295,7 @@ def _split(node: Node, plan: AppendPlan) -> int:
     """
     topic, run = node.metadata.image.topics.get(plan.topic_id), plan.producer
     count = len(plan.order.targets)
-    if topic is None or run is None or not topic.is_expanded or (run.is_next and run.is_only):
+    if topic is None or run is None or not topic.was_resized or (run.is_next and run.is_only):
         return count
     keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
     is_fenced = run.is_next and node.part(EarlierTries).has_checked(plan)

@@ -123,8 +123,8 @@ class StageOrder:
         now_us: Timestamp of records without one.
         record_bytes_max: Source: max.message.bytes.
         segment_bytes_max: Uncompressed records a segment. Source: segment.bytes.
-        is_expanded: The topic was given more partitions since its creation: a retry is split as
-            its first try was.
+        was_resized: The topic has another number of partitions than at its creation: a retry is
+            split as its first try was.
     """
 
     targets: tuple[PartitionTarget, ...]
@@ -132,7 +132,7 @@ class StageOrder:
     now_us: int
     record_bytes_max: int
     segment_bytes_max: int
-    is_expanded: bool = False
+    was_resized: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ def plan_stage(
         now_us=now_ms * 1000,
         record_bytes_max=settings.integer("max.message.bytes"),
         segment_bytes_max=settings.integer("segment.bytes"),
-        is_expanded=topic.is_expanded,
+        was_resized=topic.was_resized,
     )
 
 

@@ -157,7 +157,7 @@ class WritePlan:
 
         A task reads this without a fence. The driver asks again, behind a fence, and compares.
         """
-        if producer is None or not order.is_expanded:
+        if producer is None or not order.was_resized:
             return order
         replicas = Worker(self.storage).replicas
         for target in order.targets:

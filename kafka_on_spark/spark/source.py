@@ -33,8 +33,8 @@ from kafka_on_spark.consume.query_batch import (
     StreamOffset,
     available,
     bounded,
-    check_end,
     check_order,
+    check_within_logs,
     committed_ends,
     could_not_read,
     is_delayed,
@@ -255,7 +255,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
         image = metadata.image if then is None else then
         check_order(image, start, end)
         if options.fails_on_data_loss:
-            check_end(image, end)
+            check_within_logs(image, end)
         self._ranges = reading.ranges(metadata, start, end, then)
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -14,7 +14,7 @@ def image(before):
     """Return a partition with the offsets 2 to 8, and a group at `before`."""
     base = image_of(partition("1", hw=8, hw_epoch=0, start=2))
     saved = {} if before is None else {("g", KEY): GroupOffset(offset=before, leader_epoch=None)}
-    return replace(base, groups=saved)
+    return replace(base, group_offsets=saved)
 
 
 def by_second(timestamp_us):

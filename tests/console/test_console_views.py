@@ -42,7 +42,7 @@ def test_a_topic_has_its_size_its_settings_and_its_groups():
         partition("1 2 3", hw=10, start=4, leo=12),
         partition("2 3", hw=5),
         configs={"min.insync.replicas": "2"},
-        groups={("billing", KEY): GroupOffset(offset=Offset(7), leader_epoch=None)},
+        group_offsets={("billing", KEY): GroupOffset(offset=Offset(7), leader_epoch=None)},
     )
 
     view = plain(topic_view(image, "orders"))
@@ -67,7 +67,7 @@ def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
         partition("1", hw=10),
         partition("1", hw=5),
         ids="1",
-        groups={
+        group_offsets={
             ("billing", KEY): GroupOffset(offset=Offset(7), leader_epoch=None),
             ("billing", ADDED): GroupOffset(offset=Offset(0), leader_epoch=None),
         },

@@ -81,5 +81,5 @@ def test_what_a_commit_concerns_is_told_by_the_names_of_views():
 
     assert concerns(before, replace(before, offset=Offset(101))) == []
     assert concerns(before, changed(before, partition("1 2 3"))) == ["partitions"]
-    assert concerns(before, replace(before, groups={("g", None): None})) == ["groups"]
+    assert concerns(before, replace(before, group_offsets={("g", None): None})) == ["groups"]
     assert concerns(before, replace(before, brokers={})) == ["brokers"]

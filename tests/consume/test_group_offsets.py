@@ -74,7 +74,7 @@ def test_offsets_come_before_the_partition_is_given_up():
     assert result.response == {ZERO}
     assert kinds(result) == ["OffsetCommitRecord", "GroupAssignmentRecord"]
     after = replay(image, result)
-    assert after.groups["g", ONE].offset == 5
+    assert after.group_offsets["g", ONE].offset == 5
     taken = follow(after, "b", begins_at="latest")
     assert kinds(taken) == ["GroupAssignmentRecord"], "it begins where the other has stopped"
     assert taken.response == {ONE}

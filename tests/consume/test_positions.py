@@ -30,7 +30,7 @@ def image(*partitions, saved=None):
         ("g", key(number)): GroupOffset(offset=Offset(offset), leader_epoch=None)
         for number, offset in (saved or {}).items()
     }
-    return image_of_topics({"orders": partitions}, groups=groups)
+    return image_of_topics({"orders": partitions}, group_offsets=groups)
 
 
 def begun(image, number=0, reset="latest"):

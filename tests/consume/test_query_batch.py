@@ -19,8 +19,8 @@ from kafka_on_spark.consume.query_batch import (
     StreamOffset,
     TriggerLimits,
     available,
-    check_end,
     check_order,
+    check_within_logs,
     committed_ends,
     is_delayed,
     limited,
@@ -254,13 +254,13 @@ def plain_at(offset):
 
 @pytest.mark.parametrize("end", [0, 2, 3, 4, 5])
 def test_a_batch_ends_at_or_below_the_log_end(end):
-    check_end(PARTLY_COMMITTED, plain_at(end))
+    check_within_logs(PARTLY_COMMITTED, plain_at(end))
 
 
 @pytest.mark.parametrize("end", [6, 9])
 def test_a_batch_that_ends_above_the_log_end_is_refused(end):
     with pytest.raises(OffsetOutOfRangeError, match="its log ends at 5 and is committed up to 3"):
-        check_end(PARTLY_COMMITTED, plain_at(end))
+        check_within_logs(PARTLY_COMMITTED, plain_at(end))
 
 
 # fmt: off

@@ -147,7 +147,8 @@ def test_a_groups_offsets_are_started_from(committed, default, expected):
         for (group, topic, number), offset in committed.items()
     }
     image = image_of_topics(
-        {"a": list(IMAGE.topic("a").partitions.values()), "c": [partition("1")]}, groups=groups
+        {"a": list(IMAGE.topic("a").partitions.values()), "c": [partition("1")]},
+        group_offsets=groups,
     )
 
     found = resolved(Group("g", default), image)
@@ -171,7 +172,7 @@ def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, of
     saved = GroupOffset(offset=offset, leader_epoch=None, unclean_generation=then)
     registration = partition("1", start=2, hw=10, unclean_generation=now)
     groups = {("g", PartitionKey("id of a", 0)): saved}
-    image = image_of_topics({"a": [registration]}, groups=groups)
+    image = image_of_topics({"a": [registration]}, group_offsets=groups)
     start = {"image": image, "wanted": ALL_OF_A[:1]}
 
     if is_told:
@@ -189,7 +190,7 @@ def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumer
     """It skipped what came in place of the lost records, and saved that for all of the group."""
     saved = GroupOffset(offset=Offset(offset), leader_epoch=None)
     groups = {("g", PartitionKey("id of a", 0)): saved}
-    before = image_of_topics({"a": [partition("1", start=2, hw=15)]}, groups=groups)
+    before = image_of_topics({"a": [partition("1", start=2, hw=15)]}, group_offsets=groups)
     world = appended(cut_short(AddedAgain(before, ()), "a", at=5), "a", end=20)
 
     found = resolved(

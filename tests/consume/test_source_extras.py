@@ -41,7 +41,7 @@ def test_a_groups_lag_is_what_it_has_not_processed_of_what_there_is():
     offsets = {("g", 0): 7, ("g", 1): 1, ("h", 0): 9}
     image = image_of_topics(
         TWO,
-        groups={
+        group_offsets={
             (group, PartitionKey("id of a", number)): GroupOffset(offset=offset, leader_epoch=None)
             for (group, number), offset in offsets.items()
         },

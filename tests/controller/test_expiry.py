@@ -129,7 +129,7 @@ def test_as_the_last_member_goes_only_offsets_that_are_old_are_saved_again_as_th
     keys = [PartitionKey(TOPIC_ID, each) for each in range(3)]
     image = image_of(*(partition("1", hw=9, unclean_generation=2) for _ in keys))
     groups = {("g", key): each for key, each in zip(keys, (known, young, known), strict=True)}
-    image = replace(image, groups=groups, time_ms=NOW_MS)
+    image = replace(image, group_offsets=groups, time_ms=NOW_MS)
     image = replayed(image, *join(image, "g", member_id="a", topics=[TOPIC]).records)
     left = leave(image, "g", "a")
     moved = replace(saved(7), partition=2)
@@ -138,9 +138,9 @@ def test_as_the_last_member_goes_only_offsets_that_are_old_are_saved_again_as_th
     after = replayed(image, *kept.records)
 
     assert len(kept.records) == 3
-    assert after.groups["g", keys[0]] == replace(known, saved_at_ms=NOW_MS)
-    assert after.groups["g", keys[1]] == young
-    assert after.groups["g", keys[2]].offset == 7
+    assert after.group_offsets["g", keys[0]] == replace(known, saved_at_ms=NOW_MS)
+    assert after.group_offsets["g", keys[1]] == young
+    assert after.group_offsets["g", keys[2]].offset == 7
 
 
 def test_an_id_that_comes_back_is_not_expired_any_more():
@@ -164,8 +164,8 @@ def test_a_snapshot_keeps_the_times_and_the_epochs_of_those_that_have_expired():
     assert rebuilt.producer_times == image.producer_times == {"p": 5}
     assert rebuilt.expired_epoch == image.expired_epoch == 9
     assert rebuilt.expired_producers == image.expired_producers == {"q": 7}
-    [position] = rebuilt.groups.values()
+    [position] = rebuilt.group_offsets.values()
     assert position.saved_at_ms == 5
     assert set(registered_producers(rebuilt).ids) == {"p"}
     assert registered_producers(MetadataImage()) is None
-    assert PartitionKey(TOPIC_ID, 0) == next(iter(rebuilt.groups))[1]
+    assert PartitionKey(TOPIC_ID, 0) == next(iter(rebuilt.group_offsets))[1]

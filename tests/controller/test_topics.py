@@ -212,7 +212,7 @@ def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
     assert result.response == 3
     assert sorted(topic.partitions) == [0, 1, 2, 3, 4]
     assert {len(each.replicas) for each in topic.partitions.values()} == {3}
-    assert [before.topic("payments").is_expanded, topic.is_expanded] == [False, True]
+    assert [before.topic("payments").was_resized, topic.was_resized] == [False, True]
     assert topic.partitions[0] == before.topic("payments").partitions[0]
     uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
     assert len(set(uuids)) == 15
@@ -269,7 +269,7 @@ def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
     assert result.response == len(gone)
     topic = replay(result, image).topic(TOPIC)
     assert topic.partitions == dict(enumerate(partitions[:to]))
-    assert topic.is_expanded
+    assert topic.was_resized
 
 
 @pytest.mark.parametrize("partitions, how, error, words", KEPT)

@@ -134,7 +134,7 @@ def grown(image, *partitions):
 
 def saved(image):
     """Return where the group stands, by partition."""
-    return {key.partition: each.offset for (_, key), each in image.groups.items()}
+    return {key.partition: each.offset for (_, key), each in image.group_offsets.items()}
 
 
 def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():

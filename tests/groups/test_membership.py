@@ -121,7 +121,7 @@ def test_a_group_stands_at_the_beginning_of_a_topic_that_comes_while_it_reads():
 
     after = replay(image, subscribe(image, "g", "a", [TOPIC, "z"]))
 
-    assert {key: each.offset for (_, key), each in after.groups.items()} == {KEY: 3, ONE: 5}
+    assert {key: each.offset for (_, key), each in after.group_offsets.items()} == {KEY: 3, ONE: 5}
 
 
 def test_a_group_stands_at_the_beginning_of_a_topic_that_is_created_under_a_name_it_reads():
@@ -141,7 +141,7 @@ def test_a_group_stands_at_the_beginning_of_a_topic_that_is_created_under_a_name
     )
 
     after = replay(image, decided)
-    stands = {(group, key): each.offset for (group, key), each in after.groups.items()}
+    stands = {(group, key): each.offset for (group, key), each in after.group_offsets.items()}
     assert stands == {("g", PartitionKey(decided.response, number)): 0 for number in (0, 1)}
 
 

@@ -33,12 +33,14 @@ def image(**groups):
         if offset is not None
     }
     registration = partition("1", hw=8, hw_epoch=4, start=2, epoch=5)
-    return replace(image_of(registration, registration), groups=saved)
+    return replace(image_of(registration, registration), group_offsets=saved)
 
 
 def positions(of, group):
     return {
-        key.partition: place.offset for (name, key), place in of.groups.items() if name == group
+        key.partition: place.offset
+        for (name, key), place in of.group_offsets.items()
+        if name == group
     }
 
 
@@ -135,6 +137,6 @@ def test_an_offset_of_before_an_unclean_election_is_set_again():
     here = image_of(partition("1", hw=8, start=2, unclean_generation=2))
     for generation in (0, 1, 2, 3):
         known = GroupOffset(offset=Offset(3), leader_epoch=None, unclean_generation=generation)
-        before = replace(here, groups={("g", KEY): known})
+        before = replace(here, group_offsets={("g", KEY): known})
         again = alter_group_offsets(before, "g", {KEY: 3}).records
         assert len(again) == (generation != 2)

@@ -77,7 +77,7 @@ def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():
         ("g", PartitionKey(TOPIC_ID, 1)): GroupOffset(offset=Offset(1), leader_epoch=None),
         ("g", PartitionKey(TOPIC_ID, 9)): GroupOffset(offset=Offset(1), leader_epoch=None),
     }
-    found = figures(partition("1", hw=10, start=5), partition("1", hw=2), groups=at)
+    found = figures(partition("1", hw=10, start=5), partition("1", hw=2), group_offsets=at)
 
     assert found["lag", "g", TOPIC] == 6
     assert found["max-lag", "g", TOPIC] == 5
@@ -95,7 +95,7 @@ def test_groups_are_counted_by_state_and_their_members_by_group():
         "new": ConsumerGroup(group_epoch=2, target_epoch=1, members=members),
         "settled": ConsumerGroup(group_epoch=1, target_epoch=1, members={"a": members["a"]}),
     }
-    found = figures(partition("1"), groups=saved, consumer_groups=groups)
+    found = figures(partition("1"), group_offsets=saved, consumer_groups=groups)
 
     assert (found["members", "new"], found["members", "settled"]) == (2, 1)
     states = ("empty", "assigning", "reconciling", "stable")

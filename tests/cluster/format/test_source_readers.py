@@ -140,7 +140,7 @@ def test_an_idle_query_saves_its_groups_offsets_again_before_they_expire(disks, 
 
     assert reader.latestOffset(start, ReadAllAvailable()) == start
     assert disks.cluster.image.offset == saved + 1
-    [position] = disks.cluster.image.groups.values()
+    [position] = disks.cluster.image.group_offsets.values()
     assert position.saved_at_ms == later_ms
 
 

@@ -74,5 +74,5 @@ def comes_back_above_what_stands(
 
 def nothing_silent_is_left(image: MetadataImage) -> None:
     """L8: in the end, with nobody about for long, no id and no group's offset is left."""
-    left = (dict(image.producers), dict(image.groups))
+    left = (dict(image.producers), dict(image.group_offsets))
     require(left == ({}, {}), ALL_SILENT, f"{left}")

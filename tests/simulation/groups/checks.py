@@ -59,7 +59,7 @@ class Checker:
     def check_batch(self, process: "Process | None", batch: MetadataBatch) -> None:
         """Check a commit of a process; None: of the world."""
         before = self.image.consumer_groups.get(self._group, NOBODY)
-        had = set(self.image.groups)
+        had = set(self.image.group_offsets)
         self.image = self.image.replay(batch)
         after = self.image.consumer_groups.get(self._group, NOBODY)
         if process is None:
@@ -79,7 +79,9 @@ class Checker:
 
     def _check_kept(self) -> None:
         half_ms = offsets_retention_ms(self.image.settings()) // 2
-        places = [place for (name, _), place in self.image.groups.items() if name == self._group]
+        places = [
+            place for (name, _), place in self.image.group_offsets.items() if name == self._group
+        ]
         self._world.met["last member gone"] += bool(places)
         for place in places:
             age_ms = self.image.time_ms - place.saved_at_ms
@@ -118,7 +120,7 @@ class Checker:
         key = PartitionKey(record.topic_id, record.partition)
         assert record.offset is not None
         if key not in self.read_keys():
-            assert record.offset == self.image.groups[self._group, key].offset, KEPT
+            assert record.offset == self.image.group_offsets[self._group, key].offset, KEPT
             return
         owners = {owner_in(before, key), owner_in(after, key)}
         is_added = owners == {None} and (self._group, key) not in had
@@ -145,7 +147,7 @@ class Checker:
                 self._fenced_at_ms.pop(name, None)  # its first join may have stood, unknown to it
             for key in member.owned - (was.owned if was is not None else frozenset()):
                 self._first.setdefault(key, self._begin_of(key))
-                known = self.image.groups.get((self._group, key))
+                known = self.image.group_offsets.get((self._group, key))
                 self._taken_at[name, key] = 0 if known is None else known.offset
                 self._positions.pop((name, key), None)
         mine = before.members.get(process.member_id)
@@ -155,7 +157,7 @@ class Checker:
         ):
             self._world.met["given up"] += 1
             position = self._positions.get((process.member_id, key))
-            known = self.image.groups.get((self._group, key))
+            known = self.image.group_offsets.get((self._group, key))
             if position is not None and self.image.partition(key) is not None:
                 assert known is not None, SAVED
                 assert known.offset >= position, (SAVED, known.offset, position)
@@ -196,7 +198,10 @@ class Checker:
             partition = self.image.partition(key)
             assert partition is not None
             end = partition.high_watermark
-            assert self.image.groups[self._group, key].offset == end, (SETTLED, key.partition)
+            assert self.image.group_offsets[self._group, key].offset == end, (
+                SETTLED,
+                key.partition,
+            )
 
 
 def owner_in(group: ConsumerGroup, key: PartitionKey) -> MemberId | None:

@@ -21,7 +21,7 @@ class Member(Program):
         topic = image.topic(TOPIC)
         positions = {}
         for number, partition in topic.partitions.items():
-            known = image.groups.get((self._group, PartitionKey(topic.topic_id, number)))
+            known = image.group_offsets.get((self._group, PartitionKey(topic.topic_id, number)))
             positions[TopicPartition(TOPIC, number)] = int(partition.high_watermark)
             if known is not None and self.rng.random() < 0.9:
                 positions[TopicPartition(TOPIC, number)] = int(known.offset)
