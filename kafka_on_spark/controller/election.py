@@ -39,9 +39,14 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, TopicImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration, construct_many
+from kafka_on_spark.metadata.partition import (
+    PartitionChange,
+    PartitionRegistration,
+    construct_many,
+    has_all_committed,
+)
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
-from kafka_on_spark.metadata.reports import ReplicaInspection, has_all_committed, min_isr
+from kafka_on_spark.metadata.reports import ReplicaInspection, min_isr
 
 LIMIT = "leader.imbalance.per.broker.percentage"
 

@@ -45,8 +45,7 @@ from kafka_on_spark.log.state import (
     check_chain,
     check_leader_epoch,
 )
-from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.reports import has_all_committed
+from kafka_on_spark.metadata.partition import PartitionRegistration, has_all_committed
 
 
 def append(

@@ -408,6 +408,29 @@ _SOURCES: Final = {
 """The fields of a registration that a change sets, and its own that each follows."""
 
 
+def has_all_committed(
+    partition: PartitionRegistration,
+    *,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    epoch_below_high_watermark: LeaderEpoch | None,
+    chain_at_high_watermark: ChainDigest | None,
+) -> bool:
+    """Return whether a log proves to hold every committed record.
+
+    Since the register's high watermark is the true one, the chain digest at it is proof for all
+    records before it, if the log's chain computes. The digest is also checked if none of these
+    records is kept: another log would answer retries of appends that were never committed.
+    """
+    if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
+        return False
+    if chain_at_high_watermark != partition.high_watermark_chain:
+        return False
+    if log_start_offset >= partition.high_watermark:
+        return True
+    return epoch_below_high_watermark == partition.high_watermark_epoch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
     """A consumer group's saved position in one partition: the next record that it reads.
@@ -482,13 +505,7 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
         return self._count
 
     def __iter__(self) -> Iterator[int]:
-        return (number for number, _ in self._numbered())
-
-    def _numbered(self) -> Iterator[Numbered]:
-        for chunk_number, chunk in self._chunks.items():
-            for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
-                if partition is not None:
-                    yield number, partition
+        return (number for number, _ in self.items())
 
     def items(self) -> ItemsView[int, PartitionRegistration]:
         return _Items(self)
@@ -521,7 +538,10 @@ class _Items(ItemsView[int, PartitionRegistration]):
     _mapping: PartitionMap
 
     def __iter__(self) -> Iterator[Numbered]:
-        return self._mapping._numbered()
+        for chunk_number, chunk in self._mapping._chunks.items():
+            for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
+                if partition is not None:
+                    yield number, partition
 
 
 class _Values(ValuesView[PartitionRegistration]):
@@ -530,7 +550,7 @@ class _Values(ValuesView[PartitionRegistration]):
     _mapping: PartitionMap
 
     def __iter__(self) -> Iterator[PartitionRegistration]:
-        return (partition for _, partition in self._mapping._numbered())
+        return (partition for _, partition in self._mapping.items())
 
 
 class PartitionMapDraft:

@@ -108,7 +108,7 @@ class PartitionReport:
         on the newer image, shows which side is wrong.
         """
         committed = (partition.high_watermark, partition.high_watermark_chain)
-        return any(border == committed for border in self.borders)
+        return committed in self.borders
 
     def replica(self, broker_id: BrokerId) -> ReplicaReport | None:
         if broker_id == self.leader.broker_id:
@@ -154,7 +154,7 @@ def min_isr_setting(image: MetadataImage, topic_id: TopicId) -> int:
 
 def min_isr(image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration) -> int:
     """Return the effective minimum: the setting or the number of replicas, if that is less."""
-    return min(min_isr_setting(image, topic_id), len(partition.replicas))
+    return min(image.settings(topic_id).integer(MIN_ISR), len(partition.replicas))
 
 
 def is_under_min_isr(
@@ -192,14 +192,22 @@ def advance_high_watermark(
     lower that end. A report of a log with another chain digest at the committed end moves nothing.
     """
     partition = image.partition(report.key)
-    if partition is None or not _is_current(report, partition):
+    if partition is None or not report.leader.counts_in(report.leader_epoch):
+        return None
+    if report.leader_epoch != partition.leader_epoch:
+        return None
+    if report.partition_epoch != partition.partition_epoch:
         return None
     end = None
     if not is_under_min_isr(image, report.key.topic_id, partition) and report.continues(partition):
         end = _smallest_end(partition, report)
     if end is not None and end.log_end_offset <= partition.high_watermark:
         end = None
-    log_end_offset = _leaders_end(partition, report)
+    log_end_offset = report.leader.log_end_offset
+    if report.known_end != partition.log_end_offset:
+        # Planned before others have appended and recorded that. Lowered, the recorded end would
+        # leave their records without a replica in sync, and unread, until somebody appends more.
+        log_end_offset = max(log_end_offset, partition.log_end_offset)
     if end is None and log_end_offset == partition.log_end_offset:
         return None
     return HighWatermarkRecord(
@@ -214,56 +222,15 @@ def advance_high_watermark(
     )
 
 
-def _leaders_end(partition: PartitionRegistration, report: PartitionReport) -> Offset:
-    """Return the leader's log end to record.
-
-    Only a look that was planned on the recorded end may lower it. To any other one the log was
-    shorter because it came before what others have appended and recorded since: lowered, that would
-    stay without a replica in sync, and unread, until somebody appends more.
-    """
-    seen, recorded = report.leader.log_end_offset, partition.log_end_offset
-    is_late = seen < recorded and report.known_end != recorded
-    return recorded if is_late else seen
-
-
-def _is_current(report: PartitionReport, partition: PartitionRegistration) -> bool:
-    return (
-        report.leader_epoch == partition.leader_epoch
-        and report.partition_epoch == partition.partition_epoch
-        and report.leader.counts_in(report.leader_epoch)
-    )
-
-
 def _smallest_end(
     partition: PartitionRegistration, report: PartitionReport
 ) -> ReplicaReport | None:
-    members = [report.replica(broker_id) for broker_id in partition.isr]
-    counted = [
-        member for member in members if member is not None and member.counts_in(report.leader_epoch)
-    ]
-    if len(counted) < len(partition.isr):
-        return None
-    return min(counted, key=lambda member: member.log_end_offset)
-
-
-def has_all_committed(
-    partition: PartitionRegistration,
-    *,
-    log_start_offset: Offset,
-    log_end_offset: Offset,
-    epoch_below_high_watermark: LeaderEpoch | None,
-    chain_at_high_watermark: ChainDigest | None,
-) -> bool:
-    """Return whether a log proves to hold every committed record.
-
-    Since the register's high watermark is the true one, the chain digest at it is proof for all
-    records before it, if the log's chain computes. The digest is also checked if none of these
-    records is kept: another log would answer retries of appends that were never committed.
-    """
-    if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
-        return False
-    if chain_at_high_watermark != partition.high_watermark_chain:
-        return False
-    if log_start_offset >= partition.high_watermark:
-        return True
-    return epoch_below_high_watermark == partition.high_watermark_epoch
+    """Return the member of the ISR whose log ends first; None if any of them does not count."""
+    smallest = None
+    for broker_id in partition.isr:
+        member = report.replica(broker_id)
+        if member is None or not member.counts_in(report.leader_epoch):
+            return None
+        if smallest is None or member.log_end_offset < smallest.log_end_offset:
+            smallest = member
+    return smallest

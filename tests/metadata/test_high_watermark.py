@@ -6,11 +6,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.metadata.reports import (
-    advance_high_watermark,
-    has_all_committed,
-    is_under_min_isr,
-)
+from kafka_on_spark.metadata.partition import has_all_committed
+from kafka_on_spark.metadata.reports import advance_high_watermark, is_under_min_isr
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen
 
 OFFLINE = {"error_code": KafkaStorageError.code}

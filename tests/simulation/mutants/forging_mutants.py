@@ -6,7 +6,7 @@ from kafka_on_spark.base.errors import ReplicaLostError
 from kafka_on_spark.controller import isr
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, state, truncation
-from kafka_on_spark.metadata import reports
+from kafka_on_spark.metadata.partition import has_all_committed
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 
@@ -42,7 +42,7 @@ def _by_epochs(follower: Any, leader: Any, end_offset: int) -> int:
 
 def _by_epoch_alone(partition: Any, **log: Any) -> bool:
     known = log | {"chain_at_high_watermark": partition.high_watermark_chain}
-    return reports.has_all_committed(partition, **known)
+    return has_all_committed(partition, **known)
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:
