@@ -57,57 +57,61 @@ _stalled_tables: Final[set[str]] = set()
 
 
 class CommitLock:
-    """One process's hold on the commit lock of a metadata log.
+    """One process's hold on the commit lock of a metadata log, or on none.
 
-    `uri`: the table whose lock is held; None: none is.
+    A thread takes the lock, and its caller may not wait for it any more: the root hangs, or the
+    user has interrupted the call. After `end` no thread that is left behind keeps it.
 
     Attributes:
         needs_refresh: Another process may have committed before: read the log first.
     """
 
-    def __init__(self, uri: str | None = None, *, needs_refresh: bool = False) -> None:
-        self.needs_refresh = needs_refresh
-        self._uri = uri
-        self._root = os.path.dirname(uri or "")
-        self._taken: list[str] = []
+    def __init__(self) -> None:
+        self.needs_refresh = False
+        self._uri: str | None = None
+        self._taken: dict[str, bytes] = {}
+        self._guard = threading.Lock()
+        self._descriptor: int | None = None
+        self._is_over = False
 
     def queued_reports(self) -> Sequence[bytes]:
         """Return the reports that waiting processes have queued, encoded, one item a process."""
-        queued: list[tuple[str, bytes]] = []
         if self._uri is not None:
             with suppress(KafkaStorageError):  # the waiters take the lock later
                 read = partial(read_queued, self._uri)
-                queued = within(self._root, read, SHORT)
-        self._taken = [path for path, _ in queued]
-        return [content for _, content in queued]
+                self._taken = dict(within(os.path.dirname(self._uri), read, SHORT))
+        return list(self._taken.values())
 
     def mark_committed(self) -> None:
         """Tell the processes whose reports were returned that these are decided and committed."""
         for path in self._taken:
             with suppress(OSError, KafkaStorageError):  # the waiter takes the lock later
-                within(self._root, partial(delete_file, path), SHORT)
+                within(os.path.dirname(self._uri or ""), partial(delete_file, path), SHORT)
 
-
-NO_LOCK: Final = CommitLock()
-"""There is no lock to take, or another process has held it for too long."""
-
-
-class _Handover:
-    """Hands the lock from the thread that takes it to its caller, who may not wait for it any more:
-    the root hangs, or the user has interrupted the call. No thread that is left behind keeps it."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._descriptor: int | None = None
-        self._is_over = False
-
-    def give(self, descriptor: int) -> None:
-        """Have the caller hold the lock until it ends this; close it if it has."""
-        with self._guard:
-            if self._is_over:
-                os.close(descriptor)
-            else:
-                self._descriptor = descriptor
+    def acquire(self, uri: str, reports: Callable[[], bytes] | None) -> None:
+        """Wait for the lock on the table at `uri`, or until our reports are committed."""
+        try:
+            descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:  # the disk is away: the commit says it better
+            log.debug("no commit lock at %s: %s", uri, error)
+            return
+        extend_deadline(ACQUIRE_SECONDS)
+        try:
+            has_lock, is_committed = _try_lock(descriptor), False
+            if has_lock is False and uri not in _stalled_tables:
+                with queued(uri, None if reports is None else reports()) as committed:
+                    has_lock = _wait(descriptor, committed)
+                    is_committed = not has_lock and committed()
+        finally:
+            with self._guard:
+                if self._is_over:
+                    os.close(descriptor)
+                else:
+                    self._descriptor = descriptor
+        if not is_committed:
+            (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
+        self._uri = uri if has_lock else None
+        self.needs_refresh = is_committed or bool(has_lock)
 
     def end(self) -> None:
         """Let the lock go, also if it is taken later."""
@@ -115,6 +119,10 @@ class _Handover:
             self._is_over = True
             if self._descriptor is not None:
                 os.close(self._descriptor)
+
+
+NO_LOCK: Final = CommitLock()
+"""There is no lock to take, or another process has held it for too long."""
 
 
 @contextmanager
@@ -129,36 +137,13 @@ def acquire_commit_lock(
     if not is_local(uri):
         yield NO_LOCK
         return
-    lock, handover = NO_LOCK, _Handover()
+    lock = CommitLock()
     try:
         with suppress(KafkaStorageError):  # the root hangs: the commit says it better
-            take = partial(_acquired, uri, reports, handover)
-            lock = within(os.path.dirname(uri), take, HANG_SECONDS)
-        yield lock
+            within(os.path.dirname(uri), partial(lock.acquire, uri, reports), HANG_SECONDS)
+        yield lock if lock.needs_refresh else NO_LOCK
     finally:
-        handover.end()
-
-
-def _acquired(uri: str, reports: Callable[[], bytes] | None, handover: _Handover) -> CommitLock:
-    """Return the lock; the caller lets it go by the end of `handover`."""
-    try:
-        descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:  # the disk is away: the commit says it better
-        log.debug("no commit lock at %s: %s", uri, error)
-        return NO_LOCK
-    extend_deadline(ACQUIRE_SECONDS)
-    try:
-        has_lock, is_committed = _try_lock(descriptor), False
-        if has_lock is False and uri not in _stalled_tables:
-            with queued(uri, None if reports is None else reports()) as committed:
-                has_lock = _wait(descriptor, committed)
-                is_committed = not has_lock and committed()
-    finally:
-        handover.give(descriptor)
-    if is_committed:
-        return CommitLock(needs_refresh=True)
-    (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
-    return CommitLock(uri, needs_refresh=True) if has_lock else NO_LOCK
+        lock.end()
 
 
 def _try_lock(descriptor: int) -> bool | None:
