@@ -135,16 +135,18 @@ _UNIQUE: Final = "replica_uuids"
 def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
     """Return the table's columns for `records`, one list a column; None: all null."""
     columns: dict[str, list[Any] | None] = dict.fromkeys(COLUMNS)
+    kinds: list[str] = []
     start, count = 0, len(records)
     for kind, group in groupby(records, type):
         run = list(group)
+        kinds += [kind.__name__] * len(run)
         for name, values in _encoded(kind, run):
             if values.count(None) < len(run):
                 column = columns[name] or [None] * count
                 column[start : start + len(run)] = values
                 columns[name] = column
         start += len(run)
-    columns["record_type"] = [type(record).__name__ for record in records]
+    columns["record_type"] = kinds
     columns["time"] = [stamp.time_ms * 1000] * count
     for name in ("application_id", "controller_id", "controller_epoch"):
         value = getattr(stamp, name)

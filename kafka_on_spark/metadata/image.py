@@ -398,7 +398,8 @@ class _Draft:
             if topic_id in self.topics:
                 topic = replace(self.topics[topic_id], partitions=partitions.finish())
                 self.map("topics")[topic_id] = topic
-        changed = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        changed = vars(self).copy()
+        del changed["_image"], changed["_partitions"]
         return replace(self._image, **changed)
 
 

@@ -191,8 +191,8 @@ class LogFile:
         # A name without a path: a file of the log lies in the table's own folder.
         if not FILE_NAME.fullmatch(self.path) or self.base_offset < 0 or self.size <= 0:
             raise CorruptLogError("not a file of the metadata log", path=self.path)
-        ends = (self.batches[0].base_offset, self.batches[-1].end_offset)
-        if ends != (self.base_offset, self.end_offset):
+        size = self.batches[-1].end_offset - self.base_offset
+        if self.batches[0].base_offset != self.base_offset or size != self.size:
             raise CorruptLogError("a file of the metadata log has other headers", path=self.path)
 
     @property
@@ -373,25 +373,18 @@ _STAMP_COLUMNS: Final = (
 
 
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
-    starts = range(0, len(records), SLICE_ROWS)
-    tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
-    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
-    count = len(records)
-    header = {
-        "offset_delta": pa.array(np.arange(count, dtype=np.int32)),
-        "batch_base_offset": pa.array(np.full(count, base_offset, np.int64)),
-    }
-    return _write(pa.table(header | dict(zip(table.column_names, table.columns, strict=True))))
-
-
-def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
-    return pa.table(
-        {
-            name: pa.array(values, _COLUMN_TYPES[name])
-            for name, values in encode(records, stamp).items()
-            if values is not None
+    tables = []
+    for start in range(0, len(records), SLICE_ROWS):
+        run = records[start : start + SLICE_ROWS]
+        columns = {
+            "offset_delta": pa.array(np.arange(start, start + len(run), dtype=np.int32)),
+            "batch_base_offset": pa.array(np.full(len(run), base_offset, np.int64)),
         }
-    )
+        for name, values in encode(run, stamp).items():
+            if values is not None:
+                columns[name] = pa.array(values, _COLUMN_TYPES[name])
+        tables.append(pa.table(columns))
+    return _write(pa.concat_tables(tables, promote_options="default"))
 
 
 def _write(table: pa.Table) -> pa.Buffer:
