@@ -27,8 +27,8 @@ from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, Ka
 from kafka_on_spark.base.ids import Clock, MemberId
 from kafka_on_spark.groups.membership import fence, leave
 from kafka_on_spark.groups.offsets import offsets_kept
-from kafka_on_spark.metadata.hint_file import HintRoots
 from kafka_on_spark.metadata.image import ConsumerGroup, Decide, MetadataImage
+from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.counts import CONSUME, operating
