@@ -48,8 +48,8 @@ from kafka_on_spark.controller.reassignment import (
     plan_reassignment,
     status_of,
 )
-from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.produce.accumulator import (
@@ -306,7 +306,7 @@ class Cluster:
     @property
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
-        return self._node.metadata.table
+        return self._node.metadata.log.leader_uri
 
     @property
     def image(self) -> MetadataImage:

@@ -197,7 +197,7 @@ class Console:
             node.metadata,
             node.clock,
             subscribers.publish,
-            is_local=is_local(node.metadata.table),
+            is_local=is_local(node.metadata.log.leader_uri),
         )
         self._socket = listening(HOST, port, what="the console", options="--port")
         taken: int = self._socket.getsockname()[1]

@@ -14,9 +14,8 @@ from typing import Any, Final
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Clock
 from kafka_on_spark.console.grid import LiveGrid, concerns, figures_view
-from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import CommitWait, MetadataService
 
 log = logging.getLogger(__name__)
 

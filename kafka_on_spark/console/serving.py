@@ -21,7 +21,7 @@ from kafka_on_spark.base.metric import PASS_MS, Metric
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
-from kafka_on_spark.metadata.commit_wait import is_failing
+from kafka_on_spark.metadata.metadata_service import is_failing
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors

@@ -68,7 +68,7 @@ class Histories:
                 before, batches = kept_history(self._metadata)
                 known = replace(known, image=before)
             else:
-                batches = self._metadata.batches(known.image.offset, end)
+                batches = self._metadata.log.read(from_offset=known.image.offset, to_offset=end)
             if batches:
                 self._known = History(
                     entries=known.entries + partition_history(batches, after=known.image),

@@ -47,9 +47,8 @@ from kafka_on_spark.controller.inspections import suspects
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.log.read_order import ReadOrder, after_others
 from kafka_on_spark.log.reading import end_of, look_up_offsets
-from kafka_on_spark.metadata.commit_wait import CommitWait
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import CommitWait, MetadataService
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CONSUME, operating
 from kafka_on_spark.store.deadlines import FORKED, is_forked
@@ -532,7 +531,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
             timeout_ms=node.timeout_ms,
             new_id=node.ids.new_uuid,
         )
-    wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.table))
+    wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.log.leader_uri))
     return Consuming(
         node, wait, settings, read=read, end_of=end_of, liveness=liveness, listeners=listeners
     )

@@ -42,8 +42,8 @@ from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
 from kafka_on_spark.log.reading import header_pairs, row_schema
-from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, CommitWait
 from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, CommitWait
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import CONSUME, operating
 

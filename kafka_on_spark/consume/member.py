@@ -35,7 +35,6 @@ from kafka_on_spark.groups.membership import (
     subscribe,
 )
 from kafka_on_spark.groups.offsets import Membership
-from kafka_on_spark.metadata.commit_wait import is_failing
 from kafka_on_spark.metadata.image import (
     ConsumerGroup,
     Decide,
@@ -43,7 +42,7 @@ from kafka_on_spark.metadata.image import (
     MetadataImage,
     submit_if_due,
 )
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing
 
 log = logging.getLogger(__name__)
 
@@ -335,7 +334,7 @@ class Member:
             self._id = MemberId(self._liveness.new_id())
         self.is_begun = True
         # Here, because a read-only root would read as one that is away.
-        self._metadata.check_writable()
+        self._metadata.log.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
         self._liveness.begin(member_id, self._settings.group_instance_id)
         self._submit(

@@ -41,8 +41,8 @@ from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
-from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node

@@ -400,7 +400,7 @@ class TableRemoval:
         seen = image if self._seen is None else self._seen
         unassigned = frozenset(unassigned_between(seen, image))
         if unassigned:
-            batches = self._metadata.batches(seen.offset, image.offset)
+            batches = self._metadata.log.read(from_offset=seen.offset, to_offset=image.offset)
             for replica, time_ms in times_unassigned([(seen, batches)], unassigned).items():
                 self._times[replica] = time_ms
                 self._unknown_replicas.discard(replica)

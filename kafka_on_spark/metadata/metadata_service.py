@@ -1,7 +1,13 @@
 """Catches up with the metadata log, decides, and commits: the one way to learn and change metadata.
 
-Holds the image of the process; decides nothing itself. After a conflict the decision runs again on
-the image that the winner's commit led to, so it must be pure.
+`MetadataService` holds the image of the process; it decides nothing itself. After a conflict the
+decision runs again on the image that the winner's commit led to, so it must be pure. Its
+`CommitClock` says what time a commit has, and `count_decisions` counts what was committed.
+
+`CommitWait` is the one place where an idle reader waits. On a disk it looks for the next commit
+file, nine times a second at most, which also works where another machine commits (a network mount
+tells no watcher of that). On a store it sends one request in FETCH_MAX_WAIT_MS.
+`wait_for_root` waits for a metadata root that is away.
 """
 
 import logging
@@ -17,7 +23,10 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     HistoryExpiredError,
     KafkaOnSparkError,
+    KafkaStorageError,
+    QuorumUnavailableError,
     RequestTimedOutError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import (
     KEEP,
@@ -42,8 +51,12 @@ from kafka_on_spark.base.metric import (
     UNKNOWN,
 )
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
-from kafka_on_spark.metadata.commit_wait import wait_for_root
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
+from kafka_on_spark.metadata.image import (
+    ControllerResult,
+    MetadataDecider,
+    MetadataImage,
+    snapshot_records,
+)
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
@@ -58,7 +71,11 @@ from kafka_on_spark.metadata.records import (
     too_old_by_ms,
 )
 from kafka_on_spark.store.counts import Counts
-from kafka_on_spark.store.process import CollectorPaused, pauses_ms
+from kafka_on_spark.store.process import CollectorPaused, pause_ms, pauses_ms
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ASK_AGAIN_MS: Final = 1000
 """A process whose clock is wrong asks the root again at most so often: `send` asks for the time of
@@ -134,10 +151,6 @@ class CommitClock:
             zero_ms = self._root_at_zero_ms
         return None if zero_ms is None else zero_ms + monotonic_ms
 
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 HISTORY_KEPT_MS_MIN: Final = 3_600_000
 """So much of the history is kept in any case: a running process looks back for some sessions."""
@@ -221,28 +234,15 @@ class MetadataService:
         if self._is_closed:
             raise ClusterClosedError()
 
-    def _check_may_commit(self) -> None:
-        self.check_open()
-        if self.refusal is not None:
-            raise self.refusal
-
-    def check_writable(self) -> None:
-        """Raise RootAccessDeniedError if this process may not commit, as far as that can be seen
-        without a commit."""
-        self.log.check_writable()
-
     @contextmanager
     def turn(self) -> Iterator[Stamp]:
         """Yield the stamp of a commit that is made on the log itself, while no process that waits
         for its turn commits."""
-        self._check_may_commit()
-        with self._acquire_lock(self.table, None), self._lock:
+        self.check_open()
+        if self.refusal is not None:
+            raise self.refusal
+        with self._acquire_lock(self.log.leader_uri, None), self._lock:
             yield self._stamp(None)
-
-    @property
-    def table(self) -> str:
-        """URL of the metadata log, a Delta table: of several voters' that of the leader."""
-        return self.log.leader_uri
 
     def catch_up(self) -> MetadataImage:
         """Replay what was committed before this call; return the newest image.
@@ -268,11 +268,7 @@ class MetadataService:
                     raise
                 batches = self.log.read(from_offset=self.image.offset)
             if batches:
-                before, self.image = self.image, self.image.replay(*batches)
-                self._replayed_at_ms = self._clock.monotonic_ms()
-                self._record_results(batches)
-                if self._counts is not None and not is_first:
-                    count_decisions(self._counts, before, batches, self.image)
+                self._replay(batches, is_first=is_first)
             self._last_read, self.read_at_ms = self._reads_begun, began_ms
             return self.image
 
@@ -306,14 +302,17 @@ class MetadataService:
             with self._results_lock:
                 del self._awaited[record.request]
 
-    def _record_results(self, batches: Sequence[MetadataBatch]) -> None:
-        """Record the results in batches that were replayed, of requests that are watched."""
-        if not self._awaited:
-            return
-        with self._results_lock:
-            for record in (record for batch in batches for record in batch.records):
-                if isinstance(record, AdminResultRecord) and record.request in self._awaited:
-                    self._awaited[record.request] = record
+    def _replay(self, batches: Sequence[MetadataBatch], *, is_first: bool = False) -> None:
+        """Replay batches; count what they decide, unless they are what stood there at first."""
+        before, self.image = self.image, self.image.replay(*batches)
+        self._replayed_at_ms = self._clock.monotonic_ms()
+        if self._awaited:
+            with self._results_lock:
+                for record in (record for batch in batches for record in batch.records):
+                    if isinstance(record, AdminResultRecord) and record.request in self._awaited:
+                        self._awaited[record.request] = record
+        if self._counts is not None and not is_first:
+            count_decisions(self._counts, before, batches, self.image)
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`, replayed from `after`, if that is old enough, else from the
@@ -325,16 +324,11 @@ class MetadataService:
         image = self._newest_snapshot(to_offset=offset)
         return image.replay(*self.log.read(from_offset=image.offset, to_offset=offset))
 
-    def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, as `log_end_at` does."""
-        return self.log.offset_at(time_ms)
-
     def _start_from_snapshot(self) -> None:
         snapshot = self.log.newest_snapshot()
         if snapshot is None:
             return
-        start = MetadataImage(offset=snapshot.base_offset)
-        self.image = start.replay(snapshot)
+        self.image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
         self._replayed_at_ms = self._clock.monotonic_ms()
         self._snapshot_offset = self.image.offset
         self._snapshot_record_count = len(snapshot.records)
@@ -361,11 +355,17 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
-        self._check_may_commit()
+        self.check_open()
+        if self.refusal is not None:
+            raise self.refusal
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
-            with self._acquire_lock(self.table, queued) as lock, self._lock, CollectorPaused():
+            with (
+                self._acquire_lock(self.log.leader_uri, queued) as lock,
+                self._lock,
+                CollectorPaused(),
+            ):
                 self.lock = lock
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
@@ -380,12 +380,8 @@ class MetadataService:
                 except CommitConflictError:
                     self.catch_up()
                 else:
-                    self.image = image.replay(batch)
-                    self._replayed_at_ms = self._clock.monotonic_ms()
-                    self._record_results([batch])
+                    self._replay([batch])
                     lock.mark_committed()
-                    if self._counts is not None:
-                        count_decisions(self._counts, image, [batch], self.image)
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")
@@ -440,10 +436,6 @@ class MetadataService:
         self.check_open()
         return self.log.clean(self.clock.now_ms())
 
-    def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
-        """Return the batches between two offsets at which one begins or ends, oldest first."""
-        return self.log.read(from_offset=start, to_offset=end)
-
     def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
         continues. A search for a recent batch reads no more than it must."""
@@ -497,17 +489,14 @@ def count_decisions(
     """Count what batches decided of partitions, which lead from one image to another."""
     raised: set[PartitionKey] = set()
     led: dict[PartitionKey, tuple[frozenset[BrokerId], BrokerId | None]] = {}
-    for record in (record for batch in batches for record in batch.records):
-        if isinstance(record, HighWatermarkRecord):
-            raised.add(record.key)
-        elif isinstance(record, PartitionRecord):
-            led[record.key] = (record.registration.isr, record.registration.leader)
-        elif isinstance(record, PartitionChangeRecord):
-            known = before.partition(record.key)
-            if known is not None:
-                led.setdefault(record.key, (known.isr, known.leader))
-            if record.key in led:
-                led[record.key] = _count_change(counts, *led[record.key], record)
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record, HighWatermarkRecord):
+                raised.add(record.key)
+            elif isinstance(record, PartitionRecord):
+                led[record.key] = (record.registration.isr, record.registration.leader)
+            elif isinstance(record, PartitionChangeRecord):
+                _count_change(counts, led, before, record)
     for key in raised:
         _count_committed(counts, key, before, after)
 
@@ -524,14 +513,21 @@ def _count_committed(
 
 def _count_change(
     counts: Counts,
-    old_isr: frozenset[BrokerId],
-    old_leader: BrokerId | None,
+    led: dict[PartitionKey, tuple[frozenset[BrokerId], BrokerId | None]],
+    before: MetadataImage,
     record: PartitionChangeRecord,
-) -> tuple[frozenset[BrokerId], BrokerId | None]:
-    """Count a change of an ISR and a leader; return these after it."""
-    change = record.change
+) -> None:
+    """Count a change of an ISR and a leader; set in `led` what they are after it."""
+    key, change = record.key, record.change
+    if key not in led:
+        known = before.partition(key)
+        if known is None:
+            return
+        led[key] = (known.isr, known.leader)
+    old_isr, old_leader = led[key]
     isr = old_isr if change.isr is KEEP else change.isr
     leader = old_leader if change.leader is KEEP else change.leader
+    led[key] = isr, leader
     if old_isr - isr:
         counts.count(ISR_SHRINKS)
     if isr - old_isr:
@@ -540,4 +536,145 @@ def _count_change(
         counts.count(ELECTIONS)
         if change.unclean_generation is not KEEP:
             counts.count(UNCLEAN_ELECTIONS)
-    return isr, leader
+
+
+# Waiting.
+
+AWAY_PAUSE_MS_MIN: Final = 100.0
+AWAY_PAUSE_MS_MAX: Final = 5000.0
+
+ROOTS_AWAY: Final = (KafkaStorageError, QuorumUnavailableError)
+"""Errors of a metadata root that fails: of the only one, and of a majority of several."""
+
+
+def is_failing(error: KafkaOnSparkError) -> bool:
+    """Return whether the root fails, or a majority of several do, and not the caller: waiting
+    grants no permission."""
+    return isinstance(error, ROOTS_AWAY) and not isinstance(error, RootAccessDeniedError)
+
+
+def wait_for_root(
+    ask: Callable[[], T],
+    clock: Clock,
+    *,
+    timeout_ms: int,
+    is_away: Callable[[KafkaOnSparkError], bool] = is_failing,
+) -> T:
+    """Return what `ask` returns; call it again while the metadata root is away, for `timeout_ms` at
+    most. `is_away` says whether an error means that the root is away.
+    """
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    pauses = pauses_ms(AWAY_PAUSE_MS_MIN, AWAY_PAUSE_MS_MAX)
+    while True:
+        pause_ms = next(pauses)
+        try:
+            return ask()
+        except KafkaOnSparkError as error:
+            if not is_away(error) or clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise
+            if pause_ms == AWAY_PAUSE_MS_MIN:
+                log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
+        clock.sleep_ms(pause_ms)
+
+
+FETCH_MAX_WAIT_MS: Final = 500
+"""Pause between two requests to a store. Source: fetch.max.wait.ms."""
+
+LOCAL_PAUSE_MS_MIN: Final = 5
+LOCAL_PAUSE_MS_MAX: Final = 105
+"""A look at a disk takes 0.5 to 0.9 ms of a processor, most of it for waking two threads: 0.9 % of
+a core at most. What waits here longest is a record that is to be printed within 150 ms of its
+append."""
+
+SLICE_MS: Final = 105
+"""How often a wait sees that it is over, or that this process has committed."""
+
+LOOKS_A_READ: Final = 9
+"""Of so many looks one reads the log as everybody does: the next commit file of the leader alone
+does not tell of another leader, nor of a log that was cleaned or went back. On a disk it takes
+twice as much as a look."""
+
+STORE_LOOKS_A_READ: Final = 20
+"""The same of a store, where a look comes each half second."""
+
+
+class CommitWait:
+    """The pace of one reader's looks for commits. Not for two threads at once.
+
+    `is_local`: the metadata root is a folder, where a look costs next to nothing.
+    """
+
+    def __init__(self, metadata: MetadataDecider, clock: Clock, *, is_local: bool) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._is_local = is_local
+        self._look_at_ms = clock.monotonic_ms()
+        self._idle_looks = 0
+        self._away_since_ms: int | None = None
+        self._failures = 0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the metadata root has failed at the last look, and is waited for."""
+        return self._away_since_ms is not None
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock.monotonic_ms() >= self._look_at_ms
+
+    def newest(self) -> MetadataImage:
+        """Return the newest image; look for commits, if the last look is long enough ago.
+
+        An outage of the metadata root is no error until it has lasted `metadata.away.timeout.ms`.
+        """
+        metadata = self._metadata
+        if not self.is_due:
+            return metadata.image
+        before, looks = metadata.image.offset, self._idle_looks + 1
+        looks_a_read = LOOKS_A_READ if self._is_local else STORE_LOOKS_A_READ
+        try:
+            is_read = looks % looks_a_read == 0 or metadata.has_next()
+            if is_read:
+                metadata.catch_up()
+        except KafkaOnSparkError as error:
+            self._note_failure(error)
+            return metadata.image
+        self._away_since_ms, self._failures = None, 0
+        self._idle_looks = looks if metadata.image.offset == before else 0
+        if self._is_local:
+            pause = int(pause_ms(self._idle_looks, LOCAL_PAUSE_MS_MIN, LOCAL_PAUSE_MS_MAX))
+        else:  # to read a log that has nothing new takes two requests
+            pause = FETCH_MAX_WAIT_MS * (2 if is_read and self._idle_looks else 1)
+        self._look_at_ms = self._clock.monotonic_ms() + pause
+        return metadata.image
+
+    def wait(
+        self, seen: Offset, timeout_ms: float, is_over: Callable[[], bool] = lambda: False
+    ) -> MetadataImage:
+        """Wait until the log ends elsewhere than at `seen`, for `timeout_ms` at most; return the
+        newest image. `is_over` ends the wait within moments.
+        """
+        end_ms = self._clock.monotonic_ms() + timeout_ms
+        while (image := self.newest()).offset == seen and not is_over():
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= end_ms:
+                break
+            pause = min(max(self._look_at_ms - now_ms, 1), SLICE_MS, end_ms - now_ms)
+            self._clock.sleep_ms(pause)
+        return image
+
+    def _note_failure(self, error: KafkaOnSparkError) -> None:
+        """Look again later, or raise if the root is away for too long."""
+        if not is_failing(error):
+            raise error
+        now_ms = self._clock.monotonic_ms()
+        since_ms = now_ms if self._away_since_ms is None else self._away_since_ms
+        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
+        if now_ms - since_ms >= timeout_ms:
+            self._away_since_ms = None
+            raise error
+        if self._away_since_ms is None:
+            log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
+        self._away_since_ms = since_ms
+        self._look_at_ms = now_ms + int(pause_ms(self._failures, 100, AWAY_PAUSE_MS_MAX))
+        self._failures += 1

@@ -73,7 +73,7 @@ def metadata_as_of(now: MetadataService, as_of: object, *, now_ms: int) -> Metad
                 f"{given}: that has not come yet (it is {in_seconds(now_ms)})"
             )
         now.catch_up()
-        offset = now.offset_at(time_ms)
+        offset = now.log.offset_at(time_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:

@@ -343,7 +343,7 @@ def answer_staged(
         ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
     """
     image = node.metadata.catch_up()
-    node.metadata.check_writable()
+    node.metadata.log.check_writable()
     plans = [plan for plan, _ in appends]
     acks, now_ms = plans[0].acks, node.clock.now_ms()
     if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):

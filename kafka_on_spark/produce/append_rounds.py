@@ -44,8 +44,8 @@ from kafka_on_spark.log.fetch import (
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append, registered_producers
 from kafka_on_spark.log.state import ReplicaState, address_of
-from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, wait_of

@@ -50,8 +50,8 @@ from kafka_on_spark.controller.probes import (
     probe_where_it_appends,
     refused_writes,
 )
-from kafka_on_spark.metadata.commit_wait import ROOTS_AWAY
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.metadata.reports import PartitionReport
@@ -381,8 +381,10 @@ class AppendWatch:
         unknown = asked - self._readmitted_at_ms.keys()
         if unknown:
             end = self._metadata.image.offset
-            start = min(self._metadata.offset_at(now_ms - lately_ms), end)
-            before, batches = self._metadata.image_at(start), self._metadata.batches(start, end)
+            metadata_log = self._metadata.log
+            start = min(metadata_log.offset_at(now_ms - lately_ms), end)
+            before = self._metadata.image_at(start)
+            batches = metadata_log.read(from_offset=start, to_offset=end)
             for key, epoch, broker_id in unknown:
                 at_ms = readmitted_at_ms(before, batches, key, broker_id)
                 self._readmitted_at_ms[key, epoch, broker_id] = at_ms

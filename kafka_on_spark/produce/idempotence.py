@@ -220,7 +220,7 @@ class ProducerRuns:
 
     def _submit(self, decide: Decide[T]) -> T:
         # A process that may not commit is told so: a read-only root would read as one that is away.
-        self._metadata.check_writable()
+        self._metadata.log.check_writable()
         return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
 
 

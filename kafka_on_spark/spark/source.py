@@ -248,7 +248,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
         then = None
         if options.as_of is not None:
             value, option = options.as_of.value, options.as_of.option
-            at = Offset(value) if option == "asOfMetadataOffset" else metadata.offset_at(value)
+            at = Offset(value) if option == "asOfMetadataOffset" else metadata.log.offset_at(value)
             then = image_as_of(metadata, at, f"option {option!r} can't be {value}")
         start = reading.resolve(metadata, options.starting, "startingOffsets", then)
         end = reading.resolve(metadata, options.ending, "endingOffsets", then)

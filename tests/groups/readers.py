@@ -11,8 +11,7 @@ from kafka_on_spark.consume.subscription import Assign, Subscribe
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import join, reconcile, share_out
 from kafka_on_spark.groups.offsets import member_of
-from kafka_on_spark.metadata.commit_wait import CommitWait
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import CommitWait, MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     BrokerRecord,

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageError
-from kafka_on_spark.metadata.commit_wait import SLICE_MS, CommitWait
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_service import SLICE_MS, CommitWait
 from tests.fakes import FakeClock
 
 

@@ -19,8 +19,7 @@ from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Subscribe
 from kafka_on_spark.groups.liveness import Liveness
-from kafka_on_spark.metadata.commit_wait import CommitWait
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.metadata_service import CommitWait, MetadataService
 from kafka_on_spark.metadata.records import Stamp
 
 if TYPE_CHECKING:
