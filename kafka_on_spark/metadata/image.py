@@ -134,14 +134,14 @@ class GroupMember:
     """One member of a group.
 
     Attributes:
-        member_id: One life of a consumer: who joins again has another.
+        member_id: One life of a consumer: one that joins again gets another.
         instance_id: Of a static member, which keeps its partitions while it restarts.
             Source: group.instance.id.
         subscribed_topics: Names, in order; a topic need not exist.
         assignor: The one that it asks for; None: any.
         member_epoch: The target epoch that it has followed in giving up partitions; 0: none; AWAY:
             a static member that will return.
-        target: Partitions that it shall own.
+        target: Partitions that it is to own.
         owned: Partitions that it alone hands out.
     """
 
@@ -253,7 +253,8 @@ class MetadataImage:
         """Return the topic of that name.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidTopicError: There is none, or it is no name.
+            UnknownTopicOrPartitionError: There is none.
+            InvalidTopicError: It is not a name.
         """
         check_text(name, "a topic's name", InvalidTopicError)
         topic_id = self.topic_ids.get(name)

@@ -67,7 +67,7 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_loca
 log = logging.getLogger(__name__)
 
 OPENING_PATIENCE_MS: Final = 1000
-"""So long an opening waits for the other roots on its list, once more than half have answered: one
+"""How long an opening waits for the other roots on its list, once more than half have answered: one
 that hangs takes seconds, on a store minutes, until it fails."""
 
 
@@ -114,8 +114,7 @@ class DeltaMetadataLog(QuorumLog):
             self.tables.note(table)
 
     def _open_voter(self, voter: Voter) -> VoterLog:
-        """Return a voter's table: on the root that was given, else on the one that it is said to
-        have."""
+        """Return a voter's table: on the root that was given, or on the one that the log names."""
         opened = self._given_logs.get(voter.key)
         if opened is None:
             identity = identity_of(voter.root, self._options)
@@ -132,7 +131,7 @@ class DeltaMetadataLog(QuorumLog):
 
     def roots(self) -> tuple[str, ...]:
         """Return the metadata roots of the newest voters that this process knows of, in ascending
-        order of their ids, each as it was given, else as it is said to be; before any leader was
+        order of their ids, each as it was given, or as the log names it; before any leader was
         seen, those on the given list that answered."""
         voters = self.tables.voters.voters
         return tuple(self._given_roots.get(each.key, each.root) for each in voters)
@@ -340,8 +339,8 @@ def given_roots(
 ) -> Mapping[str, MetadataIdentity]:
     """Return the identities of the roots that answer, in their order, those of former voters last.
 
-    `patience_ms`: so long they are waited for, if more than half answer until then; None: each is,
-    until it answers or fails.
+    `patience_ms`: how long to wait for them, if more than half answer in that time; None: until
+    each has answered or failed.
 
     Raises: as `identity_of`, where none answers.
         InconsistentClusterIdError: They belong to several clusters.

@@ -55,8 +55,8 @@ class MetadataIdentity:
     """The content of ``meta.properties`` on a metadata root, and of the table's configuration.
 
     Attributes:
-        is_removed: It is no voter any more, which is for people and for who has an old list: what
-            its table says stands.
+        is_removed: It is not a voter any more. That is for people, and for processes with an old
+            list of roots; what its table says counts.
     """
 
     cluster_id: str
@@ -156,8 +156,8 @@ def is_there(metadata_root: str) -> bool:
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
     """Check that a root that names no table has no table with a commit after its creation.
 
-    A table without one is what an interrupted creation left. A root that names a table by now was
-    created by another process since it was read: that is no error here."""
+    A table without one is what an interrupted creation left. A root that names a table after all
+    was created by another process since it was read, which is not an error here."""
     files = RootFiles(metadata_root, options)
     for name in files.names(metadata_root):
         if not name.startswith(TABLE_PREFIX):
@@ -189,8 +189,8 @@ def put_identity(
 def mark_removed(
     metadata_root: str, directory_id: DirectoryId, options: StorageOptions, *, is_removed: bool
 ) -> bool:
-    """Write down that a root is no voter any more, or that it may be one again; return whether that
-    stands there: a root that was emptied since is left as it is."""
+    """Record on a root that it is not a voter any more, or that it may be one again; return whether
+    that stands there: a root that was emptied since is left as it is."""
     found = read_identity(metadata_root, options)
     if found is None or found.directory_id != directory_id:
         return False

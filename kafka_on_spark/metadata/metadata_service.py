@@ -89,7 +89,7 @@ class CommitClock:
     The root's time costs no request on S3, which tells it with each answer; on a disk it is that of
     a small file.
 
-    `ask_root_ms` returns the time of the metadata root; None: it tells none now. `newest_ms`
+    `ask_root_ms` returns the time of the metadata root; None: it does not tell it now. `newest_ms`
     returns that of the newest commit, and `ahead_max_ms` the setting. Between two questions the
     root's time goes on by the monotonic clock.
     """
@@ -110,15 +110,15 @@ class CommitClock:
         self._lock = threading.Lock()
         self._root_at_zero_ms: int | None = None  # the root's time minus the monotonic clock's
         self._asked_at_ms: int | None = None
-        self._is_told = False
+        self._has_warned = False
 
     def now_ms(self) -> int:
         """Return the time of what is committed or appended now."""
         own_ms, ahead_max_ms = self._clock.now_ms(), self._ahead_max_ms()
         root_ms = self._root_ms(own_ms, ahead_max_ms)
         now_ms = stamp_ms(own_ms, root_ms, self._newest_ms(), ahead_max_ms)
-        if root_ms is not None and abs(now_ms - own_ms) > ahead_max_ms and not self._is_told:
-            self._is_told = True
+        if root_ms is not None and abs(now_ms - own_ms) > ahead_max_ms and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "the clock of this process is %d s %s that of the metadata root: what this process"
                 " commits and appends has the root's time, or that of the newest commit; set the"
@@ -136,8 +136,8 @@ class CommitClock:
         return None if root_ms is None else too_old_by_ms(own_ms, root_ms, now_ms)
 
     def _root_ms(self, own_ms: int, ahead_max_ms: int) -> int | None:
-        """Return the root's time, which is asked for at first, and where both clocks differ: which
-        of the two is wrong, or has been set right since, the root says."""
+        """Return the root's time. The root is asked at first, and whenever both clocks differ: its
+        answer tells which of the two is wrong, or was set right since."""
         monotonic_ms = self._clock.monotonic_ms()
         zero_ms, asked_ms = self._root_at_zero_ms, self._asked_at_ms
         if zero_ms is not None and abs(own_ms - zero_ms - monotonic_ms) <= ahead_max_ms:

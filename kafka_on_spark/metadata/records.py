@@ -62,7 +62,7 @@ class RemoveGroupMemberRecord(_Decided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTargetRecord(_Decided):
-    """The partitions that a member shall have. Kafka's ConsumerGroupTargetAssignmentMember."""
+    """The partitions that a member is to have. Kafka's ConsumerGroupTargetAssignmentMember."""
 
     group: str
     member_id: MemberId
@@ -145,7 +145,7 @@ def too_old_by_ms(own_ms: int, root_ms: int, newest_ms: int | None = None) -> in
     `own_ms` is by the clock of the process that decides, `root_ms` by that of the root where the
     thing is, or of the leader's. `newest_ms` is the time of the newest commit in the metadata log,
     which is the decision's own: what `stamp_ms` says now. An older one would have nothing go where
-    nobody else commits. None: what is judged is no part of the log, as a file that was never
+    nobody else commits. None: what is judged is not part of the log, as a file that was never
     finished.
     """
     return min(own_ms, root_ms, own_ms if newest_ms is None else newest_ms)

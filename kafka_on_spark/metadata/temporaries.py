@@ -1,10 +1,10 @@
 """Removes what killed processes leave on a root: unfinished files, probes and tables of tests.
 
 No reader uses them, and they take space. A file is removed once it is a day old, by the clock of
-this process and by the root's: a process that still writes it then only fails to rename it. One
-that can't be removed is told, and keeps no other from going; one that is gone was another
-cleaner's. A store has an object whole or not at all: of a broker's root there, probes and tables of
-tests go.
+this process and by the root's: a process that still writes it then only fails to rename it. A file
+that can't be removed is reported, and the others go; one that is gone was removed by another
+cleaner. A store has an object whole or not at all: there probes and tables of tests are removed
+from a broker's root.
 """
 
 import logging
