@@ -13,16 +13,15 @@ lists find each other's.
 import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
@@ -63,6 +62,8 @@ from kafka_on_spark.store.process import SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -282,17 +283,21 @@ def tables_at_their_places(
         ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: None can be
             read, or none is registered; of the first.
     """
-    found, failures = {}, []
     with DaemonThreads(len(given), "places") as threads:
-        opening = {
-            root: threads.submit(_at_its_place, root, given[root], options) for root in given
-        }
-        for root, each in opening.items():
-            try:
-                found[root] = each.result()
-            except UNREADABLE as error:
-                log.info("the metadata root %s is passed over: %s", root, error)
-                failures.append(error)
+        return _answers(
+            {root: threads.submit(_at_its_place, root, given[root], options) for root in given}
+        )
+
+
+def _answers(asked: Mapping[str, Future[T]]) -> dict[str, T]:
+    """Return what the roots that can be read answer; if none can, raise the error of the first."""
+    found, failures = {}, []
+    for root, each in asked.items():
+        try:
+            found[root] = each.result()
+        except UNREADABLE as error:
+            log.info("the metadata root %s is passed over: %s", root, error)
+            failures.append(error)
     if not found:
         raise failures[0]
     return found
@@ -356,15 +361,7 @@ def given_roots(
     done = {root: each for root, each in asked.items() if each.done()}
     if 2 * sum(each.exception() is None for each in done.values()) <= len(roots):
         done = asked
-    found, failures = {}, []
-    for root, each in done.items():
-        try:
-            found[root] = each.result()
-        except (ClusterNotFoundError, CorruptLogError, KafkaStorageError) as error:
-            log.info("the metadata root %s is passed over: %s", root, error)
-            failures.append(error)
-    if not found:
-        raise failures[0]
+    found = _answers(done)
     check_cluster_ids({root: identity.cluster_id for root, identity in found.items()})
     return dict(sorted(found.items(), key=lambda each: each[1].is_removed))
 
