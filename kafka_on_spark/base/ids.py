@@ -98,6 +98,35 @@ class Clock(Protocol):
     def sleep_ms(self, duration_ms: float) -> None: ...
 
 
+def stamp_ms(own_ms: int, root_ms: int | None, newest_ms: int, ahead_max_ms: int) -> int:
+    """Return the time of a commit or an append: its process's own, held to two other clocks.
+
+    `own_ms` is by the clock of its process, `root_ms` by that of the root that the metadata log is
+    written to (None: it tells none), `newest_ms` the time of the newest commit, and what has passed
+    since. A clock that is ahead gives nobody its time: not more than `ahead_max_ms` after the
+    root's. By one that is behind, records would be too old from the first moment on, and clients
+    expire (I16, I29): not before the newest commit's, as far as the root's clock has come to it.
+    And a root's clock that is behind does not take the time back. So one wrong clock of the three
+    is outvoted.
+    """
+    if root_ms is None:
+        return max(own_ms, newest_ms)  # a time that is too late deletes nothing
+    least_ms, most_ms = min(root_ms, newest_ms), max(root_ms + ahead_max_ms, newest_ms)
+    return min(max(own_ms, least_ms), most_ms)
+
+
+def too_old_by_ms(own_ms: int, root_ms: int, newest_ms: int | None = None) -> int:
+    """Return the time by which something is too old to be kept: the earliest of three clocks.
+
+    `own_ms` is by the clock of the process that decides, `root_ms` by that of the root where the
+    thing is, or of the leader's. `newest_ms` is the time of the newest commit in the metadata log,
+    which is the decision's own: what `stamp_ms` says now. An older one would have nothing go where
+    nobody else commits. None: what is judged is not part of the log, as a file that was never
+    finished.
+    """
+    return min(own_ms, root_ms, own_ms if newest_ms is None else newest_ms)
+
+
 class Keep(Enum):
     """The value of a change's field that leaves the field as it was."""
 

@@ -13,11 +13,10 @@ from kafka_on_spark.cli.output import text_of, time_text, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
-from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.voter_table import Voter, majority_of
-from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp
+from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
 from kafka_on_spark.store.root_identity import ROOT_MODE
 from kafka_on_spark.store.root_urls import cluster_url
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey, too_old_by_ms
 from kafka_on_spark.controller.compaction import (
     CompactionReport,
     ReplicaProgress,
@@ -36,7 +36,6 @@ from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import COMPACT, RETAIN, operating
 

@@ -25,7 +25,6 @@ from kafka_on_spark.fsck.registers import (
     state_flaws,
     step_flaws,
 )
-from kafka_on_spark.metadata.codec import decode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -39,6 +38,7 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
+    decode,
 )
 
 _REQUEST: Final = "AdminRequestRecord"

@@ -29,7 +29,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 
 NO_LEADER: Final = -1
 Row = Mapping[str, Any]
-"""A record as columns of the metadata table (metadata/codec.py); null is None."""
+"""A record as columns of the metadata table (metadata/records.py); null is None."""
 
 Member = tuple[BrokerId, ReplicaUuid]
 Flaw = tuple[str, str]

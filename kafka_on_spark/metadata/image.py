@@ -600,7 +600,7 @@ def _group_member(draft: _Draft, record: Any) -> None:
         del groups[record.group]
 
 
-def _member_after(member: GroupMember | None, record: log.GroupRecord) -> GroupMember | None:
+def _member_after(member: GroupMember | None, record: Record) -> GroupMember | None:
     if isinstance(record, log.GroupMemberRecord):
         return replace(
             member or GroupMember(member_id=record.member_id),

@@ -29,14 +29,6 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import DirectoryId, ImpossibleValueError, NodeId, Offset, QuorumEpoch
-from kafka_on_spark.metadata.codec import (
-    COLUMNS,
-    Row,
-    decode_columns,
-    decode_stamp,
-    encode,
-    rows_of,
-)
 from kafka_on_spark.metadata.metadata_root import MetadataIdentity
 from kafka_on_spark.metadata.partition import Memo
 from kafka_on_spark.metadata.quorum.voter_table import (
@@ -52,11 +44,17 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     log_of,
 )
 from kafka_on_spark.metadata.records import (
+    COLUMNS,
+    Columns,
     ControllerRecord,
     ExpiredRecord,
     MetadataBatch,
     Record,
+    Row,
     Stamp,
+    decode_columns,
+    decode_stamp,
+    encode,
 )
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import parsing
@@ -643,6 +641,11 @@ def _are_not_null(values: pa.Array) -> list[bool]:
 
 def _rows_of(table: pa.Table) -> list[Row]:
     return rows_of(_columns_of(table), table.num_rows)
+
+
+def rows_of(columns: Columns, count: int) -> list[Row]:
+    given = [values or [None] * count for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*given, strict=True)]
 
 
 def merge_files(

@@ -36,6 +36,8 @@ from kafka_on_spark.base.ids import (
     Offset,
     PartitionKey,
     ReplicaUuid,
+    stamp_ms,
+    too_old_by_ms,
 )
 from kafka_on_spark.base.metric import (
     COMMIT_MS,
@@ -67,8 +69,6 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     Stamp,
-    stamp_ms,
-    too_old_by_ms,
 )
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.process import CollectorPaused, pause_ms, pauses_ms

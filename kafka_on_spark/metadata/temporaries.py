@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.ids import too_old_by_ms
 from kafka_on_spark.metadata.commit_lock import QUEUED
-from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.store.delta.delta_files import commit_path
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.root_identity import now_ms_at

@@ -21,9 +21,16 @@ from kafka_on_spark.controller.election import (
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.replica_tables import record_created
-from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
-from kafka_on_spark.metadata.records import AdminResultRecord, BrokerState, MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import (
+    COLUMNS,
+    AdminResultRecord,
+    BrokerState,
+    MetadataBatch,
+    Stamp,
+    decode,
+    encode,
+)
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 

@@ -10,14 +10,6 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import KEEP, LOST, PartitionKey
 from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.metadata import records as kinds
-from kafka_on_spark.metadata.codec import (
-    COLUMNS,
-    decode,
-    decode_columns,
-    decode_stamp,
-    encode,
-    rows_of,
-)
 from kafka_on_spark.metadata.metadata_files import (
     FILE_SCHEMA,
     _columns_of,
@@ -25,6 +17,7 @@ from kafka_on_spark.metadata.metadata_files import (
     decode_file,
     decode_tables,
     encode_file,
+    rows_of,
 )
 from kafka_on_spark.metadata.partition import (
     NOT_COMPACTED,
@@ -32,7 +25,16 @@ from kafka_on_spark.metadata.partition import (
     PartitionChange,
     PartitionRegistration,
 )
-from kafka_on_spark.metadata.records import BrokerState, RefusedWrite, Stamp
+from kafka_on_spark.metadata.records import (
+    COLUMNS,
+    BrokerState,
+    RefusedWrite,
+    Stamp,
+    decode,
+    decode_columns,
+    decode_stamp,
+    encode,
+)
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
 from tests.examples import many
 

@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.metadata.records import log_end_at, stamp_ms, too_old_by_ms
+from kafka_on_spark.base.ids import stamp_ms, too_old_by_ms
+from kafka_on_spark.metadata.records import log_end_at
 
 NOW = 10**12
 MINUTE = 60_000

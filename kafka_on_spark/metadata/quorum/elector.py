@@ -36,7 +36,7 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import Clock, Offset, QuorumEpoch
+from kafka_on_spark.base.ids import Clock, Offset, QuorumEpoch, stamp_ms
 from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,
     Candidacy,
@@ -70,7 +70,6 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
     VotersRecord,
-    stamp_ms,
 )
 
 log = logging.getLogger(__name__)
