@@ -590,8 +590,8 @@ class Consuming:
 
     def committed(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset | None]:
         """Return the group's offsets; None where it has none."""
-        group, groups = self._group(), self._metadata.catch_up().groups
-        found = {key: groups.get((group, key)) for key in keys}
+        group, saved = self._group(), self._metadata.catch_up().group_offsets
+        found = {key: saved.get((group, key)) for key in keys}
         return {key: None if each is None else each.offset for key, each in found.items()}
 
     def _group(self) -> str:
