@@ -1,30 +1,22 @@
 """`cluster` and `brokers`: a cluster with its brokers, from its creation on."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.cli.options import Config, RootMode, pairs
+from kafka_on_spark.cli.options import mode_of, pairs
 from kafka_on_spark.cli.output import plural, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.observe.descriptions import describe_brokers
-from kafka_on_spark.store.root_identity import ROOT_MODE, check_reachable
+from kafka_on_spark.store.root_identity import check_reachable
 from kafka_on_spark.store.roots import normalize
-
-NewBrokers = Annotated[
-    list[str], "ID=ROOT[,RACK]", "A broker of the new cluster; may be given more than once."
-]
-Broker = Annotated[int, "--broker", "--id", "The broker's id."]
 
 
 def create(
-    session: Session,
-    broker: NewBrokers,
-    config: Config | None = None,
-    root_mode: RootMode = ROOT_MODE,
+    session: Session, broker: list[str], config: list[str] | None = None, root_mode: str = "700"
 ) -> None:
     """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
     roots, racks = brokers_of(broker)
@@ -34,7 +26,7 @@ def create(
         racks=racks or None,
         configs=pairs(config, "--config"),
         storage_options=session.storage_options,
-        root_mode=root_mode,
+        root_mode=mode_of(root_mode),
     ) as created:
         answer = _answer(created)
     session.show(
@@ -97,9 +89,14 @@ def _answer(cluster: Cluster) -> dict[str, Any]:
 
 
 cluster = verb(
-    "Create a cluster on storage roots, or describe one.\n\n"
-    "Each root is tested first, and a root that is in use is refused. Source: kafka-storage format"
-    " and kafka-cluster.",
+    """Create a cluster on storage roots, or describe one.
+
+    Each root is tested first, and a root that is in use is refused. Source: kafka-storage format
+    and kafka-cluster.
+
+    Options:
+        --broker ID=ROOT[,RACK]...  A broker of the new cluster; may be given more than once.
+    """,
     Action(create, is_open=False),
     Action(describe),
 )
@@ -110,7 +107,7 @@ def list_(session: Session) -> None:
     session.write_rows("broker state rack root writes", _rows(session, None))
 
 
-def describe_(session: Session, broker: Broker | None = None) -> None:
+def describe_(session: Session, broker: int | None = None) -> None:
     """Show also what each broker leads and holds."""
     columns = "broker state rack leaders preferred replicas in_sync lost root writes"
     session.write_rows(columns, _rows(session, broker))
@@ -124,11 +121,7 @@ def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:
 
 
 def register(
-    session: Session,
-    broker: Broker,
-    root: Annotated[str, "URL", "Its root: a folder or a URL."],
-    rack: Annotated[str, "Its failure domain."] | None = None,
-    root_mode: RootMode = ROOT_MODE,
+    session: Session, broker: int, root: str, rack: str | None = None, root_mode: str = "700"
 ) -> None:
     """Add a broker, or give a fenced one another disk."""
     known = next((each for each in _rows(session, None) if each["broker"] == broker), None)
@@ -139,31 +132,37 @@ def register(
                 f"giving broker {broker} another disk, and giving up what its"
                 f" {plural(known['replicas'], 'replica')} had on {known['root']},"
             )
-    session.cluster.register_broker(broker, root, rack=rack, root_mode=root_mode)
+    session.cluster.register_broker(broker, root, rack=rack, root_mode=mode_of(root_mode))
     session.conclude({"broker": broker, "root": normalize(root), "rack": rack})
 
 
-def drain(session: Session, broker: Broker) -> None:
+def drain(session: Session, broker: int) -> None:
     """Move a broker's leaderships to others."""
     moved = [each._asdict() for each in session.cluster.drain_broker(broker)]
     [left] = [each["leaders"] for each in _rows(session, broker)]
     session.conclude({"broker": broker, "state": "draining", "moved": moved, "still_leads": left})
 
 
-def resume(session: Session, broker: Broker) -> None:
+def resume(session: Session, broker: int) -> None:
     """Let a draining broker lead again."""
     session.cluster.resume_broker(broker)
     session.conclude({"broker": broker, "state": "active"})
 
 
-def unregister(session: Session, broker: Broker) -> None:
+def unregister(session: Session, broker: int) -> None:
     """Remove a broker that has no replicas."""
     session.cluster.unregister_broker(broker)
     session.conclude({"broker": broker, "state": "unregistered"})
 
 
 brokers = verb(
-    "List, describe, register, drain, resume or unregister brokers.",
+    """List, describe, register, drain, resume or unregister brokers.
+
+    Options:
+        --broker, --id INTEGER  The broker's id.
+        --root URL  Its root: a folder or a URL.
+        --rack TEXT  Its failure domain.
+    """,
     Action(list_, "as_of"),
     Action(describe_, "as_of"),
     Action(register, *CHANGING),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import typer
@@ -18,22 +18,8 @@ import typer
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.base.text import visible
-from kafka_on_spark.cli.lines import (
-    FLAGS,
-    NULL,
-    SEPARATORS,
-    Form,
-    form_of,
-    json_form,
-)
-from kafka_on_spark.cli.options import (
-    INTERRUPTED,
-    Limits,
-    Quiet,
-    Topic,
-    parsed_flag,
-    properties_of,
-)
+from kafka_on_spark.cli.lines import FLAGS, NULL, SEPARATORS, Form, form_of, json_form
+from kafka_on_spark.cli.options import INTERRUPTED, parsed_flag, properties_of
 from kafka_on_spark.cli.output import note, plural
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
@@ -55,36 +41,8 @@ PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
 """Kafka's settings of a consumer that are obeyed."""
 
 
-PLACES: Final[Mapping[str, Any]] = {
-    "from_beginning": "Begin with the first record that is kept; a group only where it has no"
-    " offset.",
-    "offset": Annotated[
-        str,
-        "WHERE",
-        "Begin in each partition at an offset, with its last records (-N), at earliest or latest."
-        " [default: latest; with --exit, earliest]",
-    ],
-    "exit": Annotated[
-        bool, "--exit", "-e", "End with the last record that is committed when the call begins."
-    ],
-    "max_messages": Annotated[int, "End after so many records.", Limits(0)],
-    "timeout_ms": Annotated[int, "End if no record comes within this time.", Limits(0)],
-}
-FORMS: Final[Mapping[str, Any]] = {
-    "json": "Print each record whole, as a line of JSON.",
-    "formatter_property": Annotated[
-        list[str],
-        "--property",
-        "--formatter-property",
-        "NAME=VALUE",
-        f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)}, {NULL};"
-        " may be given more than once.",
-    ],
-}
-
-
 @alone(
-    more={**PLACES, **FORMS},
+    more="from_beginning offset exit max_messages timeout_ms json property",
     one_of=("topic include",),
     # The offsets of a group say where its members begin.
     at_most_one_of=(
@@ -92,46 +50,48 @@ FORMS: Final[Mapping[str, Any]] = {
         "group partition",
         "group offset",
         "offset from_beginning",
-        "json formatter_property",
+        "json property",
     ),
     is_open=False,
     has_format=False,
 )
 def consume(
     session: Session,
-    topic: Topic | None = None,
-    include: Annotated[str, "EXPRESSION", "All topics of such names."] | None = None,
-    partition: Annotated[
-        list[int],
-        "--partition",
-        "-p",
-        "N",
-        "Only this partition; may be given more than once.",
-        Limits(0),
-    ]
-    | None = None,
-    group: Annotated[
-        str,
-        "NAME",
-        "Be a member of the group: print a share of the partitions, go on from the group's"
-        " offsets, and commit what was printed.",
-    ]
-    | None = None,
-    consumer_property: Annotated[
-        list[str],
-        "--consumer-property",
-        "--command-property",
-        "NAME=VALUE",
-        f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES)}.",
-    ]
-    | None = None,
-    quiet: Quiet = False,
+    topic: str | None = None,
+    include: str | None = None,
+    partition: list[int] | None = None,
+    group: str | None = None,
+    consumer_property: list[str] | None = None,
+    quiet: bool = False,
     **more: Any,
 ) -> None:
     """Print committed records as they come, until ^C or an end that is asked for.
 
     Without an option that says where to begin, it prints what comes from now on. Keys and values
     are printed as the bytes they are; at a terminal, control characters as escapes.
+
+    Options:
+        --topic NAME  The topic.
+        --include EXPRESSION  All topics of such names.
+        --partition, -p N>=0...  Only this partition; may be given more than once.
+        --group NAME
+            Be a member of the group: print a share of the partitions, go on from the group's
+            offsets, and commit what was printed.
+        --consumer-property, --command-property NAME=VALUE...
+            Of Kafka's settings of a consumer: auto.offset.reset, client.rack, enable.auto.commit.
+        --from-beginning
+            Begin with the first record that is kept; a group only where it has no offset.
+        --offset WHERE
+            Begin in each partition at an offset, with its last records (-N), at earliest or latest.
+            [default: latest; with --exit, earliest]
+        --exit, -e  End with the last record that is committed when the call begins.
+        --max-messages INTEGER>=0  End after so many records.
+        --timeout-ms INTEGER>=0  End if no record comes within this time.
+        --json  Print each record whole, as a line of JSON.
+        --property, --formatter-property NAME=VALUE...
+            What is printed: print.timestamp, print.partition, print.offset, print.epoch,
+            print.headers, print.key, print.value (true or false), key.separator, line.separator,
+            headers.separator, null.literal; may be given more than once.
     """
     form = _form(more)
     client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
@@ -178,7 +138,7 @@ def consume(
 
 def _form(more: Mapping[str, Any]) -> Form:
     known = [*FLAGS, *SEPARATORS, NULL]
-    given = properties_of(more.get("formatter_property"), "--property", known)
+    given = properties_of(more.get("property"), "--property", known)
     form = json_form if "json" in more else form_of(given)
     return _for_a_terminal(form) if sys.stdout.isatty() else form
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from operator import methodcaller
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
@@ -37,45 +37,16 @@ _DURATION: Final = re.compile(
     r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?"
 )
 
-STATE: Final = {"state": "Show the states of groups."}
-VIEWS: Final = {
-    **STATE,
-    "offsets": "With --describe: offsets, as by default.",
-    "members": "With --describe: members, and what each has.",
-    "verbose": "With --describe: no effect, all is always shown.",
-}
-TARGETS: Final[Mapping[str, Any]] = {
-    "to_earliest": "To the log starts.",
-    "to_latest": "To the high watermarks.",
-    "to_current": "To the group's own offset; without one, to the high watermark.",
-    "to_offset": Annotated[int, "To an offset."],
-    "shift_by": Annotated[int, "Forward by so many records, or back if negative."],
-    "to_datetime": Annotated[
-        str,
-        "2026-01-31T12:00:00.000",
-        "To the first record at or after this time; UTC without a time zone.",
-    ],
-    "by_duration": Annotated[
-        str, "PnDTnHnMnS", "To the first record that is not older than this duration."
-    ],
-    "from_file": Annotated[
-        str, "FILE", "To offsets in a CSV file, as --export writes it. - is standard input."
-    ],
-}
+VIEWS: Final = "state offsets members verbose"
+TARGETS: Final = (
+    "to_earliest to_latest to_current to_offset shift_by to_datetime by_duration from_file"
+)
 STATE_COLUMNS: Final = "group state member_count"
 MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
 OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag"
 RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
 
-Groups = Annotated[list[str], "--group", "NAME", "A group; may be given more than once."]
 GROUPS: Final = "group all_groups"
-AllGroups = Annotated[bool, "All groups."]
-GroupTopics = Annotated[
-    list[str],
-    "--topic",
-    "NAME[:0,1]",
-    "A topic, or some of its partitions; may be given more than once.",
-]
 
 
 def list_(session: Session, **views: bool) -> None:
@@ -89,7 +60,7 @@ def list_(session: Session, **views: bool) -> None:
 
 
 def describe(
-    session: Session, group: Groups | None = None, all_groups: AllGroups = False, **views: bool
+    session: Session, group: list[str] | None = None, all_groups: bool = False, **views: bool
 ) -> None:
     """Show the offsets and the lag of groups; the log end is the high watermark."""
     image = session.cluster.image
@@ -149,7 +120,7 @@ def _assignment(partitions: Sequence[tuple[str, int]]) -> str:
     return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items())
 
 
-def delete(session: Session, group: Groups | None = None, all_groups: AllGroups = False) -> None:
+def delete(session: Session, group: list[str] | None = None, all_groups: bool = False) -> None:
     """Delete groups."""
     image = session.cluster.image
     groups = _chosen(image, group)
@@ -161,7 +132,7 @@ def delete(session: Session, group: Groups | None = None, all_groups: AllGroups 
     session.conclude({"deleted": groups})
 
 
-def delete_offsets(session: Session, group: Groups, topic: GroupTopics) -> None:
+def delete_offsets(session: Session, group: list[str], topic: list[str]) -> None:
     """Delete a group's offsets in topics."""
     name = _only(group)
     names = named_partitions_of(session.cluster.image, topic)
@@ -170,11 +141,7 @@ def delete_offsets(session: Session, group: Groups, topic: GroupTopics) -> None:
     session.conclude({"group": name, "deleted": [each._asdict() for each in left]})
 
 
-def remove_members(
-    session: Session,
-    group: Groups,
-    member: Annotated[list[str], "ID", "A member; may be given more than once."] | None = None,
-) -> None:
+def remove_members(session: Session, group: list[str], member: list[str] | None = None) -> None:
     """Take members out of a group: all, or each --member, such as killed ones."""
     name = _only(group)
     known = describe_members(session.cluster.image, name).members
@@ -192,16 +159,12 @@ def _only(groups: Sequence[str]) -> str:
 
 def reset_offsets(
     session: Session,
-    group: Groups | None = None,
-    all_groups: AllGroups = False,
-    topic: GroupTopics | None = None,
-    all_topics: Annotated[bool, "All topics in which the group has offsets."] = False,
-    export: Annotated[
-        bool,
-        "Write the new offsets as CSV: topic,partition,offset; for several groups,"
-        " group,topic,partition,offset.",
-    ] = False,
-    execute: Annotated[bool, "Set the offsets; without it they are only shown."] = False,
+    group: list[str] | None = None,
+    all_groups: bool = False,
+    topic: list[str] | None = None,
+    all_topics: bool = False,
+    export: bool = False,
+    execute: bool = False,
     **targets: Any,
 ) -> None:
     """Show the new offsets of groups; --execute sets them."""
@@ -351,8 +314,34 @@ def parse_duration(text: str) -> int:
 
 
 consumer_groups = verb(
-    "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
-    Action(list_, more=STATE),
+    """List, describe, reset and delete groups: offsets of queries and consumers, and members.
+
+    Options:
+        --state  Show the states of groups.
+        --group NAME...  A group; may be given more than once.
+        --all-groups  All groups.
+        --offsets  With --describe: offsets, as by default.
+        --members  With --describe: members, and what each has.
+        --verbose  With --describe: no effect, all is always shown.
+        --topic NAME[:0,1]...
+            A topic, or some of its partitions; may be given more than once.
+        --member ID...  A member; may be given more than once.
+        --all-topics  All topics in which the group has offsets.
+        --export
+            Write the new offsets as CSV: topic,partition,offset; for several groups,
+            group,topic,partition,offset.
+        --execute  Set the offsets; without it they are only shown.
+        --to-earliest  To the log starts.
+        --to-latest  To the high watermarks.
+        --to-current  To the group's own offset; without one, to the high watermark.
+        --to-offset INTEGER  To an offset.
+        --shift-by INTEGER  Forward by so many records, or back if negative.
+        --to-datetime 2026-01-31T12:00:00.000
+            To the first record at or after this time; UTC without a time zone.
+        --by-duration PnDTnHnMnS  To the first record that is not older than this duration.
+        --from-file FILE  To offsets in a CSV file, as --export writes it. - is standard input.
+    """,
+    Action(list_, more="state"),
     Action(describe, more=VIEWS, one_of=(GROUPS,), at_most_one_of=("offsets state members",)),
     Action(delete, *CHANGING, one_of=(GROUPS,)),
     Action(delete_offsets, *CHANGING),
@@ -361,6 +350,6 @@ consumer_groups = verb(
         reset_offsets,
         "dry_run",
         more=TARGETS,
-        one_of=(GROUPS, " ".join(TARGETS), "topic all_topics from_file"),
+        one_of=(GROUPS, TARGETS, "topic all_topics from_file"),
     ),
 )

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
@@ -21,13 +21,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import (
-    INTERNAL_TOPICS,
-    BrokerId,
-    Offset,
-    PartitionKey,
-    TopicPartition,
-)
+from kafka_on_spark.base.ids import INTERNAL_TOPICS, BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.base.text import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
@@ -38,18 +32,7 @@ from kafka_on_spark.cli.kafka_files import (
     registered,
 )
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
-from kafka_on_spark.cli.options import (
-    FAILED,
-    FOUND,
-    BeginHere,
-    Include,
-    Partition,
-    RowsMax,
-    Topic,
-    Topics,
-    micros,
-    numbers,
-)
+from kafka_on_spark.cli.options import FAILED, FOUND, micros, numbers
 from kafka_on_spark.cli.output import Shown, note, plural, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
@@ -76,10 +59,6 @@ RECORD_COLUMNS: Final = (
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
 )
-VIEWS: Final = {
-    "print_data_log": "Show records rather than batches.",
-    "verify": "Read the files, and check their checksums.",
-}
 VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_bytes differences"
 
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
@@ -96,21 +75,23 @@ SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 )
 def get_offsets(
     session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    partitions: Annotated[str, "0,1", "Only these partitions."] | None = None,
-    topic_partitions: Annotated[str, "A:0,B:1-3,C:2-", "Partitions; a range excludes its end."]
-    | None = None,
-    exclude_internal_topics: Annotated[bool, "Leave out internal topics."] = False,
-    time: Annotated[
-        str,
-        "WHEN",
-        "earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970"
-        " or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.",
-    ]
-    | None = None,
+    topic: str | None = None,
+    include: str | None = None,
+    partitions: str | None = None,
+    topic_partitions: str | None = None,
+    exclude_internal_topics: bool = False,
+    time: str | None = None,
 ) -> None:
-    """Show log start, high watermark and log end of partitions, or the offsets of a time."""
+    """Show log start, high watermark and log end of partitions, or the offsets of a time.
+
+    Options:
+        --partitions 0,1  Only these partitions.
+        --topic-partitions A:0,B:1-3,C:2-  Partitions; a range excludes its end.
+        --exclude-internal-topics  Leave out internal topics.
+        --time WHEN
+            earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970
+            or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.
+    """
     image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
     if topic_partitions is None:
         names = _of_topics(image, topic, include, partitions)
@@ -165,16 +146,14 @@ def _offsets(
 
 
 @alone(*CHANGING)
-def delete_records(
-    session: Session,
-    offset_json_file: Annotated[
-        str,
-        "FILE",
-        'The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0,'
-        ' "offset": 42}]}; -1 deletes all committed records. - is standard input.',
-    ],
-) -> None:
-    """Delete records below an offset of each partition."""
+def delete_records(session: Session, offset_json_file: str) -> None:
+    """Delete records below an offset of each partition.
+
+    Options:
+        --offset-json-file FILE
+            The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0, "offset":
+            42}]}; -1 deletes all committed records. - is standard input.
+    """
     given = read_offsets(offset_json_file)
     image, count = session.cluster.image, 0
     for name, offset in given.items():
@@ -187,26 +166,32 @@ def delete_records(
     session.conclude({"partitions": rows})
 
 
-@alone(more=VIEWS)
+@alone()
 def dump_log(
     session: Session,
-    topic: Topic,
-    partition: Partition | None = None,
-    broker: Annotated[int, "The broker whose replicas to show; without it, the leaders."]
-    | None = None,
-    offset: BeginHere = 0,
-    limit: RowsMax | None = None,
-    **views: bool,
+    topic: str,
+    partition: int | None = None,
+    broker: int | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+    print_data_log: bool = False,
+    verify: bool = False,
 ) -> None:
     """Show the logs of replicas, committed or not.
 
     A key or a value is a text "in quotes", {"base64": "…"} where it is not UTF-8, or null. With
     --verify, the exit code is 1 if a file is damaged.
+
+    Options:
+        --topic NAME  The topic.
+        --broker INTEGER  The broker whose replicas to show; without it, the leaders.
+        --print-data-log  Show records rather than batches.
+        --verify  Read the files, and check their checksums.
     """
-    is_verified, codes = "verify" in views, {0}
-    columns = f"{BATCH_COLUMNS} flaw" if is_verified else BATCH_COLUMNS
-    rows_of = partial(_batches, is_verified=is_verified)
-    if "print_data_log" in views:
+    codes = {0}
+    columns = f"{BATCH_COLUMNS} flaw" if verify else BATCH_COLUMNS
+    rows_of = partial(_batches, is_verified=verify)
+    if print_data_log:
         columns = RECORD_COLUMNS
         rows_of = partial(_records, start=offset)
 
@@ -320,17 +305,19 @@ def _cell(content: Content | list[Any]) -> Shown:
 @alone()
 def log_dirs(
     session: Session,
-    describe: Annotated[
-        bool, "No effect: the verb always describes. Kafka's tool requires it."
-    ] = False,
-    broker_list: Annotated[str, "1,2", "Only these brokers."] | None = None,
-    topic: Annotated[str, "--topic", "--topic-list", "NAMES", "Topics, with commas between."]
-    | None = None,
-    include: Include | None = None,
+    describe: bool = False,
+    broker_list: str | None = None,
+    topic: str | None = None,
+    include: str | None = None,
 ) -> None:
     """Show the bytes and the lag of each replica on each broker's disk.
 
     A replica that can't be read, or is lost, has an error in place of them.
+
+    Options:
+        --describe  No effect: the verb always describes. Kafka's tool requires it.
+        --broker-list 1,2  Only these brokers.
+        --topic, --topic-list NAMES  Topics, with commas between.
     """
     image = session.cluster.image
     brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
@@ -366,14 +353,14 @@ def log_dirs(
 
 @alone()
 def replica_verification(
-    session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    deep: Annotated[bool, "Read the files, too, and compare their bytes."] = False,
+    session: Session, topic: str | None = None, include: str | None = None, deep: bool = False
 ) -> None:
     """Compare all replicas below the high watermark, by their chain digests.
 
     The exit code is 1 if replicas differ, or one can't be read.
+
+    Options:
+        --deep  Read the files, too, and compare their bytes.
     """
     image, rows = session.cluster.image, []
     for name in all_partitions(image, named_topics(image, topic, include)):
@@ -399,14 +386,15 @@ def replica_verification(
 
 
 @alone(*CHANGING)
-def replicas(
-    session: Session,
-    topic: Topic,
-    partition: Annotated[int, "The replica's partition."],
-    broker: Annotated[int, "The replica's broker."],
-    lost: Annotated[bool, "Give the replica up: it is created again, and fetched from the others."],
-) -> None:
-    """Declare a replica lost. It can't be read, and each replication report names it."""
+def replicas(session: Session, topic: str, partition: int, broker: int, lost: bool) -> None:
+    """Declare a replica lost. It can't be read, and each replication report names it.
+
+    Options:
+        --topic NAME  The topic.
+        --partition INTEGER  The replica's partition.
+        --broker INTEGER  The replica's broker.
+        --lost  Give the replica up: it is created again, and fetched from the others.
+    """
     name = TopicPartition(topic, partition)
     session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)
@@ -414,14 +402,14 @@ def replicas(
 
 
 @alone(is_open=False)
-def fsck(
-    session: Session,
-    quick: Annotated[bool, "Read only the tables' logs, not the segments."] = False,
-) -> None:
+def fsck(session: Session, quick: bool = False) -> None:
     """Check all tables of a cluster against the invariants, version by version.
 
     Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
     could not be checked.
+
+    Options:
+        --quick  Read only the tables' logs, not the segments.
     """
     # In the function: the other verbs need none of it.
     from kafka_on_spark.fsck.cluster_audit import check_cluster

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice, takewhile
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.cli.options import BeginHere, DryRun, RootMode, RowsMax
-from kafka_on_spark.cli.output import text_of, time_text, write_json
+from kafka_on_spark.cli.options import mode_of
+from kafka_on_spark.cli.output import fields, text_of, time_text, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
@@ -17,7 +15,6 @@ from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.voter_table import Voter, majority_of
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
-from kafka_on_spark.store.root_identity import ROOT_MODE
 from kafka_on_spark.store.root_urls import cluster_url
 
 RECORD_COLUMNS: Final = "record_type cause fields"
@@ -27,32 +24,15 @@ _NOT_FOR_PEOPLE: Final = frozenset(
 )
 """Other columns of the row say the same, or a name does; scripts get them all."""
 
-FILTERS: Final[Mapping[str, Any]] = {
-    "topic": Annotated[str, "NAME", "Only records of this topic."],
-    "partition": Annotated[int, "Only records of this partition."],
-    "record_type": Annotated[str, "TYPE", "Only this type, such as PartitionChangeRecord."],
-    "limit": RowsMax,
-}
+FILTERS: Final = "topic partition record_type limit"
 NEXT: Final = (
     "force again once an unreached broker is back, where processes of the old generation may go on,"
     " or one of a leaderless partition; run `controller` or `serve`, which bring the replicas in"
     " sync; add other voters at empty roots: `metadata-quorum add-controller`"
 )
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="The new voter's root, for add-controller; a voter's id, for remove-controller."
-    ),
-]
 
-
-def log(
-    session: Session,
-    offset: BeginHere = 0,
-    end_offset: Annotated[int, "End before it."] | None = None,
-    **filters: Any,
-) -> None:
+def log(session: Session, offset: int = 0, end_offset: int | None = None, **filters: Any) -> None:
     """The records of the log, with times and causes."""
     rows = _log_rows(session, offset)
     if end_offset is not None:
@@ -144,7 +124,7 @@ def _fields(row: dict[str, Any], image: MetadataImage) -> str:
     return " ".join(said)
 
 
-def reset_time(session: Session, dry_run: DryRun = False) -> None:
+def reset_time(session: Session, dry_run: bool = False) -> None:
     """Have the metadata go by the clocks again that it is ahead of."""
     node = session.cluster._node
     now_ms = node.clock.now_ms()
@@ -166,20 +146,24 @@ def reset_time(session: Session, dry_run: DryRun = False) -> None:
 
 
 metadata = verb(
-    "Show the metadata log, or the image, which is its result.\n\n"
-    "Or reset the time, once the clock is right that a process had years ahead: what was heard of"
-    " later than now counts from now on. Records keep their timestamps.",
+    """Show the metadata log, or the image, which is its result.
+
+    Or reset the time, once the clock is right that a process had years ahead: what was heard of
+    later than now counts from now on. Records keep their timestamps.
+
+    Options:
+        --end-offset INTEGER  End before it.
+        --topic NAME  Only records of this topic.
+        --partition INTEGER  Only records of this partition.
+        --record-type TYPE  Only this type, such as PartitionChangeRecord.
+    """,
     Action(log, "as_of", more=FILTERS),
     Action(image, "as_of", more=FILTERS),
     Action(reset_time),
 )
 
 
-def describe(
-    session: Session,
-    status: Annotated[bool, "Who leads, in which epoch, and who votes."] = False,
-    replication: Annotated[bool, "How far each voter is, and its state."] = False,
-) -> None:
+def describe(session: Session, status: bool = False, replication: bool = False) -> None:
     """Show who leads and who votes, or how far each voter is."""
     found = session.cluster.describe_quorum()
     if status:
@@ -198,9 +182,7 @@ def describe(
     rows = (
         {
             **_voter(each.voter),
-            "log_end_offset": each.log_end_offset,
-            "lag": each.lag,
-            "epoch": each.epoch,
+            **fields(each, "log_end_offset lag epoch"),
             "status": each.state,
             "problem": each.problem,
         }
@@ -210,9 +192,9 @@ def describe(
     session.write_rows(columns, rows)
 
 
-def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE) -> None:
+def add_controller(session: Session, name: str, root_mode: str = "700") -> None:
     """Add a voter at a root."""
-    done = session.cluster.add_controller(name, root_mode=root_mode)
+    done = session.cluster.add_controller(name, root_mode=mode_of(root_mode))
     session.conclude(
         {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
         f"Added voter {done.voter.key.node_id} at {done.voter.root}.",
@@ -220,7 +202,7 @@ def add_controller(session: Session, name: Name, root_mode: RootMode = ROOT_MODE
     )
 
 
-def remove_controller(session: Session, name: Name) -> None:
+def remove_controller(session: Session, name: str) -> None:
     """Remove a voter."""
     session.confirm(f"removing voter {name} from the metadata quorum")
     done = session.cluster.remove_controller(name)
@@ -240,21 +222,13 @@ def remove_controller(session: Session, name: Name) -> None:
     )
 
 
-def elect(
-    session: Session,
-    to: Annotated[str, "VOTER", "Who is to lead, an id; else the best and lowest."] | None = None,
-) -> None:
+def elect(session: Session, to: str | None = None) -> None:
     """Have a voter lead."""
     leader = session.cluster.elect_controller(to)
     session.conclude({"leader": _voter(leader)})
 
 
-def force(
-    session: Session,
-    from_: Annotated[
-        int, "VOTER", "Who goes on alone, an id; for force, where a majority is lost for ever."
-    ],
-) -> None:
+def force(session: Session, from_: int) -> None:
     """Go on from one voter, where a majority is lost for ever."""
     # In the function: no other action needs it.
     from kafka_on_spark.controller.forced_generation import check_forcing
@@ -289,7 +263,7 @@ def force(
             "leaderless": [each._asdict() for each in report.leaderless],
             "unreached_brokers": list(report.unreached),
             "next": NEXT,
-        },
+        }
     )
 
 
@@ -311,7 +285,15 @@ def _voter(voter: Voter) -> dict[str, Any]:
 
 
 metadata_quorum = verb(
-    "Show who leads the metadata log and how far each of its voters is, or change them.",
+    """Show who leads the metadata log and how far each of its voters is, or change them.
+
+    Options:
+        --status  Who leads, in which epoch, and who votes.
+        --replication  How far each voter is, and its state.
+        name  The new voter's root, for add-controller; a voter's id, for remove-controller.
+        --to VOTER  Who is to lead, an id; else the best and lowest.
+        --from INTEGER  Who goes on alone, an id; for force, where a majority is lost for ever.
+    """,
     Action(describe, one_of=("status replication",)),
     Action(add_controller, *CHANGING),
     Action(remove_controller, *CHANGING),

@@ -1,14 +1,10 @@
-"""Options that verbs share, what their texts mean, and exit codes.
-
-An option is its type with its flags, if they are others than its name says; what stands for its
-value, if there is a better word than the type's; what it says of itself; and its limits.
-"""
+"""Options that verbs share, what their texts mean, and exit codes."""
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import typer
 
@@ -17,23 +13,24 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import micros_of
 from kafka_on_spark.cli.output import Output
 
-
-class Limits(NamedTuple):
-    """The smallest and the largest value of an option."""
-
-    low: float
-    high: float | None = None
-
-
-def mode_of(text: str) -> int:
-    """Return the permissions that chmod's octal digits in `text` mean."""
-    if re.fullmatch(r"0?[0-7]{3}", text) is None:
-        raise InvalidRequestError(
-            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
-            " 770"
-        )
-    return int(text, 8)
-
+OPTIONS: Final = """
+    --storage-option NAME=VALUE...
+        A storage option, such as AWS_REGION=eu-west-1; may be given more than once.
+    --as-of MOMENT
+        Show the cluster as it was at a metadata offset, or at a time such as 2026-11-21T13:00:00Z.
+    --dry-run  Decide, show the records that would be committed, and commit nothing.
+    --yes  Don't ask before a change that can't be undone.
+    --topic NAMES  Topics, with commas between.
+    --include, --topics-include EXPRESSION
+        All topics whose whole name this regular expression matches.
+    --partition INTEGER  One partition; without it, all of them.
+    --config NAME=VALUE...  A setting; may be given more than once.
+    --offset INTEGER>=0  Begin here.
+    --limit INTEGER>=0  At most so many rows.
+    --quiet, -q  Do not say how many records were handled.
+    --root-mode MODE  Permissions of new folders for roots, as chmod takes them; 700 by default.
+"""
+"""Options that several verbs have. Each has its own beside its actions."""
 
 ClusterUrl = Annotated[
     str,
@@ -46,43 +43,7 @@ ClusterUrl = Annotated[
         help="The cluster's metadata root: a folder or a URL; or several, with commas between.",
     ),
 ]
-StorageOption = Annotated[
-    list[str],
-    "NAME=VALUE",
-    "A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
-]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
-AsOf = Annotated[
-    str,
-    "MOMENT",
-    "Show the cluster as it was at a metadata offset, or at a time such as 2026-11-21T13:00:00Z.",
-]
-DryRun = Annotated[bool, "Decide, show the records that would be committed, and commit nothing."]
-Yes = Annotated[bool, "Don't ask before a change that can't be undone."]
-
-Topic = Annotated[str, "NAME", "The topic."]
-Topics = Annotated[str, "--topic", "NAMES", "Topics, with commas between."]
-Include = Annotated[
-    str,
-    "--include",
-    "--topics-include",
-    "EXPRESSION",
-    "All topics whose whole name this regular expression matches.",
-]
-Partition = Annotated[int, "One partition; without it, all of them."]
-Config = Annotated[list[str], "NAME=VALUE", "A setting; may be given more than once."]
-RootMode = Annotated[
-    int,
-    typer.Option(
-        "--root-mode",
-        metavar="MODE",
-        parser=mode_of,
-        help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
-    ),
-]
-BeginHere = Annotated[int, "--offset", "Begin here.", Limits(0)]
-RowsMax = Annotated[int, "--limit", "At most so many rows.", Limits(0)]
-Quiet = Annotated[bool, "--quiet", "-q", "Do not say how many records were handled."]
 
 FOUND: Final = 1
 FAILED: Final = 2
@@ -90,6 +51,16 @@ UNKNOWN: Final = 3
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 """The exit code of a process that SIGPIPE ended: 128 + 13."""
+
+
+def mode_of(text: str) -> int:
+    """Return the permissions that chmod's octal digits in `text` mean."""
+    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+        raise InvalidRequestError(
+            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
+            " 770"
+        )
+    return int(text, 8)
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -54,6 +54,14 @@ def write_json_rows(rows: Iterable[Row]) -> None:
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
+def fields(value: Any, names: Columns) -> dict[str, Any]:
+    """Return the named attributes of an object as a row; sets become sorted lists."""
+    found = {name: getattr(value, name) for name in names.split()}
+    return {
+        name: sorted(each) if isinstance(each, frozenset) else each for name, each in found.items()
+    }
+
+
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
     """Write a table of one line a row, which is neither wrapped nor cut."""
     is_first = True

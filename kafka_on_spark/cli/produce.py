@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import typer
@@ -28,13 +28,8 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
 )
 from kafka_on_spark.base.ids import Clock, whole_number
-from kafka_on_spark.cli.lines import (
-    READER_PROPERTIES,
-    Parse,
-    line_parser,
-    parsed_json,
-)
-from kafka_on_spark.cli.options import INTERRUPTED, Limits, Quiet, Topic, properties_of
+from kafka_on_spark.cli.lines import READER_PROPERTIES, Parse, line_parser, parsed_json
+from kafka_on_spark.cli.options import INTERRUPTED, properties_of
 from kafka_on_spark.cli.output import note, plural, say, write_json
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
@@ -69,55 +64,14 @@ PROPERTIES: Final = ("acks", "batch.size", "linger.ms")
 """Kafka's settings of a producer that are obeyed."""
 
 
-READING: Final[Mapping[str, Any]] = {
-    "json": 'Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
-    ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
-    ' {"base64": "…"}. What consume --json prints can be appended again.',
-    "reader_property": Annotated[
-        list[str],
-        "--property",
-        "--reader-property",
-        "NAME=VALUE",
-        "How a line is read: parse.key, key.separator (a tab), null.marker; may be given more than"
-        " once.",
-    ],
-    "partition": Annotated[
-        int,
-        "--partition",
-        "-p",
-        "The partition of all records; -1: by key, whatever their JSON says.",
-        Limits(-1, INT_MAX),
-    ],
-}
-"""What lines mean."""
-
-
-@alone(more=READING, at_most_one_of=("json reader_property",))
+@alone(more="json property partition", at_most_one_of=("json property",))
 def produce(
     session: Session,
-    topic: Topic,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Files whose lines are appended; - is standard input, which is read if none is"
-            " named.",
-        ),
-    ]
-    | None = None,
-    acks: Annotated[
-        str,
-        "--acks",
-        "--request-required-acks",
-        "all|1",
-        "What acknowledges a record: all replicas in sync, or the leader alone.",
-    ]
-    | None = None,
-    producer_property: Annotated[
-        list[str], "NAME=VALUE", f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}."
-    ]
-    | None = None,
-    quiet: Quiet = False,
+    topic: str,
+    file: list[str] | None = None,
+    acks: str | None = None,
+    producer_property: list[str] | None = None,
+    quiet: bool = False,
     **reading: Any,
 ) -> None:
     """Append lines of standard input or of files to a topic, each as one record.
@@ -125,9 +79,27 @@ def produce(
     The exit code is 0 if all is acknowledged; 2 if not: the records before the one that standard
     error names are; 3 if it is unknown whether some of them are. Records are appended in their
     order, and once: an append that has to be tried again is not doubled.
+
+    Options:
+        --topic NAME  The topic.
+        [FILE]...
+            Files whose lines are appended; - is standard input, which is read if none is named.
+        --acks, --request-required-acks all|1
+            What acknowledges a record: all replicas in sync, or the leader alone.
+        --producer-property NAME=VALUE...
+            Of Kafka's settings of a producer: acks, batch.size, linger.ms.
+        --json
+            Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"}, "timestamp":
+            "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are
+            {"base64": "…"}. What consume --json prints can be appended again.
+        --property, --reader-property NAME=VALUE...
+            How a line is read: parse.key, key.separator (a tab), null.marker; may be given more
+            than once.
+        --partition, -p INTEGER>=-1<=2147483647
+            The partition of all records; -1: by key, whatever their JSON says.
     """
     is_json = "json" in reading
-    reader = properties_of(reading.get("reader_property"), "--property", READER_PROPERTIES)
+    reader = properties_of(reading.get("property"), "--property", READER_PROPERTIES)
     client = properties_of(producer_property, "--producer-property", PROPERTIES)
     acks = check_acks(acks or client.get("acks", "all"))
     if acks == "0":
@@ -155,7 +127,7 @@ def produce(
                 linger_ms=_number(client, "linger.ms", LINGER_MS),
                 chunk_bytes=_number(client, "batch.size", CHUNK_BYTES),
             )
-            for chunk in source.lines(files or ["-"]):
+            for chunk in source.lines(file or ["-"]):
                 appends.append_chunk(chunk)
         except (KafkaOnSparkError, KeyboardInterrupt) as error:
             ending = error

@@ -1,6 +1,6 @@
 """`leader-election` and `reassign-partitions`: which brokers lead and have partitions."""
 
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -15,8 +15,8 @@ from kafka_on_spark.cli.kafka_files import (
     read_topics,
     registered,
 )
-from kafka_on_spark.cli.options import FOUND, Partition, Topic, numbers
-from kafka_on_spark.cli.output import note, plural, say, write_json
+from kafka_on_spark.cli.options import FOUND, numbers
+from kafka_on_spark.cli.output import fields, note, plural, say, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, alone, verb
 from kafka_on_spark.controller.election import leaderless
 from kafka_on_spark.controller.reassignment import (
@@ -31,15 +31,6 @@ LIST_COLUMNS: Final = (
     " throttle_bytes_per_s"
 )
 
-Moves = Annotated[
-    str,
-    "--reassignment-json-file",
-    "FILE",
-    '{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or the output of'
-    " --generate --output json. - is standard input.",
-]
-Throttle = Annotated[int, "The most bytes a second to copy."]
-
 
 @alone(
     *CHANGING,
@@ -48,20 +39,22 @@ Throttle = Annotated[int, "The most bytes a second to copy."]
 )
 def leader_election(
     session: Session,
-    election_type: Annotated[
-        str,
-        "preferred|unclean",
-        "preferred: the first replica, if in sync; unclean: any, if no other can lead.",
-    ],
-    topic: Topic | None = None,
-    partition: Partition | None = None,
-    all_topic_partitions: Annotated[bool, "All partitions of the cluster."] = False,
-    path_to_json_file: Annotated[
-        str, "FILE", 'Partitions as {"partitions": [{"topic": "flights", "partition": 0}]}.'
-    ]
-    | None = None,
+    election_type: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    all_topic_partitions: bool = False,
+    path_to_json_file: str | None = None,
 ) -> None:
-    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead."""
+    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead.
+
+    Options:
+        --election-type preferred|unclean
+            preferred: the first replica, if in sync; unclean: any, if no other can lead.
+        --topic NAME  The topic.
+        --all-topic-partitions  All partitions of the cluster.
+        --path-to-json-file FILE
+            Partitions as {"partitions": [{"topic": "flights", "partition": 0}]}.
+    """
     kind = election_type.lower()  # Kafka's tool takes its words in capitals, too
     if kind not in ("preferred", "unclean"):
         raise InvalidRequestError(
@@ -91,12 +84,9 @@ def leader_election(
 
 def generate(
     session: Session,
-    topics_to_move_json_file: Annotated[
-        str, "FILE", 'Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.'
-    ]
-    | None = None,
-    broker_list: Annotated[str, "1,2", "Target brokers; without it, all."] | None = None,
-    throttle: Throttle | None = None,
+    topics_to_move_json_file: str | None = None,
+    broker_list: str | None = None,
+    throttle: int | None = None,
 ) -> None:
     """Propose a balanced assignment; change nothing."""
     file = topics_to_move_json_file
@@ -107,19 +97,11 @@ def generate(
         throttle_bytes_per_s=throttle,
     )
     moves = [
-        {
-            **move.name._asdict(),
-            "replicas": list(move.replicas),
-            "target": list(move.target),
-            "bytes_moved": move.bytes_moved,
-        }
+        {**move.name._asdict(), **fields(move, "replicas target bytes_moved")}
         for move in plan.moves
     ]
     summary = {
-        "bytes_moved": plan.bytes_moved,
-        "estimated_seconds": plan.estimated_seconds,
-        "bytes_per_s": plan.bytes_per_s,
-        "is_rate_known": plan.is_rate_known,
+        **fields(plan, "bytes_moved estimated_seconds bytes_per_s is_rate_known"),
         "unmeasured": [name._asdict() for name in plan.unmeasured],
     }
     if session.is_json:
@@ -133,9 +115,9 @@ def generate(
     say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
 
 
-def execute(session: Session, moves: Moves, throttle: Throttle | None = None) -> None:
+def execute(session: Session, reassignment_json_file: str, throttle: int | None = None) -> None:
     """Begin to move replicas."""
-    targets = read_assignment(moves)
+    targets = read_assignment(reassignment_json_file)
     image = session.cluster.image
     current = {name: registered(image, name).original_replicas for name in targets}
     started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
@@ -150,9 +132,9 @@ def execute(session: Session, moves: Moves, throttle: Throttle | None = None) ->
     )
 
 
-def verify(session: Session, moves: Moves) -> None:
+def verify(session: Session, reassignment_json_file: str) -> None:
     """Show how far a reassignment is; the exit code is 1 until it is complete."""
-    targets = read_assignment(moves)
+    targets = read_assignment(reassignment_json_file)
     statuses = session.cluster.verify_reassignment(named(targets))
     rows = [
         {**name._asdict(), "replicas": targets[name], "status": statuses[name].value}
@@ -164,9 +146,11 @@ def verify(session: Session, moves: Moves) -> None:
     raise typer.Exit(0 if is_complete else FOUND)
 
 
-def cancel(session: Session, moves: Moves | None = None) -> None:
+def cancel(session: Session, reassignment_json_file: str | None = None) -> None:
     """Move replicas back to where they were."""
-    names = None if moves is None else list(read_assignment(moves))
+    names = (
+        None if reassignment_json_file is None else list(read_assignment(reassignment_json_file))
+    )
     cancelled = session.cluster.cancel_reassignment(names)
     session.conclude({"cancelled": [name._asdict() for name in cancelled]})
 
@@ -182,11 +166,10 @@ def list_(session: Session) -> None:
     rows = (
         {
             **move.name._asdict(),
-            "replicas": list(move.target),
-            "adding_replicas": list(move.adding),
-            "removing_replicas": list(move.removing),
-            "waits_for": list(move.waits_for),
-            "throttle_bytes_per_s": move.throttle_bytes_per_s,
+            "replicas": move.target,
+            "adding_replicas": move.adding,
+            "removing_replicas": move.removing,
+            **fields(move, "waits_for throttle_bytes_per_s"),
             "bytes_to_copy": left.get(move.name),
         }
         for move in moving
@@ -195,8 +178,19 @@ def list_(session: Session) -> None:
 
 
 reassign_partitions = verb(
-    "Move replicas between brokers: plan a move, begin it, follow it, cancel it.\n\n"
-    "Replication copies the records, and a controller takes each step of a move.",
+    """Move replicas between brokers: plan a move, begin it, follow it, cancel it.
+
+    Replication copies the records, and a controller takes each step of a move.
+
+    Options:
+        --topics-to-move-json-file FILE
+            Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.
+        --broker-list 1,2  Target brokers; without it, all.
+        --throttle INTEGER  The most bytes a second to copy.
+        --reassignment-json-file FILE
+            {"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or the
+            output of --generate --output json. - is standard input.
+    """,
     Action(generate),
     Action(execute, *CHANGING),
     Action(verify),

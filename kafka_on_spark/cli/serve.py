@@ -20,7 +20,7 @@ import typer
 
 from kafka_on_spark.cli import process
 from kafka_on_spark.cli.kafka_files import named_topics
-from kafka_on_spark.cli.options import FAILED, FOUND, Include, Limits, Topics
+from kafka_on_spark.cli.options import FAILED, FOUND
 from kafka_on_spark.cli.output import note, plural, say, time_text
 from kafka_on_spark.cli.process import Interrupts, LogFormat
 from kafka_on_spark.cli.verbs import Action, Session, alone, verb
@@ -39,9 +39,6 @@ not wake it."""
 
 CLOSE_S: Final = 5.0
 """The console's cluster is closed within that time of the end, or the process ends without."""
-
-SECONDS_MAX: Final = 366 * 86_400
-"""A limit of time that is longer than a year is none; and infinity is no number of milliseconds."""
 
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"
@@ -67,20 +64,21 @@ def describe(session: Session) -> None:
     session.write_answer(answer)
 
 
-def run(
-    session: Session,
-    seconds: Annotated[float, "With --run: for so long; without it, one pass.", Limits(0)]
-    | None = None,
-) -> None:
+def run(session: Session, seconds: float | None = None) -> None:
     """Be the controller: probe brokers, elect leaders, move replicas."""
     report = session.cluster.run_controller(seconds)
     session.write_answer(asdict(report))
 
 
 controller = verb(
-    "Show the active controller, or be it for one pass or some seconds.\n\n"
-    "A new controller waits until the one before has resigned or stopped renewing its lease. An"
-    " interrupted controller resigns.",
+    """Show the active controller, or be it for one pass or some seconds.
+
+    A new controller waits until the one before has resigned or stopped renewing its lease. An
+    interrupted controller resigns.
+
+    Options:
+        --seconds NUMBER>=0  With --run: for so long; without it, one pass.
+    """,
     Action(describe, "as_of"),
     Action(run, "dry_run", at_most_one_of=("dry_run seconds",)),
 )
@@ -88,10 +86,7 @@ controller = verb(
 
 @alone()
 def replicate(
-    session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    sweep: Annotated[bool, "Visit all partitions, not only those with work."] = False,
+    session: Session, topic: str | None = None, include: str | None = None, sweep: bool = False
 ) -> None:
     """Bring followers up to their leaders in one round, and say whether all are in sync.
 
@@ -99,6 +94,9 @@ def replicate(
     inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1
     while a follower is behind or out of sync, or a partition was not inspected in time: run it
     again, and a controller.
+
+    Options:
+        --sweep  Visit all partitions, not only those with work.
     """
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
     answer = asdict(report)
@@ -118,10 +116,7 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
 
 @alone()
 def maintain(
-    session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    dry_run: Annotated[bool, "Say what is due, and change nothing."] = False,
+    session: Session, topic: str | None = None, include: str | None = None, dry_run: bool = False
 ) -> None:
     """Do all upkeep of replicas that is due now, and say what was done.
 
@@ -130,6 +125,9 @@ def maintain(
     log.cleaner.io.max.bytes.per.second lets it. The exit code is 1 if something is left,
     because it went wrong, or could not be looked at: a broker is fenced, or a partition has no
     leader.
+
+    Options:
+        --dry-run  Say what is due, and change nothing.
     """
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
@@ -150,19 +148,9 @@ def maintain(
 @alone(is_open=False, has_format=False)
 def serve(
     session: Session,
-    on_spark: Annotated[
-        bool,
-        "--spark",
-        "Run tasks on Spark's executors: of spark-submit, if that starts this process. Without it,"
-        " in threads.",
-    ] = False,
-    health_port: Annotated[
-        int,
-        "Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.",
-        Limits(0, 65535),
-    ]
-    | None = None,
-    health_host: Annotated[str, "ADDRESS", "The address of that port."] = "127.0.0.1",
+    spark: bool = False,
+    health_port: int | None = None,
+    health_host: str = "127.0.0.1",
     log_format: Annotated[
         LogFormat,
         typer.Option(
@@ -171,27 +159,34 @@ def serve(
             help="Lines of text, or a JSON object a line.",
         ),
     ] = LogFormat.TEXT,
-    stop_seconds: Annotated[
-        float, "It ends within that time of SIGTERM, come what may.", Limits(1, SECONDS_MAX)
-    ] = 20.0,
+    stop_seconds: float = 20.0,
 ) -> None:
     """Keep a cluster going: control it, replicate, do all upkeep, until SIGTERM, SIGINT or SIGHUP.
 
     Of several such processes one is the controller; the others stand by, and one of them takes over
     once it has not renewed its lease for controller.lease.ms. Roots that are away, full or
     read-only are waited for. The exit code is 0 when it was told to end.
+
+    Options:
+        --spark
+            Run tasks on Spark's executors: of spark-submit, if that starts this process. Without
+            it, in threads.
+        --health-port INTEGER>=0<=65535
+            Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.
+        --health-host ADDRESS  The address of that port.
+        --stop-seconds NUMBER>=1<=31622400
+            It ends within that time of SIGTERM, come what may.
     """
     # In the function: the console needs none of them, and without Spark nor does this.
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
 
     process.set_up(log_format, "INFO")
-    root = cluster_url(session.url)
-    spark = None
-    if on_spark:
+    root, spark_session = cluster_url(session.url), None
+    if spark:
         from kafka_on_spark.spark.session import build_session
 
-        spark = build_session("kafka-on-spark serve")
-    served = ServedCluster(root, session.options, spark)
+        spark_session = build_session("kafka-on-spark serve")
+    served = ServedCluster(root, session.options, spark_session)
     if health_port is not None:
         address = answer_probes(health_host, health_port, served)
         log.info("answers /healthz, /readyz and /metrics at %s", address)
@@ -261,14 +256,14 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
 
 
 @alone(has_format=False)
-def console(
-    session: Session,
-    port: Annotated[int, "The port of the page; 0: any that is free.", Limits(0, 65535)] = 0,
-) -> None:
+def console(session: Session, port: int = 0) -> None:
     """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
 
     Prints the address of the page, with a token that only its readers know. The page follows the
     metadata log, and changes nothing.
+
+    Options:
+        --port INTEGER>=0<=65535  The port of the page; 0: any that is free.
     """
     # In the function: the server's modules are needed by no other verb.
     from kafka_on_spark.console.console import Console

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from operator import methodcaller
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import (
@@ -19,8 +19,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.kafka_files import named_topics
-from kafka_on_spark.cli.options import Config, Include, Topics, numbers, pairs
-from kafka_on_spark.cli.output import note, plural, say, text_of, write_json
+from kafka_on_spark.cli.options import numbers, pairs
+from kafka_on_spark.cli.output import fields, note, plural, say, text_of, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Change, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -32,36 +32,29 @@ from kafka_on_spark.observe.descriptions import (
 )
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
+PARTITION_FIELDS: Final = (
+    "leader leader_epoch partition_epoch replicas isr elr adding_replicas removing_replicas"
+    " log_start_offset high_watermark"
+)
 LOG_COLUMNS: Final = (
     "topic partition broker log_start_offset log_end_offset size_bytes plain_segments"
     " merged_segments cleaner_offset cleanable_ratio is_made error"
 )
 
-Partitions = Annotated[int, "The number of partitions."]
-Assignment = Annotated[
-    str,
-    "1:2:3,2:3:1",
-    "Brokers of each partition, preferred leader first; existing partitions, too.",
-]
-IfExists = Annotated[bool, "Ignore a missing topic."]
-FILTERS: Final = {
-    "exclude_internal": "Leave out internal topics.",
-    "topics_with_overrides": "Only topics with own settings.",
-    "under_replicated_partitions": "Only partitions with replicas out of sync.",
-    "under_min_isr_partitions": "Only partitions below min.insync.replicas.",
-    "at_min_isr_partitions": "Only partitions at min.insync.replicas.",
-    "unavailable_partitions": "Only partitions without a leader.",
-}
+FILTERS: Final = (
+    "exclude_internal topics_with_overrides under_replicated_partitions under_min_isr_partitions"
+    " at_min_isr_partitions unavailable_partitions"
+)
 
 
 def create(
     session: Session,
-    topic: Topics,
-    partitions: Partitions | None = None,
-    replication_factor: Annotated[int, "The number of replicas of each partition."] | None = None,
-    replica_assignment: Assignment | None = None,
-    config: Config | None = None,
-    if_not_exists: Annotated[bool, "Ignore an existing topic."] = False,
+    topic: str,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    replica_assignment: str | None = None,
+    config: list[str] | None = None,
+    if_not_exists: bool = False,
 ) -> None:
     """Create a topic."""
     topic_id = None
@@ -95,17 +88,12 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 
 def alter(
     session: Session,
-    partitions: Partitions,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    replica_assignment: Assignment | None = None,
-    records: Annotated[
-        str,
-        "refuse|drop",
-        "With fewer partitions: refuse if the others have records, or drop these.",
-    ]
-    | None = None,
-    if_exists: IfExists = False,
+    partitions: int,
+    topic: str | None = None,
+    include: str | None = None,
+    replica_assignment: str | None = None,
+    records: str | None = None,
+    if_exists: bool = False,
 ) -> None:
     """Give topics more partitions, or fewer."""
     counts = {
@@ -160,10 +148,7 @@ def _record_count(offsets: Iterable[PartitionOffsets]) -> int:
 
 
 def delete(
-    session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    if_exists: IfExists = False,
+    session: Session, topic: str | None = None, include: str | None = None, if_exists: bool = False
 ) -> None:
     """Delete topics."""
     names = named_topics(session.cluster.image, topic, include, if_exist=if_exists)
@@ -184,10 +169,10 @@ def delete(
 
 def describe(
     session: Session,
-    topic: Topics | None = None,
-    include: Include | None = None,
-    if_exists: IfExists = False,
-    logs: Annotated[bool, "With --describe: what each replica's log is made of."] = False,
+    topic: str | None = None,
+    include: str | None = None,
+    if_exists: bool = False,
+    logs: bool = False,
     **filters: bool,
 ) -> None:
     """Show topics and their partitions."""
@@ -219,7 +204,7 @@ def describe(
 
 
 def list_(
-    session: Session, topic: Topics | None = None, include: Include | None = None, **filters: bool
+    session: Session, topic: str | None = None, include: str | None = None, **filters: bool
 ) -> None:
     """Show the names of topics."""
     image = session.cluster.image
@@ -257,21 +242,10 @@ def _partition_rows(
         yield {
             "topic": topic.name,
             "partition": number,
-            "leader": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "partition_epoch": partition.partition_epoch,
-            "replicas": list(partition.replicas),
-            "isr": sorted(partition.isr),
-            "elr": sorted(partition.elr),
-            "adding_replicas": list(partition.adding_replicas),
-            "removing_replicas": list(partition.removing_replicas),
-            "log_start_offset": partition.log_start_offset,
-            "high_watermark": partition.high_watermark,
-            "compacted_below": partition.compaction.compacted_below,
-            "cleaned_below": partition.compaction.cleaned_below,
-            "tombstones_below": partition.compaction.tombstones_below,
+            **fields(partition, PARTITION_FIELDS),
+            **fields(partition.compaction, "compacted_below cleaned_below tombstones_below"),
             "states": [state.value for state in PartitionState if state in states],
-            "stalled_on": list(stalled_on(image, partition)),
+            "stalled_on": stalled_on(image, partition),
         }
 
 
@@ -307,7 +281,25 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
 
 
 topics = verb(
-    "Create, alter, delete, describe or list topics.",
+    """Create, alter, delete, describe or list topics.
+
+    Options:
+        --partitions INTEGER  The number of partitions.
+        --replication-factor INTEGER  The number of replicas of each partition.
+        --replica-assignment 1:2:3,2:3:1
+            Brokers of each partition, preferred leader first; existing partitions, too.
+        --if-not-exists  Ignore an existing topic.
+        --records refuse|drop
+            With fewer partitions: refuse if the others have records, or drop these.
+        --if-exists  Ignore a missing topic.
+        --logs  With --describe: what each replica's log is made of.
+        --exclude-internal  Leave out internal topics.
+        --topics-with-overrides  Only topics with own settings.
+        --under-replicated-partitions  Only partitions with replicas out of sync.
+        --under-min-isr-partitions  Only partitions below min.insync.replicas.
+        --at-min-isr-partitions  Only partitions at min.insync.replicas.
+        --unavailable-partitions  Only partitions without a leader.
+    """,
     Action(create, *CHANGING),
     Action(alter, *CHANGING, one_of=("topic include",)),
     Action(delete, *CHANGING, one_of=("topic include",)),
@@ -318,28 +310,14 @@ topics = verb(
 
 _BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets
 
-Entities = Annotated[
-    str,
-    "--topic",
-    "--entity-name",
-    "NAMES",
-    "Topics with commas between; without it and --include, the cluster.",
-]
-EntityType = Annotated[
-    str,
-    "topics|brokers",
-    "Settings of topics, or of brokers: all brokers have the cluster's settings.",
-]
-EntityDefault = Annotated[bool, "Settings of all brokers, which are the cluster's."]
-
 
 def describe_(
     session: Session,
-    topic: Entities | None = None,
-    include: Include | None = None,
-    entity_type: EntityType | None = None,
-    entity_default: EntityDefault = False,
-    all_: Annotated[bool, "Show also inherited settings and defaults."] = False,
+    topic: str | None = None,
+    include: str | None = None,
+    entity_type: str | None = None,
+    entity_default: bool = False,
+    all_: bool = False,
 ) -> None:
     """Show settings."""
     image = session.cluster.image
@@ -392,14 +370,12 @@ def setting_rows(
 
 def alter_(
     session: Session,
-    topic: Entities | None = None,
-    include: Include | None = None,
-    entity_type: EntityType | None = None,
-    entity_default: EntityDefault = False,
-    add_config: Annotated[list[str], "A=B,C=[D,E]", "Settings to set; a list stands in brackets."]
-    | None = None,
-    delete_config: Annotated[str, "A,C", "Settings to delete, so that defaults hold again."]
-    | None = None,
+    topic: str | None = None,
+    include: str | None = None,
+    entity_type: str | None = None,
+    entity_default: bool = False,
+    add_config: list[str] | None = None,
+    delete_config: str | None = None,
 ) -> None:
     """Alter settings, of a topic or of the cluster."""
     is_of_cluster = _is_of_cluster(topic, include, entity_type, is_default=entity_default)
@@ -433,7 +409,18 @@ def changed_settings(added: Sequence[str] | None, deleted: str | None) -> dict[s
 
 
 configs = verb(
-    "Show or alter settings of topics, or of the cluster.",
+    """Show or alter settings of topics, or of the cluster.
+
+    Options:
+        --topic, --entity-name NAMES
+            Topics with commas between; without it and --include, the cluster.
+        --entity-type topics|brokers
+            Settings of topics, or of brokers: all brokers have the cluster's settings.
+        --entity-default  Settings of all brokers, which are the cluster's.
+        --all  Show also inherited settings and defaults.
+        --add-config A=B,C=[D,E]...  Settings to set; a list stands in brackets.
+        --delete-config A,C  Settings to delete, so that defaults hold again.
+    """,
     Action(describe_, "as_of"),
     Action(alter_, *CHANGING),
 )

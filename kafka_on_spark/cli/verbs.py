@@ -6,29 +6,19 @@ exactly one, and an option that does not go with it is refused rather than ignor
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_origin
 
 import typer
 from typer.models import OptionInfo
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.text import visible
-from kafka_on_spark.cli.options import (
-    AsOf,
-    ClusterUrl,
-    DryRun,
-    Format,
-    Limits,
-    StorageOption,
-    Yes,
-    moment,
-    pairs,
-)
+from kafka_on_spark.cli.options import OPTIONS, ClusterUrl, Format, moment, pairs
 from kafka_on_spark.cli.output import (
     Columns,
     Output,
@@ -46,7 +36,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.cli import dry_run as dry
 
 CHANGING: Final = ("dry_run", "yes")
-SHARED: Final[Mapping[str, Any]] = {"dry_run": DryRun, "yes": Yes, "as_of": AsOf}
+SHARED: Final = (*CHANGING, "as_of")
 """Options that a session is opened with."""
 
 Change = Callable[[Cluster], object]
@@ -185,55 +175,62 @@ class Session:
 class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
-    `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
-    creates or opens the cluster. `more`: further options, and what they declare. `one_of`:
-    options of which exactly one must be given, their names with blanks between. `at_most_one_of`:
-    likewise, of which two exclude each other.
+    Its parameters are options; those without a default are needed. `shared` are the names of
+    options that the session is opened with, `more` of those that it takes by `**`. `is_open`: else
+    `run` itself creates or opens the cluster. `one_of`: options of which exactly one must be given,
+    their names with blanks between. `at_most_one_of`: likewise, of which two exclude each other.
     """
 
     def __init__(
         self,
         run: Callable[..., None],
         *shared: str,
-        more: Mapping[str, Any] = MappingProxyType({}),
+        more: str = "",
         one_of: Sequence[str] = (),
         at_most_one_of: Sequence[str] = (),
         is_open: bool = True,
     ) -> None:
-        self.run = run
-        self.shared = shared
-        self.one_of = one_of
-        self.at_most_one_of = at_most_one_of
-        self.is_open = is_open
+        self.run, self.shared, self.is_open = run, shared, is_open
+        self.one_of, self.at_most_one_of = one_of, at_most_one_of
         self.key = run.__name__.strip("_")
         self.help = inspect.getdoc(run) or ""
-        hints = get_type_hints(run, include_extras=True)
-        _, *own = inspect.signature(run).parameters.values()
-        own = [each for each in own if each.kind is not each.VAR_KEYWORD]
-        self.defaults = {each.name: each.default for each in own if each.default is not each.empty}
-        self.needed = [each.name for each in own if each.default is each.empty]
-        self.options = {each.name: _option(each.name, hints[each.name]) for each in own}
-        self.options |= {name: _option(name, hint) for name, hint in more.items()}
-        self.options |= {name: _option(name, SHARED[name]) for name in shared}
+        own = list(inspect.signature(run).parameters.values())[1:]
+        self.own = {each.name: each for each in own if each.kind is not each.VAR_KEYWORD}
+        self.needed = [name for name, each in self.own.items() if each.default is each.empty]
+        self.names = [*self.own, *more.split(), *shared]
 
 
-def _option(name: str, hint: Any) -> inspect.Parameter:
-    """Return an option as a parameter that may be left out. A hint that is a text is the help of a
-    switch."""
-    if isinstance(hint, str):
-        hint = Annotated[bool, hint]
-    if get_origin(hint) is not Annotated:
-        hint = next(each for each in get_args(hint) if get_origin(each) is Annotated)  # of … | None
-    kind, declared = hint.__origin__, hint.__metadata__
-    info = declared[0]
-    if isinstance(info, str):
-        low, high = next((each for each in declared if isinstance(each, Limits)), (None, None))
-        *given, words = [each for each in declared if isinstance(each, str)]
-        flags = [each for each in given if each.startswith("-")] or [_flag(name)]
-        metavar = next((each for each in given if not each.startswith("-")), None)
-        info = typer.Option(*flags, metavar=metavar, help=words, min=low, max=high)
-    if kind is bool:
+def _declared(text: str) -> dict[str, str]:
+    """Return the declarations of options by their names, each of lines of its own.
+
+    An option stands there as --help shows it: flags, or none for an argument; what stands for its
+    value, without which it is a switch; and what it says of itself. A value may have limits, as in
+    INTEGER>=0, and "..." at its end if it may be given more than once.
+    """
+    entries = re.split(r"^ {4}(?=\S)", text, flags=re.MULTILINE)[1:]
+    names = [re.findall(r"\w[\w-]*", each)[0] for each in entries]
+    return {name.lower().replace("-", "_"): each for name, each in zip(names, entries, strict=True)}
+
+
+_KINDS: Final[Mapping[str, Any]] = {"INTEGER": int, "NUMBER": float, "TEXT": str}
+"""Values that need no better word than that of their type."""
+
+
+def _option(name: str, text: str) -> inspect.Parameter:
+    """Return an option as a parameter that may be left out."""
+    head, words = re.split(r"  |\n", text, maxsplit=1)
+    *others, last = [each.rstrip(",") for each in head.split()]
+    flags, value = ([*others, last], "") if last.startswith("-") else (others, last)
+    word, *limits = re.split("[<>]=", value.removesuffix("..."))
+    low, high = (*map(int, limits), None, None)[:2]
+    declare: Any = typer.Option if flags else typer.Argument
+    shown = None if word in _KINDS else (word if flags else value)
+    info = declare(*flags, metavar=shown or None, help=" ".join(words.split()), min=low, max=high)
+    if not value:
         return _parameter(name, Annotated[bool, info], default=False)
+    kind = _KINDS.get(word, int if limits else str)
+    if value.endswith("..."):
+        kind = list[kind]
     return _parameter(name, Annotated[kind | None, info], default=None)
 
 
@@ -241,48 +238,32 @@ def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _flag(name: str) -> str:
-    return "--" + name.strip("_").replace("_", "-")
-
-
 def verb(
-    words: str, *actions: Action, by_word: bool = False, has_format: bool = True
+    text: str, *actions: Action, by_word: bool = False, has_format: bool = True
 ) -> Callable[..., None]:
-    """Return the function that typer makes a verb of; `words` are its help.
+    """Return the function that typer makes a verb of. The `text` has its help and, after
+    "Options:", the options of its actions that no other verb has.
 
     An action that is alone has no flag. `by_word`: the action is the word after the verb, as in
     `metadata-quorum describe`. `has_format`: it takes --output.
     """
-    named = {each.key.replace("_", "-") if by_word else _flag(each.key): each for each in actions}
+    words, _, declared = inspect.cleandoc(text).partition("\n\nOptions:\n")
+    texts = _declared(OPTIONS) | _declared(declared)
+    named = {("" if by_word else "--") + each.key.replace("_", "-"): each for each in actions}
+    options = _options_of(actions, texts)
     switches: list[inspect.Parameter] = []
-    every = [option for each in named.values() for option in each.options.items()]
-    options = dict(reversed(every))  # the first action that has an option declares it
-    options = {name: options[name] for name, _ in every}
     if by_word:
-        word = typer.Argument(help=f"What to do: {', '.join(named)}.")
-        switches = [_option("action", Annotated[str, word])]
+        switches = [_option("action", f"action  What to do: {', '.join(named)}.")]
     elif len(actions) > 1:
-        switches = [_option(each.key, each.help.partition("\n")[0]) for each in actions]
-    else:
-        shown = {name: value for name, value in actions[0].defaults.items() if _is_given(value)}
-        options |= {name: options[name].replace(default=shown[name]) for name in shown}
+        heads = {name: each.help.partition("\n")[0] for name, each in named.items()}
+        switches = [_option(named[name].key, f"{name}  {head}") for name, head in heads.items()]
 
     def run(context: typer.Context, **given: Any) -> None:
-        asked = [
-            name
-            for name, each in named.items()
-            if len(named) == 1 or given.get("action") == name or given.get(each.key)
-        ]
-        if len(asked) != 1:
-            raise InvalidRequestError(
-                f"{context.info_name} takes one action, and was given"
-                f" {' and '.join(asked) or given.get('action') or 'none'}: choose one of"
-                f" {', '.join(named)}"
-            )
-        wanted = {name: given[name] for name in options if _is_given(given[name])}
-        _check(asked[0], wanted, named)
-        action = named[asked[0]]
-        shared = {name: wanted.pop(name) for name in action.shared if name in wanted}
+        name = _asked(str(context.info_name), given, named)
+        action = named[name]
+        wanted = {option: given[option] for option in options if _is_given(given[option])}
+        _check(name, wanted, named, options)
+        shared = {option: wanted.pop(option) for option in action.shared if option in wanted}
         output = given.get("output", Output.TABLE)
         session = Session(given["cluster"], given["storage_option"], output, **shared)
         with session.opened() if action.is_open else nullcontext():
@@ -295,48 +276,83 @@ def verb(
         *(option for name, option in options.items() if name not in SHARED),
         *(options[name] for name in SHARED if name in options),
         *([_parameter("output", Format, Output.TABLE)] if has_format else []),
-        _option("storage_option", StorageOption),
+        _option("storage_option", texts["storage_option"]),
     ]
     run.__doc__ = words
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
+def _options_of(
+    actions: Sequence[Action], texts: Mapping[str, str]
+) -> dict[str, inspect.Parameter]:
+    """Return the options of actions. The defaults of an action that is alone are shown."""
+    names = dict.fromkeys(name for each in actions for name in each.names)
+    options = {}
+    for name in names:
+        own = actions[0].own.get(name)
+        if own is not None and get_origin(own.annotation) is Annotated:
+            options[name] = own.replace(kind=own.KEYWORD_ONLY)
+            continue
+        options[name] = _option(name, texts[name.strip("_")])
+        if own is not None and len(actions) == 1 and own.default not in (own.empty, None):
+            options[name] = options[name].replace(default=own.default)
+    return options
+
+
+def _asked(verb_name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> str:
+    """Return the name of the action that a call asks for."""
+    asked = [
+        name
+        for name, each in named.items()
+        if len(named) == 1 or given.get("action") == name or given.get(each.key)
+    ]
+    if len(asked) == 1:
+        return asked[0]
+    raise InvalidRequestError(
+        f"{verb_name} takes one action, and was given"
+        f" {' and '.join(asked) or given.get('action') or 'none'}: choose one of"
+        f" {', '.join(named)}"
+    )
+
+
 def alone(
-    *shared: str, has_format: bool = True, **declared: Any
+    *shared: str, has_format: bool = True, **limits: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb of one action, as Action takes it, whose docstring is its help."""
-
-    def verb_of(run: Callable[..., None]) -> Callable[..., None]:
-        action = Action(run, *shared, **declared)
-        return verb(action.help, action, has_format=has_format)
-
-    return verb_of
+    """Make a verb of one action, as Action takes it, whose docstring is its text."""
+    return lambda run: verb(
+        run.__doc__ or "", Action(run, *shared, **limits), has_format=has_format
+    )
 
 
-def _check(name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> None:
+def _check(
+    name: str,
+    given: Mapping[str, Any],
+    named: Mapping[str, Action],
+    options: Mapping[str, inspect.Parameter],
+) -> None:
+    """Check that the options of a call go with its action and with each other."""
     action = named[name]
     for option in given:
-        fitting = {n: each.options[option] for n, each in named.items() if option in each.options}
+        fitting = [each for each in named if option in named[each].names]
         if name not in fitting:
             raise InvalidRequestError(
-                f"{_shown(*fitting.values())} does not go with {name}: leave it out, or use it with"
+                f"{_shown(options[option])} does not go with {name}: leave it out, or use it with"
                 f" {' or '.join(fitting)}"
             )
     for option in action.needed:
         if option not in given:
-            parameter = action.options[option]
-            [declared] = parameter.annotation.__metadata__
+            [declared] = options[option].annotation.__metadata__
             words = f"{declared.help[0].lower()}{declared.help[1:].rstrip('.')}"
-            raise InvalidRequestError(f"{_shown(parameter)} is missing: {words}")
-    for names in (*action.one_of, *action.at_most_one_of):
-        count = sum(option in given for option in names.split())
-        if count > 1 or (count == 0 and names in action.one_of):
-            flags = ", ".join(_shown(action.options[option]) for option in names.split())
+            raise InvalidRequestError(f"{_shown(options[option])} is missing: {words}")
+    for group in (*action.one_of, *action.at_most_one_of):
+        count = sum(option in given for option in group.split())
+        if count > 1 or (count == 0 and group in action.one_of):
+            flags = ", ".join(_shown(options[option]) for option in group.split())
             raise InvalidRequestError(f"give one of {flags}")
 
 
-def _shown(option: inspect.Parameter, *_: inspect.Parameter) -> str:
+def _shown(option: inspect.Parameter) -> str:
     [declared] = option.annotation.__metadata__
     return str(declared.default) if isinstance(declared, OptionInfo) else option.name.upper()
 
