@@ -48,7 +48,8 @@ SHARED: Final = ("--cluster", "--storage-option", "--output", "--dry-run", "--ye
 def command_line() -> str:
     """Return what the command line's verbs and options are, as Markdown."""
     group: Any = get_command(app)
-    contexts = {name: Context(verb, info_name=name) for name, verb in group.commands.items()}
+    verbs = {name: group.get_command(None, name) for name in group.commands}
+    contexts = {name: Context(verb, info_name=name) for name, verb in verbs.items()}
     shared: dict[str, tuple[str, str]] = {}
     parts = []
     for name, context in contexts.items():

@@ -30,12 +30,10 @@ ALLOWED = {
         "LagListener", "abort", "getDefaultReadLimit", "initialOffset",
         "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",
     ],
-    "click": ["CommandLine.invoke"],
+    "click": ["CommandLine.get_command", "CommandLine.invoke"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
-    "Python: imports, logging, servers": [
-        "TextFormatter.formatMessage", "_WithoutPandas.find_spec",
-    ],
-    "uvicorn": ["HttpServer.capture_signals"],
+    "Python: imports, logging": ["TextFormatter.formatMessage", "_WithoutPandas.find_spec"],
+    "uvicorn": ["HttpServer.capture_signals", "HttpServer.main_loop"],
 }  # fmt: skip
 
 ADVICE = (
@@ -99,8 +97,8 @@ def words_of(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.MatchClass):
         yield from node.kwd_attrs
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        # "cluster.leaders", "leader-election": what the command line's verbs are found by.
-        names = re.split("[.:]", node.value.replace("-", "_"))
+        # "cluster.leaders", "topics configs": the command line's verbs, and attributes of rows.
+        names = re.split("[.:= ]", node.value.replace("-", "_"))
         yield from names if all(map(str.isidentifier, names)) else ()
 
 

@@ -8,7 +8,7 @@ it took effect; 130 the call was interrupted; 141 the reader of the answer went 
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.abc import MetaPathFinder
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from kafka_on_spark.base import __version__
@@ -32,54 +32,27 @@ from kafka_on_spark.cli.output import say
 
 NAME: Final = "kafka-on-spark"
 
-PLACES: Final = {
-    "cluster": "clusters",
-    "topics": "topics",
-    "configs": "topics",
-    "reassign-partitions": "reassignment",
-    "leader-election": "reassignment",
+MODULES: Final = {
+    "clusters": "cluster brokers",
+    "topics": "topics configs",
+    "reassignment": "reassign-partitions leader-election",
     "produce": "produce",
     "consume": "consume",
-    "get-offsets": "logs",
-    "delete-records": "logs",
-    "consumer-groups": "groups",
-    "dump-log": "logs",
-    "log-dirs": "logs",
-    "replica-verification": "logs",
-    "replicas": "logs",
-    "brokers": "clusters",
-    "controller": "serve",
-    "serve": "serve",
-    "console": "serve",
-    "replicate": "serve",
-    "maintain": "serve",
-    "metadata": "metadata",
-    "metadata-quorum": "metadata",
-    "fsck": "logs",
+    "groups": "consumer-groups",
+    "logs": "get-offsets delete-records dump-log log-dirs replica-verification replicas fsck",
+    "serve": "controller serve console replicate maintain",
+    "metadata": "metadata metadata-quorum",
 }
-"""Verbs in the order of `--help`, and below this package the module that has the verb's function,
-which is called as the verb is."""
+"""Verbs by their module, in the order of `--help`; the function of a verb is called as it is."""
 
-
-class Verbs(Mapping[str, TyperCommand]):
-    """All verbs, each imported once it is called: a call needs one, and all of them bring most of
-    the project's modules. `--help` asks for all."""
-
-    def __getitem__(self, name: str) -> TyperCommand:
-        verb: TyperCommand = _verb(name)
-        return verb
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PLACES)
-
-    def __len__(self) -> int:
-        return len(PLACES)
+PLACES: Final = {verb: module for module, verbs in MODULES.items() for verb in verbs.split()}
 
 
 @cache
-def _verb(name: str) -> Any:
-    place = PLACES[name]
-    module = import_module(f"{__package__}.{place}")
+def verb_named(name: str) -> Any:
+    """Return a verb, whose module is imported now: a call needs one, and all of them bring most of
+    the project's modules."""
+    module = import_module(f"{__package__}.{PLACES[name]}")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name)(getattr(module, name.replace("-", "_")))
     return get_command(alone)
@@ -89,20 +62,18 @@ class CommandLine(TyperGroup):
     """The verbs; each error is one sentence."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        verbs: Any = Verbs()  # typed as a dict, which would have all of them made
-        self.commands = verbs
+        super().__init__(**{**given, "commands": dict.fromkeys(PLACES)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return verb_named(cmd_name) if cmd_name in PLACES else None
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
-        """Run one call, and exit."""
         given = sys.argv[1:] if args is None else list(args)
         try:
             code = super().main(given or ["--help"], *rest, **{**named, "standalone_mode": False})
-        except CommitOutcomeUnknownError as error:
-            _failed(str(error))
-            sys.exit(UNKNOWN)
         except KafkaOnSparkError as error:
-            sys.exit(_failed(str(error)))
+            code = _failed(str(error))
+            sys.exit(UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else code)
         except typer.TyperException as error:
             sys.exit(_failed(f"{error.format_message().rstrip('.')}: see --help"))
         except typer.Abort:
@@ -173,7 +144,6 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line."""
     process.open_outputs()
     try:
         process.set_up()

@@ -19,7 +19,7 @@ def create(
     session: Session, broker: list[str], config: list[str] | None = None, root_mode: str = "700"
 ) -> None:
     """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
-    roots, racks = brokers_of(broker)
+    roots, racks = _brokers_of(broker)
     with Cluster.create(
         session.url,
         roots,
@@ -36,11 +36,9 @@ def create(
     )
 
 
-def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
-    """Return roots and racks by broker id, from texts like "1=/disks/a,north".
-
-    The rack follows the last comma; a root that contains a comma needs a rack.
-    """
+def _brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return roots and racks by broker id, from texts like "1=/disks/a,north". The rack follows the
+    last comma; a root that contains a comma needs a rack."""
     roots: dict[int, str] = {}
     racks: dict[int, str] = {}
     for each in given:

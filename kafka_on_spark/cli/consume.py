@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
+from math import inf
 from typing import Any, Final
 
 import pyarrow as pa
@@ -114,7 +115,7 @@ def consume(
             consumer,
             form,
             interrupts,
-            records_max=more.get("max_messages"),
+            records_max=more.get("max_messages", inf),
             timeout_ms=more.get("timeout_ms"),
         )
         try:
@@ -137,10 +138,16 @@ def consume(
 
 
 def _form(more: Mapping[str, Any]) -> Form:
+    """Return what is printed of a record. A terminal obeys control and format characters: it gets
+    escapes in place of them, but for line ends and tabs, and of what is not UTF-8."""
     known = [*FLAGS, *SEPARATORS, NULL]
     given = properties_of(more.get("property"), "--property", known)
     form = json_form if "json" in more else form_of(given)
-    return _for_a_terminal(form) if sys.stdout.isatty() else form
+    if not sys.stdout.isatty():
+        return form
+    return lambda record: visible(
+        form(record).decode(errors="backslashreplace"), keep="\n\t"
+    ).encode()
 
 
 def _start(default: str, more: Mapping[str, Any]) -> str | int:
@@ -155,10 +162,8 @@ def _start(default: str, more: Mapping[str, Any]) -> str | int:
 
 
 def start_offset(start: str | int, log_start: int, end: int) -> int:
-    """Return where to begin in a partition.
-
-    An offset that is not there yet is the log's end. One that is gone stays: the read tells of it.
-    """
+    """Return where to begin in a partition. An offset that is not there yet is the log's end. One
+    that is gone stays: the read tells of it."""
     if isinstance(start, str):
         return log_start if start == EARLIEST else end
     wanted = max(end + start, log_start) if start < 0 else start
@@ -167,17 +172,13 @@ def start_offset(start: str | int, log_start: int, end: int) -> int:
 
 @dataclass
 class Printing:
-    """Prints records to standard output.
-
-    Attributes:
-        record_count: Records that were printed.
-    """
+    """Prints records to standard output, and counts them."""
 
     consumer: Consumer
     form: Form
     interrupts: Interrupts
     _: KW_ONLY
-    records_max: int | None
+    records_max: float
     timeout_ms: int | None
     record_count: int = 0
     _stops: Mapping[TopicPartition, int] | None = None
@@ -214,7 +215,7 @@ class Printing:
         """
         clock = SystemClock()
         idle_since_ms = clock.monotonic_ms()
-        while not (self._is_full() or self._is_at_end()):
+        while self.record_count < self.records_max and not self._is_at_end():
             left_ms = float(SLICE_MS)
             if self.timeout_ms is not None and not self.consumer.is_waiting:
                 left_ms = idle_since_ms + self.timeout_ms - clock.monotonic_ms()
@@ -248,9 +249,6 @@ class Printing:
         if is_over or (is_long and self._stops is not None):
             raise failure
 
-    def _is_full(self) -> bool:
-        return self.records_max is not None and self.record_count >= self.records_max
-
     def _is_at_end(self) -> bool:
         """Return whether all partitions are at their stops. A member that has none yet waits for
         one: the others are at work on theirs."""
@@ -272,7 +270,7 @@ class Printing:
             name = TopicPartition(record.topic, record.partition)
             names.add(name)
             is_beyond = self._stops is not None and record.offset >= self._stops.get(name, 0)
-            if is_beyond or self._is_full():
+            if is_beyond or self.record_count >= self.records_max:
                 left.setdefault(name, record.offset)
                 continue
             sys.stdout.buffer.write(self.form(record))
@@ -281,16 +279,6 @@ class Printing:
         for name, offset in left.items():
             self.consumer.seek(name, offset)
         self._pause_at_stops(names)
-
-
-def _for_a_terminal(form: Form) -> Form:
-    """Return a form whose control and format characters are escapes, for a terminal obeys them.
-
-    Line ends and tabs stay. What is not UTF-8 is shown as escapes, too.
-    """
-    return lambda record: visible(
-        form(record).decode(errors="backslashreplace"), keep="\n\t"
-    ).encode()
 
 
 def _check_reader() -> None:

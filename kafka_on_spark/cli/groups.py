@@ -1,25 +1,24 @@
 """`consumer-groups`: lists, describes, resets and deletes consumer groups, as Kafka's tool does.
 
-A member has no host and no client id here, and so no columns of these; its epochs and partitions
-are shown in their place.
+A member has neither host nor client id here: its epochs and partitions are shown in their place.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from operator import methodcaller
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
 from kafka_on_spark.cli.kafka_files import (
+    GroupOffsets,
     named_partitions_of,
     read_group_offsets,
     write_group_offsets,
 )
 from kafka_on_spark.cli.options import time_in
-from kafka_on_spark.cli.output import note, plural, say
+from kafka_on_spark.cli.output import fields, note, plural, say
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
@@ -41,8 +40,9 @@ VIEWS: Final = "state offsets members verbose"
 TARGETS: Final = (
     "to_earliest to_latest to_current to_offset shift_by to_datetime by_duration from_file"
 )
-STATE_COLUMNS: Final = "group state member_count"
+MEMBER_FIELDS: Final = "consumer_id=member_id instance_id current_epoch=member_epoch"
 MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
+OFFSET_FIELDS: Final = "current_offset=offset log_end_offset=high_watermark lag"
 OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag"
 RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
 
@@ -70,14 +70,12 @@ def describe(
             {"group": name, "state": each.state, "member_count": len(each.members)}
             for name, each in described.items()
         ]
-        session.write_rows(STATE_COLUMNS, rows)
+        session.write_rows("group state member_count", rows)
     elif "members" in views:
         rows = [
             {
                 "group": name,
-                "consumer_id": member.member_id,
-                "instance_id": member.instance_id,
-                "current_epoch": member.member_epoch,
+                **fields(member, MEMBER_FIELDS),
                 "partition_count": len(member.partitions),
                 "assignment": _assignment(member.partitions),
             }
@@ -88,13 +86,7 @@ def describe(
         session.write_rows(MEMBER_COLUMNS, rows)
     else:
         rows = [
-            {
-                "group": name,
-                **lag.name._asdict(),
-                "current_offset": lag.offset,
-                "log_end_offset": lag.high_watermark,
-                "lag": lag.lag,
-            }
+            {"group": name, **lag.name._asdict(), **fields(lag, OFFSET_FIELDS)}
             for name in described
             for lag in describe_group(image, name)
         ]
@@ -175,14 +167,12 @@ def reset_offsets(
     image = session.cluster.image
     groups = _chosen(image, group)
     wanted = _wanted(image, groups, topic, kind, value, single)
-    resets = {
-        each: [_reset(session, image, each, *place) for place in wanted[each].items()]
-        for each in groups
-    }
-    offsets = {
-        each: {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in rows}
-        for each, rows in resets.items()
-    }
+    rows = [
+        _reset(session, image, each, *place) for each in groups for place in wanted[each].items()
+    ]
+    offsets: GroupOffsets = {each: {} for each in groups}
+    for row in rows:
+        offsets[row["group"]][TopicPartition(row["topic"], row["partition"])] = row["new_offset"]
     changes = [methodcaller("alter_group_offsets", *each) for each in offsets.items()]
     if execute:
         session.do_all(changes)
@@ -191,7 +181,6 @@ def reset_offsets(
     if export:
         write_group_offsets(offsets, with_group=single is None)
     else:
-        rows = list(chain.from_iterable(resets.values()))
         session.show({"dry_run": not execute, "offsets": rows}, columns=RESET_COLUMNS, rows=rows)
     if not (execute or session.is_json):
         (note if export else say)("A dry run: nothing was changed; --execute does it.")
@@ -230,12 +219,9 @@ def _wanted(
         target = "time", SystemClock().now_ms() * 1000 - parse_duration(value)
     else:
         target = name.removeprefix("to_").removesuffix("_by"), int(value)
-    if topics is not None:
-        return {
-            group: dict.fromkeys(named_partitions_of(image, topics), target) for group in groups
-        }
+    named = None if topics is None else named_partitions_of(image, topics)
     return {
-        group: {image.name_of(key): target for key in saved_partitions(image, group)}
+        group: dict.fromkeys(named or map(image.name_of, saved_partitions(image, group)), target)
         for group in groups
     }
 

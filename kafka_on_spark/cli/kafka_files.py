@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import TopicPartition, whole_number
@@ -19,8 +19,6 @@ from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.controller.reassignment import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
-
-V = TypeVar("V")
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 GroupOffsets = dict[str, dict[TopicPartition, int]]
@@ -73,10 +71,8 @@ def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPar
 
 
 def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
-    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-,rest".
-
-    A range excludes its end. Source: kafka-get-offsets --topic-partitions.
-    """
+    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-,rest"; a range
+    excludes its end. Source: kafka-get-offsets --topic-partitions."""
     found: list[TopicPartition] = []
     for part in text.split(","):
         match = re.fullmatch(r"([^:]+):?(\d*)(-?)(\d*)", part.strip())
@@ -93,10 +89,7 @@ def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
 
 
 def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
-    """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
-
-    Source: kafka-consumer-groups --topic.
-    """
+    """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order."""
     found = set()
     for text in given:
         name, colon, wanted = text.partition(":")
@@ -108,13 +101,7 @@ def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[Topi
 
 
 def registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistration:
-    """Return a partition, which must be there."""
     return image.topics[partition_key(image, *name).topic_id].partitions[name.partition]
-
-
-def named(values: Mapping[TopicPartition, V]) -> dict[tuple[str, int], V]:
-    """Return `values` with the keys that a cluster's methods take."""
-    return {name: value for name, value in values.items()}
 
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
@@ -204,11 +191,8 @@ def assignment_text(assignment: Assignment) -> str:
 
 
 def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
-    """Return offsets by group, from a file of kafka-consumer-groups --reset-offsets --export.
-
-    A line is group,topic,partition,offset. For one `group` a line may be topic,partition,offset.
-    Source: CsvUtils.
-    """
+    """Return offsets by group, from a file of kafka-consumer-groups --reset-offsets --export: lines
+    group,topic,partition,offset; for one `group` also topic,partition,offset. Source: CsvUtils."""
     found: GroupOffsets = {}
     shorter = "" if group is None else "topic,partition,offset, or "
     try:
@@ -238,10 +222,8 @@ def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
 
 
 def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
-    """Write offsets to standard output as `read_group_offsets` reads them.
-
-    A terminal gets them with control characters escaped: no program reads them there.
-    """
+    """Write offsets to standard output as `read_group_offsets` reads them; a terminal gets control
+    characters escaped."""
     shown = visible if sys.stdout.isatty() else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for group, of_group in offsets.items():

@@ -1,13 +1,9 @@
 """Records as lines, both ways: what `produce` reads and `consume` prints.
 
 Keys and values are the bytes they are. Source: Kafka's LineMessageReader and
-DefaultMessageFormatter, whose properties these are. As JSON, a record is one line:
-
-    {"partition": 0, "offset": 7, "timestamp": "2026-01-31T12:00:00.000000Z", "key": "N1",
-     "value": "text", "headers": [{"key": "h", "value": null}]}
-
-A key or a value is a text, null, or {"base64": "…"} for bytes that are not UTF-8. The topic, the
-offset and the type of the timestamp are ignored on the way in, so that lines can be appended again.
+DefaultMessageFormatter, whose properties these are. As JSON, a record is one line, and a key or a
+value in it a text, null, or {"base64": "…"} for bytes that are not UTF-8. The topic, the offset and
+the type of the timestamp are ignored on the way in, so that lines can be appended again.
 """
 
 import json
@@ -32,11 +28,8 @@ _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\
 
 
 def unescaped(text: str) -> bytes:
-    r"""Return the bytes that a separator means: \t, \n, \r, \0, \\ and \xNN.
-
-    A shell passes them on only with quoting of its own. Any other character behind a backslash is
-    itself.
-    """
+    r"""Return the bytes that a separator means: \t, \n, \r, \0, \\ and \xNN, which a shell passes
+    on only with quoting of its own. Any other character behind a backslash is itself."""
 
     def meaning(match: re.Match[bytes]) -> bytes:
         given = match[1]
@@ -71,8 +64,7 @@ READER_PROPERTIES: Final = ("parse.key", "key.separator", "null.marker")
 
 def line_parser(properties: Mapping[str, str]) -> Parse:
     """Return what reads lines as properties of Kafka's reader say: "value", or with parse.key
-    "key<separator>value"; a key or a value that is the null.marker is null.
-    """
+    "key<separator>value"; a key or a value that is the null.marker is null."""
     separator = unescaped(properties.get("key.separator", r"\t"))
     text = properties.get("null.marker")
     marker = None if text is None else text.encode(errors="surrogateescape")
@@ -224,7 +216,6 @@ Content = str | dict[str, str] | None
 
 
 def json_form(record: "ConsumerRecord") -> bytes:
-    """Return a record as a line of JSON."""
     moment = EPOCH + timedelta(microseconds=record.timestamp_us)
     row = {
         "topic": record.topic,

@@ -25,7 +25,6 @@ from kafka_on_spark.base.ids import INTERNAL_TOPICS, BrokerId, Offset, Partition
 from kafka_on_spark.base.text import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
-    named,
     named_partitions,
     named_topics,
     read_offsets,
@@ -33,7 +32,7 @@ from kafka_on_spark.cli.kafka_files import (
 )
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
 from kafka_on_spark.cli.options import FAILED, FOUND, micros, numbers
-from kafka_on_spark.cli.output import Shown, note, plural, time_text
+from kafka_on_spark.cli.output import Shown, fields, note, plural, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.log.batch import LogPart
@@ -43,6 +42,7 @@ from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.descriptions import offsets_of
 from kafka_on_spark.observe.replicas import (
+    LogDescription,
     batch_flaw,
     batch_records,
     compare_partition,
@@ -161,7 +161,7 @@ def delete_records(session: Session, offset_json_file: str) -> None:
         end = partition.high_watermark if offset == -1 else offset
         count += max(0, end - partition.log_start_offset)
     session.confirm(f"deleting {plural(count, 'record')} of {plural(len(given), 'partition')}")
-    starts = session.cluster.delete_records(named(given))
+    starts = session.cluster.delete_records(dict(given.items()))
     rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
     session.conclude({"partitions": rows})
 
@@ -255,18 +255,16 @@ def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset)
 
 def _batches(session: Session, log: Log, *, is_verified: bool) -> Iterator[dict[str, Any]]:
     for address, batch, high_watermark in log:
-        producer = batch.producer
+        of_producer = dict.fromkeys(("producer_id", "producer_epoch", "sequence"))
+        if batch.producer is not None:
+            of_producer = fields(batch.producer, "producer_id producer_epoch sequence")
         row = {
             "partition": address.key.partition,
             "broker": int(address.broker_id),
             "base_offset": batch.base_offset,
             "last_offset": batch.end_offset - 1,
-            "record_count": batch.record_count,
-            "leader_epoch": batch.leader_epoch,
-            "partition_count": batch.partition_count,
-            "producer_id": None if producer is None else producer.producer_id,
-            "producer_epoch": None if producer is None else producer.producer_epoch,
-            "sequence": None if producer is None else producer.sequence,
+            **fields(batch, "record_count leader_epoch partition_count"),
+            **of_producer,
             "size_bytes": batch.size_bytes,
             "appended_at": time_text(batch.appended_at_ms),
             "is_committed": batch.end_offset <= high_watermark,
@@ -323,32 +321,31 @@ def log_dirs(
     brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
     for each in brokers or ():
         registered_broker(image, BrokerId(each))
-    rows: list[dict[str, Any]] = []
     names = named_topics(image, topic, include)
-    for partition in session.cluster.describe_logs(names) if names else ():
-        name = TopicPartition(partition.topic, partition.partition)
-        adding = registered(image, name).adding_replicas
-        for log in partition.replicas:
-            if log.is_made and (brokers is None or log.broker_id in brokers):
-                is_read = log.error is None
-                home = image.brokers.get(log.broker_id)
-                lag = max(0, partition.high_watermark - log.log_end_offset)
-                rows.append(
-                    {
-                        "broker": log.broker_id,
-                        "root": None if home is None else home.root,
-                        "topic": log.topic,
-                        "partition": log.partition,
-                        "size_bytes": log.size_bytes if is_read else None,
-                        "log_end_offset": log.log_end_offset if is_read else None,
-                        "offset_lag": lag if is_read else None,
-                        "is_in_sync": log.is_in_sync,
-                        "is_future": log.broker_id in adding,
-                        "error": log.error,
-                    }
-                )
-    rows.sort(key=itemgetter("broker", "topic", "partition"))
-    session.write_rows(SIZE_COLUMNS, rows)
+    partitions = session.cluster.describe_logs(names) if names else ()
+    rows = [
+        _size_row(image, log, partition.high_watermark)
+        for partition in partitions
+        for log in partition.replicas
+        if log.is_made and (brokers is None or log.broker_id in brokers)
+    ]
+    session.write_rows(SIZE_COLUMNS, sorted(rows, key=itemgetter("broker", "topic", "partition")))
+
+
+def _size_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> dict[str, Any]:
+    home, is_read = image.brokers.get(log.broker_id), log.error is None
+    partition = registered(image, TopicPartition(log.topic, log.partition))
+    return {
+        "broker": log.broker_id,
+        "root": None if home is None else home.root,
+        **fields(log, "topic partition"),
+        "size_bytes": log.size_bytes if is_read else None,
+        "log_end_offset": log.log_end_offset if is_read else None,
+        "offset_lag": max(0, high_watermark - log.log_end_offset) if is_read else None,
+        "is_in_sync": log.is_in_sync,
+        "is_future": log.broker_id in partition.adding_replicas,
+        "error": log.error,
+    }
 
 
 @alone()
@@ -374,14 +371,11 @@ def replica_verification(
             rows.append({"topic": name.topic, **asdict(found)})
     different = [row for row in rows if row["differences"]]
     count = plural(len(rows), "partition")
-    session.show(
-        {"is_equal": not different, "partitions": rows},
-        f"The replicas of {len(different)} of {count} differ, or can't be read."
-        if different
-        else f"The replicas of {count} are equal below the high watermark.",
-        columns=VERIFICATION_COLUMNS,
-        rows=rows,
-    )
+    words = f"The replicas of {count} are equal below the high watermark."
+    if different:
+        words = f"The replicas of {len(different)} of {count} differ, or can't be read."
+    answer = {"is_equal": not different, "partitions": rows}
+    session.show(answer, words, columns=VERIFICATION_COLUMNS, rows=rows)
     raise typer.Exit(FOUND if different else 0)
 
 
@@ -427,11 +421,11 @@ def fsck(session: Session, quick: bool = False) -> None:
     files = sum(each.read_files for each in report.coverage if each.table.partition is not None)
     read = f"{files} segments" if report.is_deep else "no segments (--quick)"
     lines = [f"Checked {versions} versions of {len(report.coverage)} tables, and {read}."]
-    cleaned = [each for each in report.coverage if each.first_version > 0]
     lines += [
         f"The history of {each.table} begins at version {each.first_version}: earlier versions are"
         " cleaned up."
-        for each in cleaned
+        for each in report.coverage
+        if each.first_version > 0
     ]
     lines += [f"Not looked at: {each}." for each in report.not_checked]
     lines.append("Nothing was found." if report.is_clean else f"{len(findings)} findings.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ _NOT_FOR_PEOPLE: Final = frozenset(
 )
 """Other columns of the row say the same, or a name does; scripts get them all."""
 
+STATUS_FIELDS: Final = (
+    "leader=leader.node_id leader_epoch=epoch high_watermark max_follower_lag=lag_max"
+)
 FILTERS: Final = "topic partition record_type limit"
 NEXT: Final = (
     "force again once an unreached broker is back, where processes of the old generation may go on,"
@@ -46,23 +50,18 @@ def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
     image = session.cluster.image
     log = DeltaMetadataLog(session.cluster.root, session.options)
     for batch in log.batches_from(Offset(offset)):
-        for place, row in enumerate(_encoded(batch.records, batch.stamp)):
+        for place, row in enumerate(record_rows(batch.records, image, batch.stamp)):
             metadata_offset = batch.base_offset + place
             if session.is_past and metadata_offset >= image.offset:
                 return
             if metadata_offset >= offset:
-                yield {
-                    "metadata_offset": metadata_offset,
-                    "batch_base_offset": batch.base_offset,
-                    **row,
-                    "time": time_text(batch.stamp.time_ms),
-                    "fields": _fields(row, image),
-                }
+                base = {"batch_base_offset": batch.base_offset}
+                yield {"metadata_offset": metadata_offset, **base, **row}
 
 
 def image(session: Session, **filters: Any) -> None:
     """The cluster as it is now, as records."""
-    rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
+    rows = record_rows(snapshot_records(session.cluster.image), session.cluster.image)
     session.write_rows(RECORD_COLUMNS, _chosen(session, rows, **filters))
 
 
@@ -90,24 +89,22 @@ def _chosen(
     return islice(filter(is_wanted, rows), limit)
 
 
-def decided_rows(records: Sequence[Record], image: MetadataImage) -> list[dict[str, Any]]:
-    """Return the rows of records that are not committed: they have no offset and no time.
-
-    The `image` names topics.
-    """
-    rows = _encoded(records, Stamp(time_ms=0))
-    for row in rows:
-        del row["time"]
-        row["fields"] = _fields(row, image)
+def record_rows(
+    records: Sequence[Record], image: MetadataImage, stamp: Stamp | None = None
+) -> list[dict[str, Any]]:
+    """Return records as rows; the `image` names topics. Without the stamp of their commit they have
+    no time."""
+    columns = encode(records, stamp or Stamp(time_ms=0))
+    rows = []
+    for place in range(len(records)):
+        row = {name: each[place] for name, each in columns.items() if each}
+        row = {name: value for name, value in row.items() if value is not None}
+        if stamp is None:
+            del row["time"]
+        else:
+            row["time"] = time_text(stamp.time_ms)
+        rows.append({**row, "fields": _fields(row, image)})
     return rows
-
-
-def _encoded(records: Sequence[Record], stamp: Stamp) -> list[dict[str, Any]]:
-    columns = {name: values for name, values in encode(records, stamp).items() if values}
-    return [
-        {name: values[place] for name, values in columns.items() if values[place] is not None}
-        for place in range(len(records))
-    ]
 
 
 def _fields(row: dict[str, Any], image: MetadataImage) -> str:
@@ -126,17 +123,13 @@ def _fields(row: dict[str, Any], image: MetadataImage) -> str:
 
 def reset_time(session: Session, dry_run: bool = False) -> None:
     """Have the metadata go by the clocks again that it is ahead of."""
-    node = session.cluster._node
-    now_ms = node.clock.now_ms()
-    image = node.metadata.catch_up()
-    rows = []
+    node, rows = session.cluster._node, list[dict[str, Any]]()
+    decide = partial(expiry.reset_time, now_ms=node.clock.now_ms())
     if dry_run:
-        result = expiry.reset_time(image, now_ms)
-        reset, rows = result.response, decided_rows(result.records, image)
+        result = decide(session.cluster.image)
+        reset, rows = result.response, record_rows(result.records, session.cluster.image)
     else:
-        reset = node.metadata.submit(
-            lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=node.timeout_ms
-        )
+        reset = node.metadata.submit(decide, timeout_ms=node.timeout_ms)
     answer = {"dry_run": dry_run, **asdict(reset)}
     if session.is_json:
         write_json({**answer, "records": rows})
@@ -169,10 +162,7 @@ def describe(session: Session, status: bool = False, replication: bool = False) 
     if status:
         answer = {
             "cluster_id": session.cluster.image.cluster_id,
-            "leader": found.leader.node_id,
-            "leader_epoch": found.epoch,
-            "high_watermark": found.high_watermark,
-            "max_follower_lag": found.lag_max,
+            **fields(found, STATUS_FIELDS),
             "voters": [each.voter.key.node_id for each in found.voters],
             "roots": [each.voter.root for each in found.voters],
             "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
@@ -182,9 +172,7 @@ def describe(session: Session, status: bool = False, replication: bool = False) 
     rows = (
         {
             **_voter(each.voter),
-            **fields(each, "log_end_offset lag epoch"),
-            "status": each.state,
-            "problem": each.problem,
+            **fields(each, "log_end_offset lag epoch status=state problem"),
         }
         for each in found.voters
     )
@@ -277,11 +265,7 @@ def _needed(voters: Sequence[Voter]) -> str:
 
 
 def _voter(voter: Voter) -> dict[str, Any]:
-    return {
-        "node_id": voter.key.node_id,
-        "directory_id": voter.key.directory_id,
-        "root": voter.root,
-    }
+    return fields(voter, "node_id=key.node_id directory_id=key.directory_id root")
 
 
 metadata_quorum = verb(

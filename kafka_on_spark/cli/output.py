@@ -1,20 +1,21 @@
 """Writes the answer of a call: tables for people, lines for pipes, JSON for scripts.
 
-The answer goes to standard output; notes and questions go to standard error. Both pass
-through `visible`, since other people's names and values stand in them. One list of rows of plain
-values makes the table and the JSON, so both say the same.
+The answer goes to standard output, notes and questions go to standard error. Both pass through
+`visible`, since other people's names and values stand in them. One list of rows of plain values
+makes the table and the JSON.
 """
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.base.ids import time_of
 from kafka_on_spark.base.text import visible, visible_json
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 Columns = str
 """Keys of rows, with blanks between. They are the titles of a table, too, in Kafka's spelling."""
 
@@ -34,14 +35,11 @@ class Shown(str):
 
 
 class Output(StrEnum):
-    """How an answer is written."""
-
     TABLE = "table"
     JSON = "json"
 
 
 def write_json(answer: Any) -> None:
-    """Write plain values to standard output."""
     sys.stdout.write(visible_json(answer, indent=2) + "\n")
 
 
@@ -54,12 +52,15 @@ def write_json_rows(rows: Iterable[Row]) -> None:
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
-def fields(value: Any, names: Columns) -> dict[str, Any]:
-    """Return the named attributes of an object as a row; sets become sorted lists."""
-    found = {name: getattr(value, name) for name in names.split()}
-    return {
-        name: sorted(each) if isinstance(each, frozenset) else each for name, each in found.items()
-    }
+def fields(value: Any, names: Columns) -> Row:
+    """Return attributes of an object as a row, sets as sorted lists: of "isr" by that name, of
+    "lag=name.lag" the attribute behind "=" by the name before it."""
+    row = {}
+    for each in names.split():
+        name, _, path = each.partition("=")
+        found = attrgetter(path or name)(value)
+        row[name] = sorted(found) if isinstance(found, frozenset) else found
+    return row
 
 
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
@@ -106,7 +107,6 @@ def text_of(value: Any) -> str:
 
 
 def say(*lines: str) -> None:
-    """Write lines of the answer to standard output."""
     sys.stdout.write("".join(visible(line) + "\n" for line in lines))
 
 

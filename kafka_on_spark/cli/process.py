@@ -44,8 +44,6 @@ def open_outputs() -> None:
 
 
 class LogFormat(StrEnum):
-    """How lines are written."""
-
     TEXT = "text"
     JSON = "json"
 
@@ -57,11 +55,9 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Return a line."""
         return visible(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """Return the lines of a traceback."""
         return visible_lines(super().formatException(ei))
 
 
@@ -69,7 +65,6 @@ class JsonFormatter(TextFormatter):
     """Writes each record as one JSON object on one line, of visible ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a line: time (UTC), level, logger, pid, thread, message, and error."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -99,7 +94,6 @@ def set_up(form: LogFormat = LogFormat.TEXT, level: str = "WARNING") -> None:
 
 
 def is_json() -> bool:
-    """Return whether this process writes its lines as JSON."""
     return any(isinstance(each.formatter, JsonFormatter) for each in LOG.handlers)
 
 

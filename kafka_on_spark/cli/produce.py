@@ -260,14 +260,9 @@ def _opened(path: str, name: str) -> Iterator[int]:
     if path == "-" and sys.stdin is None:
         raise InvalidRequestError(f"{name} can't be read: it is closed")
     try:
-        if path == "-":
-            yield sys.stdin.fileno()
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        source = sys.stdin.fileno() if path == "-" else path
+        with open(source, "rb", buffering=0, closefd=path != "-") as opened:
+            yield opened.fileno()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise InvalidRequestError(f"{name} can't be read: {why}") from None

@@ -9,7 +9,6 @@ from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     assignment_text,
-    named,
     read_assignment,
     read_partitions,
     read_topics,
@@ -26,6 +25,10 @@ from kafka_on_spark.controller.reassignment import (
 )
 from kafka_on_spark.metadata.image import partition_key
 
+MOVE_FIELDS: Final = (
+    "replicas=target adding_replicas=adding removing_replicas=removing waits_for"
+    " throttle_bytes_per_s"
+)
 LIST_COLUMNS: Final = (
     "topic partition replicas adding_replicas removing_replicas waits_for bytes_to_copy"
     " throttle_bytes_per_s"
@@ -120,7 +123,7 @@ def execute(session: Session, reassignment_json_file: str, throttle: int | None 
     targets = read_assignment(reassignment_json_file)
     image = session.cluster.image
     current = {name: registered(image, name).original_replicas for name in targets}
-    started = session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
+    started = session.cluster.reassign(dict(targets.items()), throttle_bytes_per_s=throttle)
     session.conclude(
         {"current": assignment_as_dict(current), "started": [each._asdict() for each in started]},
         "Current partition replica assignment",
@@ -135,7 +138,7 @@ def execute(session: Session, reassignment_json_file: str, throttle: int | None 
 def verify(session: Session, reassignment_json_file: str) -> None:
     """Show how far a reassignment is; the exit code is 1 until it is complete."""
     targets = read_assignment(reassignment_json_file)
-    statuses = session.cluster.verify_reassignment(named(targets))
+    statuses = session.cluster.verify_reassignment(dict(targets.items()))
     rows = [
         {**name._asdict(), "replicas": targets[name], "status": statuses[name].value}
         for name in sorted(targets)
@@ -166,10 +169,7 @@ def list_(session: Session) -> None:
     rows = (
         {
             **move.name._asdict(),
-            "replicas": move.target,
-            "adding_replicas": move.adding,
-            "removing_replicas": move.removing,
-            **fields(move, "waits_for throttle_bytes_per_s"),
+            **fields(move, MOVE_FIELDS),
             "bytes_to_copy": left.get(move.name),
         }
         for move in moving

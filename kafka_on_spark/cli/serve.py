@@ -177,11 +177,12 @@ def serve(
         --stop-seconds NUMBER>=1<=31622400
             It ends within that time of SIGTERM, come what may.
     """
-    # In the function: the console needs none of them, and without Spark nor does this.
+    # In the functions of this file: each verb needs only a part of all this.
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
 
     process.set_up(log_format, "INFO")
-    root, spark_session = cluster_url(session.url), None
+    root = cluster_url(session.url)
+    spark_session = None
     if spark:
         from kafka_on_spark.spark.session import build_session
 
@@ -216,7 +217,6 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
     """Answer requests for /healthz, /readyz and /metrics in a thread of its own, as long as the
     process lives; return the address, as a client writes it. A probe is answered by 200 if its
     answer is "yes", and else by 503; JSON says why."""
-    # In the function: without a port, the server's modules are not needed.
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -265,7 +265,6 @@ def console(session: Session, port: int = 0) -> None:
     Options:
         --port INTEGER>=0<=65535  The port of the page; 0: any that is free.
     """
-    # In the function: the server's modules are needed by no other verb.
     from kafka_on_spark.console.console import Console
 
     page = Console(session.cluster, port=port)

@@ -1,7 +1,4 @@
-"""`topics` and `configs`: topics, their settings, and those of the cluster.
-
-As kafka-topics and kafka-configs show and change them.
-"""
+"""`topics` and `configs`: topics, and settings, as kafka-topics and kafka-configs have them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +17,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import INTERNAL_TOPICS
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import numbers, pairs
-from kafka_on_spark.cli.output import fields, note, plural, say, text_of, write_json
+from kafka_on_spark.cli.output import fields, note, plural, say, text_of
 from kafka_on_spark.cli.verbs import CHANGING, Action, Change, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -70,11 +67,9 @@ def create(
             )
     if topic_id is None:
         session.conclude({"topic": topic, "created": False})
-    else:
-        session.conclude(
-            {"topic": topic, "topic_id": topic_id, "created": True},
-            f"Created topic {topic} (id {topic_id}).",
-        )
+        return
+    answer = {"topic": topic, "topic_id": topic_id, "created": True}
+    session.conclude(answer, f"Created topic {topic} (id {topic_id}).")
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
@@ -132,7 +127,7 @@ def _change_of(
     if to >= count:
         # As in kafka-topics, the assignment begins with the existing partitions.
         new = assignment and {
-            number: assignment[number] for number in assignment if number >= count
+            number: assignment[number] for number in range(count, len(assignment))
         }
         return methodcaller("add_partitions", name, to=to, replica_assignment=new)
     offsets = session.cluster.offsets(name)
@@ -182,25 +177,21 @@ def describe(
     if logs:
         _show_logs(session, [each.name for each in chosen])
         return
-    if session.is_json:
-        answer = [
-            {
-                "topic": each.name,
-                "topic_id": each.topic_id,
-                "partition_count": len(each.partitions),
-                "replication_factor": _replication_factor(each),
-                "configs": dict(each.configs),
-                "partitions": list(_partition_rows(image, each, wanted)),
-            }
-            for each in chosen
-        ]
-        write_json(answer)
-        return
-    if not wanted:
-        say(*map(_summary, chosen))
-    if "topics_with_overrides" not in filters:
-        rows = (row for each in chosen for row in _partition_rows(image, each, wanted))
-        session.write_rows(COLUMNS, rows)
+    answer: list[dict[str, Any]] = [
+        {
+            "topic": each.name,
+            "topic_id": each.topic_id,
+            "partition_count": len(each.partitions),
+            "replication_factor": len(each.partitions[min(each.partitions)].original_replicas),
+            "configs": dict(each.configs),
+            "partitions": list(_partition_rows(image, each, wanted)),
+        }
+        for each in chosen
+    ]
+    rows = [row for each in answer for row in each["partitions"]]
+    if not (wanted or session.is_json):
+        say(*map(_summary, answer))
+    session.show(answer, columns=COLUMNS, rows=() if "topics_with_overrides" in filters else rows)
 
 
 def list_(
@@ -249,18 +240,13 @@ def _partition_rows(
         }
 
 
-def _replication_factor(topic: TopicImage) -> int:
-    first = topic.partitions[min(topic.partitions)]
-    return len(first.replicas) - len(first.adding_replicas)
-
-
-def _summary(topic: TopicImage) -> str:
+def _summary(topic: Mapping[str, Any]) -> str:
     """Return the line that kafka-topics shows for a topic."""
-    configs = ",".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+    configs = ",".join(f"{name}={value}" for name, value in sorted(topic["configs"].items()))
     return (
-        f"Topic: {topic.name}  TopicId: {topic.topic_id}"
-        f"  PartitionCount: {len(topic.partitions)}"
-        f"  ReplicationFactor: {_replication_factor(topic)}  Configs: {text_of(configs)}"
+        f"Topic: {topic['topic']}  TopicId: {topic['topic_id']}"
+        f"  PartitionCount: {topic['partition_count']}"
+        f"  ReplicationFactor: {topic['replication_factor']}  Configs: {text_of(configs)}"
     )
 
 
@@ -322,15 +308,13 @@ def describe_(
     """Show settings."""
     image = session.cluster.image
     names: Sequence[str | None] = [None]
-    if not _is_of_cluster(topic, include, entity_type, is_default=entity_default):
+    if not _is_of_cluster(topic, include, entity_type, entity_default):
         names = named_topics(image, topic, include)
-    rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
+    rows = [row for name in names for row in _setting_rows(image, name, all_)]
     session.write_rows("entity name value source", rows)
 
 
-def _is_of_cluster(
-    name: str | None, include: str | None, kind: str | None, *, is_default: bool
-) -> bool:
+def _is_of_cluster(name: str | None, include: str | None, kind: str | None, default: bool) -> bool:
     """Return whether the call means the cluster's settings, and not those of topics."""
     if kind not in (None, "topics", "brokers"):
         raise InvalidRequestError(
@@ -338,7 +322,7 @@ def _is_of_cluster(
             " cluster's settings"
         )
     is_named = name is not None or include is not None
-    if (kind == "topics" and is_default) or (is_named and (kind == "brokers" or is_default)):
+    if (kind == "topics" and default) or (is_named and (kind == "brokers" or default)):
         raise InvalidRequestError(
             "the cluster's settings are the defaults of topics, and those of all brokers; a single"
             " broker has none: give --entity-type brokers alone, or topics by --entity-name"
@@ -346,26 +330,18 @@ def _is_of_cluster(
     return not is_named and kind != "topics"
 
 
-def setting_rows(
-    image: MetadataImage, topic: str | None, *, is_all: bool
+def _setting_rows(
+    image: MetadataImage, topic: str | None, is_all: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield the settings of a topic, or (None) of the cluster, with the source of each.
-
-    Without `is_all` only its own settings, not the inherited ones.
-    """
-    own = image.configs if topic is None else image.topic(topic).configs
-    for name in sorted(SETTINGS):
-        setting = SETTINGS[name]
-        is_inherited = name not in own
-        if is_inherited and not (is_all and (topic is None or setting.is_topic_setting)):
-            continue
-        source = "default" if name not in image.configs else "cluster"
-        yield {
-            "entity": "cluster" if topic is None else f"topic {topic}",
-            "name": name,
-            "value": own.get(name, image.configs.get(name, setting.default)),
-            "source": source if is_inherited else "cluster" if topic is None else "topic",
-        }
+    """Yield the settings of a topic, or (None) of the cluster; `is_all`: inherited ones, too."""
+    own: Mapping[str, str] = {} if topic is None else image.topic(topic).configs
+    for name, setting in sorted(SETTINGS.items()):
+        known = [("topic", own), ("cluster", image.configs), ("default", {name: setting.default})]
+        source, settings = next(each for each in known if name in each[1])
+        is_own = source == ("cluster" if topic is None else "topic")
+        if is_own or (is_all and (topic is None or setting.is_topic_setting)):
+            entity = "cluster" if topic is None else f"topic {topic}"
+            yield {"entity": entity, "name": name, "value": settings[name], "source": source}
 
 
 def alter_(
@@ -378,11 +354,9 @@ def alter_(
     delete_config: str | None = None,
 ) -> None:
     """Alter settings, of a topic or of the cluster."""
-    is_of_cluster = _is_of_cluster(topic, include, entity_type, is_default=entity_default)
+    is_of_cluster = _is_of_cluster(topic, include, entity_type, entity_default)
     if not is_of_cluster and topic is None and include is None:
-        raise InvalidRequestError(
-            "--entity-name is missing: name the topic whose settings to alter"
-        )
+        raise InvalidRequestError("--entity-name is missing: name the topic to alter")
     changes = changed_settings(add_config, delete_config)
     if not changes:
         raise InvalidRequestError("there is nothing to alter: give --add-config or --delete-config")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_origin
 
 import typer
@@ -51,12 +52,9 @@ class Session:
     """One call of the command line.
 
     Attributes:
-        url: The cluster's.
         cluster: The open cluster; of a dry run, the cluster that decides only.
         storage_options: Credentials of all roots, as they were given.
         options: The same, as roots take them.
-        is_json: The answer is written as JSON.
-        is_dry_run: Changes are decided, and not made.
         is_past: The cluster is opened as of a past moment, with --as-of.
     """
 
@@ -161,9 +159,9 @@ class Session:
     def show_decided(self) -> None:
         """Show the records that this dry run has decided."""
         # In the function: most calls are no dry runs.
-        from kafka_on_spark.cli.metadata import RECORD_COLUMNS, decided_rows
+        from kafka_on_spark.cli.metadata import RECORD_COLUMNS, record_rows
 
-        rows = decided_rows(self.dry_run.decided, self.cluster.image)
+        rows = record_rows(self.dry_run.decided, self.cluster.image)
         self.show(
             {"dry_run": True, "records": rows},
             f"A dry run: {plural(len(rows), 'record')} would be committed, and nothing was.",
@@ -230,7 +228,7 @@ def _option(name: str, text: str) -> inspect.Parameter:
         return _parameter(name, Annotated[bool, info], default=False)
     kind = _KINDS.get(word, int if limits else str)
     if value.endswith("..."):
-        kind = list[kind]
+        kind = GenericAlias(list, (kind,))
     return _parameter(name, Annotated[kind | None, info], default=None)
 
 

@@ -10,7 +10,8 @@ from kafka_on_spark.cli.application import app
 from tests.pages import ROOT, blocks, page, pages
 
 PAGES = pages()
-VERBS = vars(get_command(app))["commands"]
+_COMMAND_LINE = get_command(app)
+VERBS = {name: _COMMAND_LINE.get_command(None, name) for name in vars(_COMMAND_LINE)["commands"]}
 FOLDERS = ("", "kafka_on_spark/", "docs/")
 
 

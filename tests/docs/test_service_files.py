@@ -23,7 +23,7 @@ from tests.pages import ROOT
 
 SERVICE = ROOT / "docs" / "service"
 SCHEMA = json.loads((Path(__file__).parent / "kubernetes" / "deployment.json").read_text())
-SERVE = vars(get_command(app))["commands"]["serve"]
+SERVE = get_command(app).get_command(None, "serve")
 OPTIONS = {name for option in SERVE.params for name in option.opts}
 PAGES = {"/healthz", "/readyz"}
 
