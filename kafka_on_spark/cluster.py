@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
@@ -544,9 +544,10 @@ class Cluster:
 
             stage = staging_of_frame(records)
         else:
-            from kafka_on_spark.produce.staging import staging_of
+            from kafka_on_spark.produce.records import batches_of
+            from kafka_on_spark.produce.staging import stage_records
 
-            stage = staging_of(records)
+            stage = partial(stage_records, batches=batches_of(records))
         request = AppendRequest(
             topic=topic,
             acks=acks,
@@ -559,7 +560,7 @@ class Cluster:
             configs=configs,
         )
         plan = plan_append(self._node, request)
-        return append_staged(self._node, [(plan, stage(plan.order, self._node.options))])[0]
+        return append_staged(self._node, [(plan, stage(plan.order, options=self._node.options))])[0]
 
     @_operation(APPEND, what="make a producer")
     def producer(

@@ -38,7 +38,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import EPOCH, PartitionKey, TopicId, check_whole_number
-from kafka_on_spark.produce.limits import TopicLimits, partition_refusal, size_refusal
+from kafka_on_spark.produce.records import TopicLimits, no_such_partition, too_large
 
 if TYPE_CHECKING:
     from kafka_on_spark.produce.leader_log import PartitionBatch
@@ -53,8 +53,8 @@ BUFFER_MEMORY: Final = 32 * 2**20
 MAX_BLOCK_MS: Final = 60_000
 
 RECORD_OVERHEAD_BYTES: Final = 70
-"""Counted for each record besides its key, value and headers. Source: at most what Kafka counts
-(DefaultRecordBatch and DefaultRecord.MAX_RECORD_OVERHEAD)."""
+"""What a record without an answer takes of buffer.memory besides its `size_bytes`. Source: at most
+what Kafka counts (DefaultRecordBatch and DefaultRecord.MAX_RECORD_OVERHEAD)."""
 
 TRY_MS_MIN: Final = 1_000
 """A try that is cut off says less than one that ends."""
@@ -211,13 +211,15 @@ class SentRecord(Future[RecordMetadata]):
         self.callback = callback
 
     def refusal(self, limits: TopicLimits, now_ms: int) -> KafkaOnSparkError | None:
-        """Return why its topic does not allow it, or None."""
-        why: KafkaOnSparkError | None = size_refusal(self.size_bytes, limits.record_bytes_max)
-        if why is None and self.partition is not None:
-            why = partition_refusal(self.partition, limits.partition_count)
-        if why is None and self.key is None:
-            why = limits.key_refusal()
-        return why or limits.time_refusal(self.timestamp_us, now_ms)
+        """Return why its topic does not allow it, or None. `send` and each try ask this of each
+        record, so an error's own function is called only if there is one."""
+        if self.size_bytes > limits.record_bytes_max:
+            return too_large(self.size_bytes, limits.record_bytes_max)
+        if self.partition is not None and not 0 <= self.partition < limits.partition_count:
+            return no_such_partition(self.partition, limits.partition_count)
+        if self.key is None and limits.needs_key:
+            return limits.lacks_key()
+        return limits.time_refusal(self.timestamp_us, now_ms)
 
     def answer(self, metadata: RecordMetadata | None, error: Exception | None) -> bool:
         """Take the answer, and give it to the callback; return False if there is one, because
@@ -309,7 +311,7 @@ class Outcome:
                 )
             # A copy, since an error that is raised twice collects both tracebacks.
             if record.answer(metadata, self.error and copy(self.error)):
-                held += held_bytes(record)
+                held += record.size_bytes + RECORD_OVERHEAD_BYTES
         return held
 
 
@@ -353,7 +355,7 @@ class Accumulator:
 
         `full_bytes`: with so many of the topic, the append begins before linger.ms is over.
         """
-        topic, held = record.topic, held_bytes(record)
+        topic, held = record.topic, record.size_bytes + RECORD_OVERHEAD_BYTES
         self.used_bytes += held
         if topic in self._topics:
             self._topics[topic].append(record)
@@ -405,17 +407,13 @@ class Accumulator:
             error = _expired_error(topic, " (an earlier append was still under way)")
             outcomes.append(Outcome(records=records[:count], error=error))
             self._topics[topic] = records[count:]
-            self._bytes[topic] -= sum(map(held_bytes, records[:count]))
+            for record in records[:count]:
+                self._bytes[topic] -= record.size_bytes + RECORD_OVERHEAD_BYTES
             if count == len(records):
                 del self._topics[topic], self._bytes[topic]
         if not self._topics:
             self._clear()
         return outcomes
-
-
-def held_bytes(record: SentRecord) -> int:
-    """Return what a record takes of buffer.memory, until it has an answer."""
-    return record.size_bytes + RECORD_OVERHEAD_BYTES
 
 
 def expired_count(records: list[SentRecord], now_ms: float, start: int = 0) -> int:
@@ -557,15 +555,16 @@ class Delivery:
             of_topic = limits.get(batch.key.topic_id)
             if of_topic is None or batch.may_be_appended:
                 continue
-            allowed = []
-            for record in batch.records:
-                why = record.refusal(of_topic, now_ms)
-                if why is None:
-                    allowed.append(record)
-                else:
-                    self._fail(batch, [record], why)
-            batch.records = allowed
-            if not allowed:
+            refused = {
+                record: why
+                for record in batch.records
+                if (why := record.refusal(of_topic, now_ms)) is not None
+            }
+            for record, why in refused.items():
+                self._fail(batch, [record], why)
+            if refused:
+                batch.records = [each for each in batch.records if each not in refused]
+            if not batch.records:
                 self._leave(batch)
 
     def answer(self, appended: "PartitionBatch") -> None:

@@ -59,7 +59,7 @@ from kafka_on_spark.produce.idempotence import (
     split_before,
 )
 from kafka_on_spark.produce.leader_log import PartitionBatch
-from kafka_on_spark.produce.limits import TopicLimits, topic_limits
+from kafka_on_spark.produce.records import TopicLimits, topic_limits
 from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,

@@ -59,7 +59,7 @@ from kafka_on_spark.produce.leader_log import (
     place,
     read_leader,
 )
-from kafka_on_spark.produce.limits import topic_limits
+from kafka_on_spark.produce.records import topic_limits
 from kafka_on_spark.produce.staging import ProducerRun
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.process import pauses_ms
@@ -516,9 +516,9 @@ def check_keys(image: MetadataImage, batches: Iterable[PartitionBatch]) -> None:
         topic = image.topics.get(batch.key.topic_id)
         if topic is None or not batch.staged.has_keyless:
             continue
-        refusal = topic_limits(image, topic).key_refusal()
-        if refusal is not None:
-            raise refusal
+        limits = topic_limits(image, topic)
+        if limits.needs_key:
+            raise limits.lacks_key()
 
 
 def check_ends(

@@ -1,21 +1,30 @@
-"""Turns records of users into the batches that are staged: tables, pandas frames, lists, and what a
-producer has sent.
+"""What a record of an append may be.
 
-Columns are checked in the words of Spark's Kafka sink. Source: Spark's KafkaWriter.validateQuery.
+Users give tables, pandas frames and lists, whose columns are checked in the words of Spark's Kafka
+sink (source: Spark's KafkaWriter.validateQuery). Its topic limits a record's size, partition, key
+and time: a producer checks each record, tasks check columns, an append checks its segments.
 """
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from kafka_on_spark.base.config import unknown_name
-from kafka_on_spark.base.errors import InvalidRecordError, InvalidRequestError
-from kafka_on_spark.base.ids import record_micros
+from kafka_on_spark.base.errors import (
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+)
+from kafka_on_spark.base.ids import EPOCH, record_micros
+from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.log.segments import RECORD_SCHEMA
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 
 INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
 """Records to append: `timestamp` null means now, `partition` null means by key."""
@@ -60,6 +69,9 @@ _IN_LISTS: Final = {
 }
 _NOT_CONVERTIBLE: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
+AFTER: Final = "message.timestamp.after.max.ms"
+BEFORE: Final = "message.timestamp.before.max.ms"
+
 
 class Record(NamedTuple):
     """One record to append.
@@ -79,11 +91,12 @@ class Record(NamedTuple):
     partition: int | None = None
 
 
-def table_of(records: object) -> pa.Table:
-    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table.
+def batches_of(records: object) -> Iterable[pa.RecordBatch]:
+    """Return `records`, an Arrow table, a pandas frame or a list, as INPUT_SCHEMA.
 
     Raises:
-        InvalidRequestError: They are none of these, or a column is not an append's.
+        InvalidRequestError: They are none of these; or a column is missing, unknown or of a wrong
+            type.
     """
     # A caller that has a frame has imported pandas; other callers should not pay for the import.
     pandas = sys.modules.get("pandas")
@@ -97,14 +110,14 @@ def table_of(records: object) -> pa.Table:
         series = [records.iloc[:, place] for place in range(len(names))]
         table = pa.table(list(map(_array_of_series, names, series)), names=names)
     elif isinstance(records, Iterable) and not isinstance(records, str | bytes):
-        table = _table_of_list(list(records))
+        return _batches_of_list(list(records))
     else:
         raise InvalidRequestError(
             f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
             " of (key, value, headers, timestamp, partition)"
         )
     check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
-    return table
+    return input_batches(table.to_batches())
 
 
 def _array_of_series(name: str, series: Any) -> pa.Array:
@@ -124,10 +137,13 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float | datetime) and value != value)  # NaN, NaT
 
 
-def _table_of_list(records: list[Any]) -> pa.Table:
+def _batches_of_list(records: list[Any]) -> list[pa.RecordBatch]:
     rows = [_row(record) for record in records]
-    names = list(dict.fromkeys(chain.from_iterable(rows))) or ["key", "value"]
-    return pa.table({name: _array(name, [row.get(name) for row in rows]) for name in names})
+    kinds = dict.fromkeys([*chain.from_iterable(rows)] or ["key", "value"], NULL_KIND)
+    check_columns(kinds.items(), has_topic=True)  # values are made to be of the schema's types
+    columns = [_array(name, [row.get(name) for row in rows]) for name in INPUT_SCHEMA.names]
+    batches: list[pa.RecordBatch] = pa.Table.from_arrays(columns, schema=INPUT_SCHEMA).to_batches()
+    return batches
 
 
 def encoded_text(name: str, text: str) -> bytes:
@@ -216,6 +232,8 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
             raise InvalidRequestError(
                 f"there is more than one column {name!r}: give one, as by selecting or renaming"
             )
+        if name not in _ALLOWED and name not in IGNORED:
+            raise InvalidRequestError(unknown_name("column", name, list(_ALLOWED)))
         kinds[name] = kind
     if not has_topic and "topic" not in kinds:
         raise InvalidRequestError(
@@ -234,9 +252,6 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
                 f"{name} attribute unsupported type {kind}. {name} must be a(n)"
                 f" {' or '.join(allowed)}{_ADVICE.get(name, '')}"
             )
-    unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
-    if unknown:
-        raise InvalidRequestError(unknown_name("column", unknown[0], list(_ALLOWED)))
 
 
 def _kind(data_type: pa.DataType) -> str:
@@ -277,3 +292,84 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         raise InvalidRecordError(
             f"a record's {field.name} can't be stored as {field.type}: {error}"
         ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLimits:
+    """What a topic allows, by one image.
+
+    Attributes:
+        record_bytes_max: Source: max.message.bytes.
+        before_max_ms: Source: message.timestamp.before.max.ms; None: the time of the append counts.
+        after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
+        needs_key: The topic is compacted (KIP-135). Source: cleanup.policy.
+    """
+
+    name: str
+    partition_count: int
+    record_bytes_max: int
+    before_max_ms: int | None
+    after_max_ms: int | None
+    needs_key: bool
+
+    def lacks_key(self) -> InvalidRecordError:
+        """Return the error of a record without a key, if the topic needs one."""
+        return InvalidRecordError(
+            f"a record for {self.name} has no key, and its topic is compacted (cleanup.policy):"
+            " give each record a key, or alter the setting"
+        )
+
+    def time_refusal(self, timestamp_us: int, now_ms: int) -> InvalidTimestampError | None:
+        """Return why a record's own timestamp is refused at the time of its append, or None
+        (KIP-937). Source: LogValidator.validateTimestamp."""
+        if self.before_max_ms is None or self.after_max_ms is None:
+            return None
+        age_us = now_ms * 1000 - timestamp_us
+        if -self.after_max_ms * 1000 <= age_us <= self.before_max_ms * 1000:
+            return None
+        side, setting, limit_ms = (
+            ("before", BEFORE, self.before_max_ms)
+            if age_us > 0
+            else ("after", AFTER, self.after_max_ms)
+        )
+        return InvalidTimestampError(
+            f"a record for {self.name} has the timestamp {_time(timestamp_us)}, more than"
+            f" {limit_ms} ms {side} its append: give it another, or set {setting}"
+        )
+
+
+def topic_limits(image: MetadataImage, topic: TopicImage) -> TopicLimits:
+    """Return what a topic allows."""
+    settings = image.settings(topic.topic_id)
+    is_own = settings.text("message.timestamp.type") != "LogAppendTime"
+    return TopicLimits(
+        name=topic.name,
+        partition_count=len(topic.partitions),
+        record_bytes_max=settings.integer("max.message.bytes"),
+        before_max_ms=settings.integer(BEFORE) if is_own else None,
+        after_max_ms=settings.integer(AFTER) if is_own else None,
+        needs_key=is_compacted(settings),
+    )
+
+
+def too_large(size_bytes: int, record_bytes_max: int) -> MessageTooLargeError:
+    """Return the error of a record whose key, value and headers are larger than is allowed."""
+    return MessageTooLargeError(
+        f"a record has {size_bytes} bytes, more than max.message.bytes={record_bytes_max}: make it"
+        " smaller, or raise the topic's setting"
+    )
+
+
+def no_such_partition(partition: int, partition_count: int) -> InvalidRecordError:
+    """Return the error of a record that names a partition which its topic does not have."""
+    return InvalidRecordError(
+        f"invalid partition given with record: {partition} is not in the range"
+        f" [0, {partition_count}); leave `partition` null to have it chosen by key"
+    )
+
+
+def _time(timestamp_us: int) -> str:
+    try:
+        return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
+    except OverflowError:
+        return f"{timestamp_us} µs since 1970"

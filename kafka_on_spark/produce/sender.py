@@ -57,8 +57,7 @@ from kafka_on_spark.produce.accumulator import (
 from kafka_on_spark.produce.append import answer_staged, plan_chosen
 from kafka_on_spark.produce.idempotence import NextAppend, ProducerRuns
 from kafka_on_spark.produce.leader_log import PartitionBatch
-from kafka_on_spark.produce.limits import TopicLimits, topic_limits
-from kafka_on_spark.produce.records import INPUT_SCHEMA
+from kafka_on_spark.produce.records import INPUT_SCHEMA, TopicLimits, topic_limits
 from kafka_on_spark.produce.staging import (
     AppendPlan,
     StagedSegment,
@@ -389,7 +388,11 @@ def _split(
 
 
 class Sender:
-    """Gathers records of any thread, and sends them in its own ones."""
+    """Gathers records of any thread, and sends them in its own ones.
+
+    Attributes:
+        condition: What the futures of the next append share.
+    """
 
     def __init__(self, appends: ProducerAppends, settings: ProducerSettings) -> None:
         self._appends = appends
@@ -407,7 +410,7 @@ class Sender:
         self._room = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
         self._calling = threading.Lock()
-        self._answered = threading.Condition()
+        self.condition = threading.Condition()
         self._is_closing = False
         self._is_cut_off = False
         self._retriers: list[threading.Thread] = []
@@ -418,11 +421,6 @@ class Sender:
             self.begin_close()
             raise no_thread_error() from error
         _senders.add(self)
-
-    @property
-    def condition(self) -> threading.Condition:
-        """What the futures of the records share that are sent at about the same time."""
-        return self._answered
 
     def add(self, record: SentRecord, full_bytes: int) -> None:
         """Take a record; wait for room in buffer.memory, for at most max.block.ms.
@@ -568,7 +566,7 @@ class Sender:
                     return None
                 is_due = due_ms is not None and (due_ms <= now_ms or self._is_closing)
                 if is_due or self._released:
-                    self._answered = threading.Condition()  # of the futures of the next append
+                    self.condition = threading.Condition()
                     return self._take()
                 wait_s = IDLE_SECONDS if due_ms is None else (due_ms - now_ms) / 1000
                 self._work.wait(min(wait_s, IDLE_SECONDS))

@@ -64,8 +64,7 @@ from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
-from kafka_on_spark.produce.limits import partition_refusal, size_refusal
-from kafka_on_spark.produce.records import input_batches, table_of
+from kafka_on_spark.produce.records import input_batches, no_such_partition, too_large
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.roots import StorageOptions
@@ -215,20 +214,19 @@ def plan_stage(
     `needs_min_isr`: an append none of whose partitions can have acks=all now is refused; else that
     is left to its commit.
     """
-    settings = image.settings(topic.topic_id)
-    if acks == "all" and needs_min_isr:
-        under = [
-            number
-            for number, partition in sorted(topic.partitions.items())
-            if is_under_min_isr(image, topic.topic_id, partition)
-        ]
-        if len(under) == len(topic.partitions):
-            key = PartitionKey(topic.topic_id, under[0])
-            raise NotEnoughReplicasError(too_few_in_sync(image, key, topic.partitions[under[0]]))
+    settings, partitions = image.settings(topic.topic_id), sorted(topic.partitions.items())
+    if (
+        acks == "all"
+        and needs_min_isr
+        and all(is_under_min_isr(image, topic.topic_id, partition) for _, partition in partitions)
+    ):
+        number, partition = partitions[0]
+        key = PartitionKey(topic.topic_id, number)
+        raise NotEnoughReplicasError(too_few_in_sync(image, key, partition))
     return StageOrder(
         targets=tuple(
             _target(image, PartitionKey(topic.topic_id, number), partition, acks)
-            for number, partition in sorted(topic.partitions.items())
+            for number, partition in partitions
         ),
         has_producer=has_producer,
         now_us=now_ms * 1000,
@@ -243,20 +241,20 @@ def _target(
 ) -> PartitionTarget:
     leader = partition.leader
     led_by = [] if leader is None else [leader]
-    everyone = [*led_by, *sorted(partition.isr.difference(led_by))]
-    first = everyone if acks == "all" or leader is None else led_by
-    addresses = {}
-    for broker_id in everyone:
+    addresses = []
+    for broker_id in [*led_by, *sorted(partition.isr.difference(led_by))]:
         # Where a replica will be created, or was lost and may be taken back, its files may come
         # before its table.
         directory = partition.directory_of(broker_id)
         if not partition.is_created(broker_id):
             directory = image.brokers[broker_id].directory_id
-        addresses[broker_id] = address_of(image, key, partition, broker_id, directory_id=directory)
+        found = address_of(image, key, partition, broker_id, directory_id=directory)
+        addresses.append(found)
+    count = len(addresses) if acks == "all" or leader is None else 1
     return PartitionTarget(
         leader_epoch=partition.leader_epoch,
-        replicas=tuple(addresses[each] for each in first),
-        others=tuple(addresses[each] for each in everyone if acks != "0" and each not in first),
+        replicas=tuple(addresses[:count]),
+        others=() if acks == "0" else tuple(addresses[count:]),
         has_leader=leader is not None,
     )
 
@@ -385,17 +383,6 @@ def stage_records(
     return staged
 
 
-def staging_of(records: object) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
-    """Return what stages an append's records in this process.
-
-    Raises:
-        InvalidRequestError: They are not records, or a column is missing, unknown or of a wrong
-            type.
-    """
-    table = table_of(records)
-    return lambda order, options: stage_records(order, input_batches(table.to_batches()), options)
-
-
 def stage_topics(
     order_of: Callable[[str], StageOrder],
     batches: Iterable[pa.RecordBatch],
@@ -452,7 +439,11 @@ def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 class Stager:
     """Records of one task, by partition, until they are written. A partition whose records reach no
-    root is refused alone. `is_patient`: as of `ended`."""
+    root is refused alone. `is_patient`: as of `ended`.
+
+    Attributes:
+        buffered_bytes: Of records that are not written yet.
+    """
 
     def __init__(
         self, order: StageOrder, options: StorageOptions, *, is_patient: bool = True
@@ -464,6 +455,7 @@ class Stager:
         self._buffered: dict[int, list[pa.RecordBatch]] = {}
         self._digests: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
+        self.buffered_bytes = 0
         self._staged: list[StagedSegment] = []
         self._folders: dict[ReplicaAddress, None] = {}
         self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
@@ -471,21 +463,22 @@ class Stager:
     def add(self, batch: pa.RecordBatch, place: int) -> None:
         """Take the batch at a place in all tasks' rows. Keyless records go elsewhere with
         each batch and each append, and to the same one when a task runs again."""
-        check_sizes(batch, self._order.record_bytes_max)
-        _check_headers(batch.column("headers"))
+        check_records(batch, self._order.record_bytes_max)
         numbers = self._partitions(batch, place + self._order.now_us // 1000)
         digests = record_digests(batch) if self._order.has_producer else None
-        records = self._with_timestamps(batch).select(RECORD_SCHEMA.names)
+        records, full = self._with_timestamps(batch).select(RECORD_SCHEMA.names), []
         for number, part, part_digests in _split(records, numbers, digests):
             self._buffered.setdefault(number, []).append(part)
             self._bytes[number] = self._bytes.get(number, 0) + part.nbytes
+            self.buffered_bytes += part.nbytes
+            if self._bytes[number] >= self._order.segment_bytes_max:
+                full.append(number)
             if part_digests is not None:
                 digest = add_digests(self._digests.get(number, 0), sum_digests(part_digests))
                 self._digests[number] = digest
-        full_bytes = min(self._order.segment_bytes_max, BUFFERED_BYTES_MAX)
         if self.buffered_bytes >= BUFFERED_BYTES_MAX:
             self.write()
-        elif full := [number for number, size in self._bytes.items() if size >= full_bytes]:
+        elif full:
             self.write(full)
 
     def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -509,23 +502,19 @@ class Stager:
         targets = self._order.targets
         count = len(targets)
         given, keys = batch.column("partition"), batch.column("key")
-        numbers: npt.NDArray[np.int32]
-        if self._order.has_producer and keys.null_count and given.null_count:
-            numbers = partitions_of_keys(pc.fill_null(batch.column("value"), b""), count)
-        else:
-            from_sticky = ((sticky + step) % count for step in range(count))
-            led = (number for number in from_sticky if targets[number].has_leader)
-            numbers = np.full(batch.num_rows, next(led, sticky % count), np.int32)
+        numbers: npt.NDArray[np.int32] = np.zeros(batch.num_rows, np.int32)
+        if keys.null_count and given.null_count:
+            if self._order.has_producer:
+                numbers = partitions_of_keys(pc.fill_null(batch.column("value"), b""), count)
+            else:
+                from_sticky = ((sticky + step) % count for step in range(count))
+                led = (number for number in from_sticky if targets[number].has_leader)
+                numbers += np.int32(next(led, sticky % count))
         numbers = choose_partitions(given, keys, count, numbers)
-        for number in (numbers.min(), numbers.max()):
-            if (refusal := partition_refusal(int(number), count)) is not None:
-                raise refusal
+        for number in (int(numbers.min()), int(numbers.max())):
+            if not 0 <= number < count:
+                raise no_such_partition(number, count)
         return numbers
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of records that are not written yet."""
-        return sum(self._bytes.values())
 
     def write(self, numbers: Iterable[int] | None = None, *, is_last: bool = False) -> None:
         """Write the records that are held, of some partitions or of all; `is_last`: no more will
@@ -539,7 +528,7 @@ class Stager:
         targets = self._order.targets
         for number in sorted(self._bytes if numbers is None else numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
-            self._bytes.pop(number)
+            self.buffered_bytes -= self._bytes.pop(number)
             if number in self._refused:
                 continue
             parts = _of_readable_size(table)
@@ -552,7 +541,7 @@ class Stager:
                     payload_digest=self._digests.pop(number, 0),
                     has_keyless=part.column("key").null_count > 0,
                 )
-                put = partial(
+                put: _Put = partial(
                     begin_puts,
                     segment=segment,
                     content=content,
@@ -563,13 +552,12 @@ class Stager:
                 begun.append((staged, is_whole, put))
         found = ended(writes, is_patient=self._is_patient)
         again = [place for place, failures in enumerate(found) if None not in failures.values()]
-        others = [
-            put(targets[staged.partition].others)
-            for staged, _, put in (begun[place] for place in again)
-        ]
-        of_others = ended(others, is_patient=self._is_patient)
-        for place, failures in zip(again, of_others, strict=True):
-            found[place] |= failures
+        others = []
+        for place in again:
+            staged, _, put = begun[place]
+            others.append(put(targets[staged.partition].others))
+        for place, of_others in zip(again, ended(others, is_patient=self._is_patient), strict=True):
+            found[place] |= of_others
         for (staged, is_whole, _), failures in zip(begun, found, strict=True):
             self._take(staged, failures, has_flushed_folders=is_whole)
 
@@ -577,21 +565,22 @@ class Stager:
         self, staged: StagedSegment, failures: _Failures, *, has_flushed_folders: bool
     ) -> None:
         number, target = staged.partition, self._order.targets[staged.partition]
-        self._note_failures(number, failures)
-        holders = tuple(each for each, failure in failures.items() if failure is None)
-        for each in (*target.replicas, *target.others):
-            if each.broker_id in holders and has_flushed_folders:
-                self._folders.pop(each, None)
-            elif each.broker_id in holders:
-                self._folders[each] = None
-        self._staged.append(replace(staged, holders=holders))
+        holders = []
+        for address in (*target.replicas, *target.others):
+            if address.broker_id not in failures:
+                continue  # it was not needed
+            failure = failures[address.broker_id]
+            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
+                self._failed[number, address.broker_id] = failure
+                continue
+            holders.append(address.broker_id)
+            if has_flushed_folders:
+                self._folders.pop(address, None)
+            else:
+                self._folders[address] = None
+        self._staged.append(replace(staged, holders=tuple(holders)))
         if not holders:
             self._refused.setdefault(number, _reached_no_root(number, failures))
-
-    def _note_failures(self, number: int, failures: _Failures) -> None:
-        for broker_id, failure in failures.items():
-            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
-                self._failed[number, broker_id] = failure
 
     def finish(self) -> list[StagedSegment]:
         """Write the rest; return all that was staged, durable, and the refusals.
@@ -606,7 +595,9 @@ class Stager:
             of_partition[address.broker_id] = begin_write(address, partial(flush_folder, address))
         flushed = ended(list(flushes.values()), is_patient=self._is_patient)
         for number, failures in zip(flushes, flushed, strict=True):
-            self._note_failures(number, failures)
+            for broker_id, failure in failures.items():
+                if failure is not None:
+                    self._failed[number, broker_id] = failure
         durable = []
         for each in self._staged:
             number = each.partition
@@ -657,31 +648,26 @@ def choose_partitions(
     return numbers.astype(np.int32)
 
 
-def _check_headers(headers: pa.Array) -> None:
-    """Check that each header has a name. Source: RecordHeader, which refuses a null key."""
-    if headers.null_count == len(headers):
-        return
-    each = headers.flatten()
-    if each.null_count or pc.struct_field(each, [0]).null_count:
-        raise InvalidRecordError(
-            "a record has a header that is null, or whose name is null: give each header a name, or"
-            " leave it out"
-        )
-
-
-def check_sizes(batch: pa.RecordBatch, record_bytes_max: int) -> None:
-    """Check that no record is larger than `record_bytes_max`, counting key, value, headers."""
-    columns = [batch.column("key"), batch.column("value")]
+def check_records(batch: pa.RecordBatch, record_bytes_max: int) -> None:
+    """Check that each header has a name, and that no record is larger than `record_bytes_max`,
+    counting key, value, headers. Source: RecordHeader, which refuses a null key."""
+    headers = batch.column("headers")
+    if headers.null_count < len(headers):
+        each = headers.flatten()
+        if each.null_count or pc.struct_field(each, [0]).null_count:
+            raise InvalidRecordError(
+                "a record has a header that is null, or whose name is null: give each header a"
+                " name, or leave it out"
+            )
     if batch.nbytes <= record_bytes_max:
         return  # then no single record is larger either
-    sizes = sum(
-        pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        for column in columns
-    )
-    sizes = sizes + _header_sizes(batch.column("headers"))
-    largest = int(np.max(sizes))
-    if (refusal := size_refusal(largest, record_bytes_max)) is not None:
-        raise refusal
+    sizes = _header_sizes(headers)
+    for name in ("key", "value"):
+        sizes += pc.fill_null(pc.binary_length(batch.column(name)), 0).to_numpy(
+            zero_copy_only=False
+        )
+    if (largest := int(np.max(sizes))) > record_bytes_max:
+        raise too_large(largest, record_bytes_max)
 
 
 def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
@@ -702,19 +688,15 @@ def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
 def _split(
     records: pa.RecordBatch, numbers: npt.NDArray[np.int32], digests: npt.NDArray[Any] | None
 ) -> Iterator[tuple[int, pa.RecordBatch, npt.NDArray[Any] | None]]:
-    """Yield the records of each partition, in their order: a stable sort by partition number."""
-    first = int(numbers[0])
-    if (numbers == first).all():
-        yield first, records, digests
-        return
-    # numpy sorts 16-bit numbers by radix, several times faster than 32-bit ones.
-    is_narrow = int(numbers.max()) <= np.iinfo(np.int16).max
-    order = np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
-    ordered = numbers[order]
-    records = records.take(pa.array(order))
-    digests = None if digests is None else digests[order]
-    edges = np.flatnonzero(np.diff(ordered)) + 1
-    bounds = [0, *edges.tolist(), len(ordered)]
-    for start, end in pairwise(bounds):
+    """Yield the records of each partition, in their order: a stable sort by partition number, in
+    which a producer's records are already."""
+    if (np.diff(numbers) < 0).any():
+        # numpy sorts 16-bit numbers by radix, several times faster than 32-bit ones.
+        is_narrow = int(numbers.max()) <= np.iinfo(np.int16).max
+        order = np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
+        numbers, records = numbers[order], records.take(pa.array(order))
+        digests = None if digests is None else digests[order]
+    edges = np.flatnonzero(np.diff(numbers)) + 1
+    for start, end in pairwise([0, *edges.tolist(), len(numbers)]):
         part = None if digests is None else digests[start:end]
-        yield int(ordered[start]), records.slice(start, end - start), part
+        yield int(numbers[start]), records.slice(start, end - start), part

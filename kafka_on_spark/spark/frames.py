@@ -39,7 +39,7 @@ _ROW_DDL: Final = "task int, staged string"
 _ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("staged", pa.string())])
 
 
-def staging_of_frame(frame: Any) -> Callable[[StageOrder, StorageOptions], list[StagedSegment]]:
+def staging_of_frame(frame: Any) -> Callable[..., list[StagedSegment]]:
     """Return what stages the rows of a DataFrame, whose columns are an append's, in its tasks.
 
     Raises:

@@ -18,7 +18,7 @@ from kafka_on_spark.log.hashing import partitions_of_keys, record_digests, sum_d
 from kafka_on_spark.log.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.produce import staging
 from kafka_on_spark.produce.records import INPUT_SCHEMA
-from kafka_on_spark.produce.staging import PartitionTarget, StageOrder, check_sizes, stage_records
+from kafka_on_spark.produce.staging import PartitionTarget, StageOrder, check_records, stage_records
 from kafka_on_spark.store.root_identity import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address
@@ -232,10 +232,10 @@ SIZES = [  # record                                                          byt
 def test_record_may_have_exactly_as_many_bytes_as_allowed(row, size):
     records = batch({}, row, {"headers": []}, row)
 
-    check_sizes(records, size)
-    check_sizes(records.slice(2), size)
+    check_records(records, size)
+    check_records(records.slice(2), size)
     with pytest.raises(MessageTooLargeError, match=f"{size} bytes"):
-        check_sizes(records, size - 1)
+        check_records(records, size - 1)
 
 
 def test_too_large_a_record_is_refused_by_code(order):

@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
-from kafka_on_spark.produce.records import input_batches, table_of
+from kafka_on_spark.produce.records import batches_of
 from kafka_on_spark.produce.staging import stage_records
 from tests.cluster.disks import die_after_one, isr_of, partition_of, values_of
 
@@ -32,8 +32,7 @@ def orders(disks):
 def staged(cluster, **arguments):
     """Return an append's plan and its rows: written to the roots, committed nowhere."""
     plan = plan_append(cluster._node, AppendRequest(topic="orders", **arguments))
-    batches = input_batches(table_of(GIVEN).to_batches())
-    return plan, list(stage_records(plan.order, batches, cluster._node.options))
+    return plan, stage_records(plan.order, batches_of(GIVEN), cluster._node.options)
 
 
 def numbers_of(cluster) -> set[int]:
