@@ -185,8 +185,10 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     has_producer = producer_id is not None
     if has_producer or sequence is not None or epoch is not None:
         check_producer(producer_id, epoch, sequence)
-    expected = {} if request.expected_offsets is None else request.expected_offsets
-    _check_expected(topic, expected)
+    expected: Mapping[int, int] = {}
+    if request.expected_offsets is not None:
+        expected = request.expected_offsets
+        _check_expected(topic, expected)
     timeout_ms = request.timeout_ms
     if timeout_ms is None:
         timeout_ms = image.settings(topic.topic_id).integer("delivery.timeout.ms")
@@ -350,7 +352,12 @@ def answer_staged(
         # Append nothing, not even what was staged: a part under the producer's sequence would
         # have another payload than a retry of the whole.
         return [], {}
-    batches = _checked_batches(image, appends, now_ms)
+    batches: list[PartitionBatch] = []
+    for plan, rows in appends:
+        batches += collect_batches(image, plan, rows, now_ms)
+    has_sequence = plans[0].producer is not None
+    if has_sequence and not plans[0].is_by_partition:
+        stamp_as_one({plan.topic_id: plan.topic for plan in plans}, batches)
     keys = [batch.key for batch in batches]
     began_ms = node.counts.now_ms()
     create_replicas(node, keys)
@@ -359,7 +366,7 @@ def answer_staged(
         batches,
         acks=acks,
         timeout_ms=min(plan.timeout_ms for plan in plans),
-        may_decide=all(plan.may_decide for plan in plans),
+        may_decide=plans[0].may_decide,
         reached_elsewhere=reached_elsewhere,
         take=take,
     )
@@ -370,7 +377,6 @@ def answer_staged(
     }
     for key in keys:
         other_ends.pop(key, None)
-    has_sequence = all(plan.producer is not None for plan in plans)
     earlier_tries = node.part(EarlierTries) if has_sequence else None
     tried = earlier_tries.partitions(node.metadata.image, plans) if earlier_tries else {}
     try:
@@ -429,21 +435,6 @@ def _retention_notices(
     return notices
 
 
-def _checked_batches(image: MetadataImage, appends: Appends, now_ms: int) -> list[PartitionBatch]:
-    """Return the batches of an append whose producers and writers are not fenced."""
-    batches = [batch for each in appends for batch in collect_batches(image, *each, now_ms)]
-    is_one_append = False
-    for plan, _ in appends:
-        if plan.writer is not None:
-            check_writer_not_fenced(image.producers, plan.writer)
-        if (run := plan.producer) is not None:
-            check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
-            is_one_append = not plan.is_by_partition
-    if is_one_append:
-        stamp_as_one({plan.topic_id: plan.topic for plan, _ in appends}, batches)
-    return batches
-
-
 def collect_batches(
     image: MetadataImage, plan: AppendPlan, rows: Iterable[StagedSegment], now_ms: int
 ) -> list[PartitionBatch]:
@@ -451,6 +442,7 @@ def collect_batches(
 
     Raises:
         The refusal of a task, or what the topic does not allow.
+        ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
     """
     topic = image.topics.get(plan.topic_id)
     if topic is None:
@@ -460,16 +452,13 @@ def collect_batches(
         if row.refusal is not None:
             raise row.refusal
         by_partition.setdefault(row.partition, []).append(row)
+    if plan.writer is not None:
+        check_writer_not_fenced(image.producers, plan.writer)
+    if plan.producer is not None:
+        check_not_fenced(image.producers, plan.producer.producer_id, plan.producer.producer_epoch)
     limits = topic_limits(image, topic)
     batches = []
     for number, of_partition in sorted(by_partition.items()):
-        if len(of_partition) > SEGMENTS_A_BATCH_MAX:
-            raise MessageTooLargeError(
-                f"an append of {len(of_partition)} segments to partition {number} of topic"
-                f" {topic.name!r} is more than one commit can name, which is"
-                f" {SEGMENTS_A_BATCH_MAX}: append the records in several parts or, since each task"
-                " makes a segment at least, by fewer tasks"
-            )
         batches.append(_batch(plan, number, of_partition, limits, now_ms))
     return batches
 
@@ -481,6 +470,12 @@ def _batch(
     limits: TopicLimits,
     now_ms: int,
 ) -> PartitionBatch:
+    if len(rows) > SEGMENTS_A_BATCH_MAX:
+        raise MessageTooLargeError(
+            f"an append of {len(rows)} segments to partition {number} of topic {plan.topic!r} is"
+            f" more than one commit can name, which is {SEGMENTS_A_BATCH_MAX}: append the records"
+            " in several parts or, since each task makes a segment at least, by fewer tasks"
+        )
     target, expected = plan.order.targets[number], plan.expected_offsets.get(number)
     holders = set(rows[0].holders).intersection(*(row.holders for row in rows[1:]))
     segments = tuple(row.segment for row in rows if row.segment is not None)
