@@ -42,45 +42,41 @@ def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
 
     Source: org.apache.kafka.common.utils.Utils.murmur2.
     """
-    offsets, data = _buffers(column)
-    lengths = np.diff(offsets)
+    offsets, every = _words_of(column, np.dtype(np.uint32))
     # It multiplies before each word: after the last one that is taken back.
-    begun = (_MURMUR2_SEED ^ lengths.astype(np.uint32)) * _MURMUR2_M
-    hashes = _with_words(begun, offsets, data, _MURMUR2_M, np.uint32(24)) * _MURMUR2_UNDONE
-    return _ended(hashes, offsets, data, _MURMUR2_M, np.uint32(13), np.uint32(15)).view(np.int32)
+    begun = (_MURMUR2_SEED ^ np.diff(offsets).astype(np.uint32)) * _MURMUR2_M
+    hashes = _with_words(begun, offsets, every, _MURMUR2_M, np.uint32(24)) * _MURMUR2_UNDONE
+    return _ended(hashes, offsets, every, _MURMUR2_M, np.uint32(13), np.uint32(15)).view(np.int32)
 
 
 def murmur64a(column: pa.Array) -> UInt64:
     """Return MurmurHash64A (seed 0) of each row of a binary array without nulls."""
-    offsets, data = _buffers(column)
+    offsets, every = _words_of(column, np.dtype(np.uint64))
     begun = np.diff(offsets).astype(np.uint64) * _MURMUR64A_M
     shift = np.uint64(47)
-    hashes = _with_words(begun, offsets, data, _MURMUR64A_M, shift)
-    return _ended(hashes, offsets, data, _MURMUR64A_M, shift, shift)
+    hashes = _with_words(begun, offsets, every, _MURMUR64A_M, shift)
+    return _ended(hashes, offsets, every, _MURMUR64A_M, shift, shift)
 
 
-def _buffers(column: pa.Array) -> tuple[Int64, npt.NDArray[np.uint8]]:
-    """Return the offsets and bytes of a binary array without nulls, and as many zeros as a word has
-    bytes: it may be read beyond the last row's end."""
+def _words_of(column: pa.Array, dtype: np.dtype[Any]) -> tuple[Int64, npt.NDArray[Any]]:
+    """Return the offsets of a binary array without nulls, and the word that begins at each byte:
+    zeros stand after the last row, beyond whose end it may be read."""
     assert pa.types.is_binary(column.type), column.type
     _, offsets_buffer, data_buffer = column.buffers()
-    count, zeros = len(column), np.zeros(8, np.uint8)
-    if offsets_buffer is None or data_buffer is None or count == 0:
-        return np.zeros(count + 1, np.int64), zeros
-    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + count + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(data_buffer, np.uint8)[first:last]
-    return offsets.astype(np.int64) - first, np.concatenate([data, zeros])
-
-
-def _words_at_any(data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the word that begins at each byte."""
+    count, data = len(column), np.zeros(8, np.uint8)
+    offsets = np.zeros(count + 1, np.int64)
+    if offsets_buffer is not None and data_buffer is not None and count:
+        offsets += np.frombuffer(offsets_buffer, np.int32)[column.offset :][: count + 1]
+        given = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+        data = np.concatenate([given, data])
+        offsets -= offsets[0]
     shape = (len(data) - dtype.itemsize + 1,)
-    return np.ndarray(shape, dtype.newbyteorder("<"), buffer=data.data, strides=(1,))
+    words = np.ndarray(shape, dtype.newbyteorder("<"), buffer=data.data, strides=(1,))
+    return offsets, words
 
 
 def _with_words(
-    hashes: npt.NDArray[Any], offsets: Int64, data: npt.NDArray[np.uint8], factor: Any, shift: Any
+    hashes: npt.NDArray[Any], offsets: Int64, every: npt.NDArray[Any], factor: Any, shift: Any
 ) -> npt.NDArray[Any]:
     """Return the hashes with the whole words of each row: of both murmurs, the one step."""
 
@@ -93,7 +89,6 @@ def _with_words(
     width, lengths = factor.itemsize, np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
     counts, starts, hashes = lengths[order] // width, offsets[:-1][order], hashes[order]
-    every = _words_at_any(data, factor.dtype)
     together = _places_together(counts)
     for place in range(together):
         count = int(np.searchsorted(-counts, -place, side="left"))
@@ -124,7 +119,7 @@ def _places_together(word_counts: Int64) -> int:
 def _ended(
     hashes: npt.NDArray[Any],
     offsets: Int64,
-    data: npt.NDArray[np.uint8],
+    every: npt.NDArray[Any],
     factor: Any,
     first_shift: Any,
     last_shift: Any,
@@ -132,7 +127,7 @@ def _ended(
     """Return the hashes with the bytes after each row's last whole word, and finished."""
     rests = (np.diff(offsets) % factor.itemsize).astype(factor.dtype)
     one, eight = factor.dtype.type(1), factor.dtype.type(8)
-    words = _words_at_any(data, factor.dtype)[offsets[1:] - rests.astype(np.int64)]
+    words = every[offsets[1:] - rests.astype(np.int64)]
     tails = words & ((one << rests * eight) - one)
     hashes = np.where(rests > 0, (hashes ^ tails) * factor, hashes)
     hashes ^= hashes >> first_shift
