@@ -77,7 +77,7 @@ class Wait:
         error: What that try met, in words.
         refused: Members of the ISR whose roots had no room or were read-only, or who have no
             replica yet, which may be for that.
-        size_bytes: Of the largest file that the append writes there.
+        size_bytes: Of the files that the append writes there.
     """
 
     key: PartitionKey
@@ -101,18 +101,16 @@ def wait_of(
     if isinstance(met, KafkaOnSparkError):
         by_leader = (tried.leader,) if isinstance(met, REFUSES_WRITES) else ()
         return wait(error=str(met), refused=tried.isr.intersection(by_leader))
-    failed = {
-        broker_id: (None if seen is None else seen.error_code, seen)
-        for broker_id in sorted(tried.isr)
-        if (seen := met.replica(broker_id)) is None or seen.error_code != NO_ERROR
-    }
-    for broker_id, (_, seen) in failed.items():
-        why = "it has no replica yet" if seen is None else seen.error
-        refused = frozenset(
-            each for each, (code, _) in failed.items() if code is None or code in REFUSAL_CODES
-        )
-        return wait(error=f"broker {broker_id}: {why}", refused=refused)
-    return None
+    error: str | None = None
+    refused: set[BrokerId] = set()
+    for broker_id in sorted(tried.isr):
+        seen = met.replica(broker_id)
+        if seen is None or seen.error_code != NO_ERROR:
+            why = "it has no replica yet" if seen is None else seen.error
+            error = error or f"broker {broker_id}: {why}"
+        if seen is None or seen.error_code in REFUSAL_CODES:
+            refused.add(broker_id)
+    return None if error is None else wait(error=error, refused=frozenset(refused))
 
 
 def _refusing(refused: Mapping[BrokerId, RefusedWrite]) -> str:
