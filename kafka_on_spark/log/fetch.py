@@ -613,14 +613,6 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
     )
 
 
-def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
-    """Return the error of an append that met `error` in its leader's log; it may be retried, since
-    another replica may lead before the append's time is up."""
-    if isinstance(error, CorruptLogError):
-        return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
-    return error
-
-
 def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
     """Return one report a partition: each follower's, and the leader's with the highest log end.
 

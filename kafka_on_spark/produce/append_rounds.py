@@ -51,7 +51,6 @@ from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, wait_of
 from kafka_on_spark.produce.idempotence import check_tries
 from kafka_on_spark.produce.leader_log import (
-    LeaderFailure,
     PartitionBatch,
     commit_batch,
     fence_tries,
@@ -245,13 +244,13 @@ class AppendRounds:
             Why one can't, once the time is up, or where waiting does not help.
         """
         logs: dict[PartitionKey, ReplicaState | None] = {}
-        failures: dict[PartitionKey, LeaderFailure] = {}
+        failures: dict[PartitionKey, KafkaOnSparkError] = {}
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
             image = self._metadata.image
             ready = [each for each in keys if each not in logs and not self._is_blocked(each)]
             for key, found in self._read(image, ready, fence).items():
-                if isinstance(found, LeaderFailure):
+                if isinstance(found, KafkaOnSparkError):
                     failures[key] = found
                 else:
                     logs[key] = found
@@ -259,14 +258,12 @@ class AppendRounds:
             if not failures:
                 return logs
             for each in failures.values():
-                is_passing = isinstance(each.error, (*_TRY_AGAIN, NotEnoughReplicasError))
+                is_passing = isinstance(each, (*_TRY_AGAIN, NotEnoughReplicasError))
                 is_over = self._node.clock.monotonic_ms() >= self._deadline_ms
-                if isinstance(each.error, RootAccessDeniedError) or not is_passing or is_over:
-                    raise each.error
-            reports = [each.report for each in failures.values() if each.report is not None]
-            self._second_inspections.record(reports)
+                if isinstance(each, RootAccessDeniedError) or not is_passing or is_over:
+                    raise each
             self._waiting().update(
-                wait_of(key, image.partition(key), each.error) for key, each in failures.items()
+                wait_of(key, image.partition(key), each) for key, each in failures.items()
             )
             error = self._pause(next(pauses))
             if isinstance(error, RootAccessDeniedError):
@@ -274,7 +271,7 @@ class AppendRounds:
 
     def _read(
         self, image: MetadataImage, keys: Iterable[PartitionKey], fence: ProducerRun | None
-    ) -> dict[PartitionKey, ReplicaState | LeaderFailure | None]:
+    ) -> dict[PartitionKey, ReplicaState | KafkaOnSparkError | None]:
         """Read leaders' logs, each in a pool of its partition's brokers, as a try is made."""
         by_brokers: dict[Set[BrokerId], list[PartitionKey]] = {}
         for key in keys:
@@ -282,13 +279,13 @@ class AppendRounds:
             brokers = frozenset[BrokerId]() if partition is None else partition.isr
             by_brokers.setdefault(brokers, []).append(key)
 
-        def read(key: PartitionKey) -> ReplicaState | LeaderFailure | None:
+        def read(key: PartitionKey) -> ReplicaState | KafkaOnSparkError | None:
             try:
                 if fence is None:
                     return read_leader(self._node, image, key)
                 return fence_tries(self._node, image, key, fence)
-            except LeaderFailure as failure:
-                return failure
+            except KafkaOnSparkError as error:
+                return error
 
         begun = [
             (of, self._threads.pool("partition", each).map(read, of))
@@ -308,9 +305,15 @@ class AppendRounds:
 
     def _round(self, ready: Sequence[PartitionBatch]) -> None:
         """Try the `ready` ones of the pending batches once; answer those that are finished."""
+        image = self._metadata.image
+        reports: list[PartitionReport] = []
         for each in ready:
-            self._begin(each)
-        reports = []
+            is_first_try = each.registration is None
+            each.registration = image.partition(each.key)
+            each.result = each.appended = None
+            brokers = frozenset[BrokerId]() if each.registration is None else each.registration.isr
+            pool = self._threads.pool("partition", brokers)
+            each.running = pool.submit(self._try, image, each, is_first_try)
         for each in self._ended(has_begun=bool(ready)):
             if isinstance(each.result, KafkaOnSparkError):
                 self._failed(each, each.result)
@@ -319,21 +322,13 @@ class AppendRounds:
         if reports:
             self._second_inspections.record(reports)
             try:
-                self._conclude(reports)
+                # One commit moves all high watermarks and takes replicas out of ISRs.
+                conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
             except METADATA_AWAY as error:
                 self._not_concluded(error)
                 return
         for each in self._pending():
             self._acknowledge(each)
-
-    def _begin(self, batch: PartitionBatch) -> None:
-        """Begin a try."""
-        image, is_first_try = self._metadata.image, batch.registration is None
-        batch.registration = image.partition(batch.key)
-        batch.result = batch.appended = None
-        brokers = frozenset[BrokerId]() if batch.registration is None else batch.registration.isr
-        pool = self._threads.pool("partition", brokers)
-        batch.running = pool.submit(self._try, image, batch, is_first_try)
 
     def _ended(self, *, has_begun: bool) -> list[PartitionBatch]:
         """Wait for tries, if one has begun; return the batches whose try has ended."""
@@ -348,18 +343,13 @@ class AppendRounds:
         ended = []
         for running, batch in tries.items():
             if running.done():
-                result, batch.running = running.result(), None
-                if isinstance(result, LeaderFailure):
-                    if result.report is not None:
-                        self._second_inspections.record([result.report])
-                    result = result.error
-                batch.result = result
+                batch.result, batch.running = running.result(), None
                 ended.append(batch)
         return ended
 
     def _try(
         self, image: MetadataImage, batch: PartitionBatch, is_first_try: bool
-    ) -> PartitionReport | KafkaOnSparkError | LeaderFailure:
+    ) -> PartitionReport | KafkaOnSparkError:
         """Place and commit one batch, and have it fetched for acks=all; return what to report."""
         try:
             if batch.registration is None:
@@ -373,7 +363,7 @@ class AppendRounds:
                 check_keys(image, [batch])
             commit_batch(self._node, batch, *place(self._node, image, batch))
             return self._have_fetched(image, batch, is_first_try=is_first_try)
-        except (KafkaOnSparkError, LeaderFailure) as error:
+        except KafkaOnSparkError as error:
             return error
 
     def _have_fetched(
@@ -394,31 +384,28 @@ class AppendRounds:
         own = partition_report(batch.key, partition, leader, state, now_ms=node.clock.now_ms())
         if self._acks != "all":
             return own
-        holders = {each.replica_uuid for each in batch.holders} if is_first_try else set()
-        staged = frozenset(batch.staged.segments)
-        orders = [
-            FetchOrder(
+        holders = batch.holders if is_first_try else ()
+        orders = []
+        for broker_id in partition.isr:
+            if broker_id == partition.leader or not partition.is_created(broker_id):
+                continue
+            follower = address_of(image, batch.key, partition, broker_id)
+            order = FetchOrder(
                 key=batch.key,
                 partition=partition,
                 leader=leader,
-                follower=address_of(image, batch.key, partition, follower),
+                follower=follower,
                 fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-                staged=staged if partition.uuid_of(follower) in holders else frozenset(),
+                staged=frozenset(batch.staged.segments if follower in holders else ()),
                 registered=registered_producers(image),
             )
-            for follower in partition.isr
-            if follower != partition.leader and partition.is_created(follower)
-        ]
+            orders.append(order)
 
         def one(order: FetchOrder) -> PartitionReport:
             return fetch(order, node.replicas, node.segments, node.clock, state).report
 
         fetched = self._threads.pool("fetch", partition.isr).map(one, orders)
         return merge_reports([own, *fetched])[0]
-
-    def _conclude(self, reports: Sequence[PartitionReport]) -> None:
-        """Commit all high watermarks, and which replicas leave the ISR, at once."""
-        conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
 
     def _not_concluded(self, error: KafkaOnSparkError) -> None:
         for each in self._pending():

@@ -1,8 +1,8 @@
 """One partition's batch at its leader: the leader's log is read, fenced and committed to, and tells
 whether the batch is acknowledged.
 
-A leader's log is complete, or nothing is read from it or appended to it: what fails there is
-reported as the leader's, so that another one is elected.
+A leader's log is complete, or nothing is read from it or appended to it. What fails there is
+recorded as the leader's, so that another one is elected.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,8 +22,9 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.fetch import FetchOrder, as_leaders_fault, fetch, partition_report
+from kafka_on_spark.log.fetch import FetchOrder, fetch, partition_report
 from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_state import (
     fence_producer,
@@ -50,20 +51,6 @@ from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.idempotence import check_not_fenced, check_writer_not_fenced
 from kafka_on_spark.produce.staging import ProducerRun
-
-
-class LeaderFailure(Exception):  # noqa: N818 - it never leaves an append
-    """The leader's log could not be read or fenced, or it lacks committed records.
-
-    Attributes:
-        error: What the append met.
-        report: The same as a report on the leader's replica; None: there is no leader.
-    """
-
-    def __init__(self, error: KafkaOnSparkError, report: PartitionReport | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.report = report
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +96,7 @@ class PartitionBatch:
     puts: list[Batch] = field(default_factory=list)
     last_error: KafkaOnSparkError | None = None
     registration: PartitionRegistration | None = None
-    running: "Future[PartitionReport | KafkaOnSparkError | LeaderFailure] | None" = None
+    running: "Future[PartitionReport | KafkaOnSparkError] | None" = None
     result: "PartitionReport | KafkaOnSparkError | None" = None
     leader: ReplicaAddress | None = None
     log: ReplicaLog | None = None
@@ -144,11 +131,11 @@ def leader_of(
     """Return where a partition's leader is.
 
     Raises:
-        LeaderFailure: There is none, so nobody can say where the log ends.
+        NotLeaderOrFollowerError: There is none, so nobody can say where the log ends.
     """
     if partition.leader is None or not partition.is_created(partition.leader):
         words = "has no leader: bring its brokers back, and append again"
-        raise LeaderFailure(NotLeaderOrFollowerError(f"partition {image.name_of(key)} {words}"))
+        raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} {words}")
     return address_of(image, key, partition, partition.leader)
 
 
@@ -156,12 +143,17 @@ def leader_of(
 def _of_leader(
     node: Node, key: PartitionKey, partition: PartitionRegistration, leader: ReplicaAddress
 ) -> Iterator[None]:
-    """Have an error of the leader's log raised as a LeaderFailure."""
+    """Record an error as the leader's: its log can't be read or fenced, or lacks committed records.
+    A damaged log may be retried: another replica may lead before the append's time is up."""
     try:
         yield
     except KafkaOnSparkError as error:
         report = partition_report(key, partition, leader, error, now_ms=node.clock.now_ms())
-        raise LeaderFailure(as_leaders_fault(error), report) from error
+        node.part(SecondInspections).record([report])
+        if isinstance(error, CorruptLogError):
+            words = f"the leader's log can't be read: {error}"
+            raise ReplicaLostError(words, **error.context) from error
+        raise
 
 
 def read_leader(node: Node, image: MetadataImage, key: PartitionKey) -> ReplicaState | None:
@@ -170,8 +162,9 @@ def read_leader(node: Node, image: MetadataImage, key: PartitionKey) -> ReplicaS
     None: nothing was ever appended to the partition, or it is gone.
 
     Raises:
-        LeaderFailure: It can't be read, or nobody can say where the log ends: the partition has no
-            leader, and may have records.
+        NotLeaderOrFollowerError: Nobody can say where the log ends: the partition has no leader,
+            and may have records.
+        Why it can't be read.
     """
     partition = image.partition(key)
     if partition is None:
@@ -230,11 +223,10 @@ def fence_tries(
         seen = fetched.report.replica(broker_id)
         if seen is None or not seen.counts_in(partition.leader_epoch):
             words = "can't be asked, and may have a first try of this append: bring the broker back"
-            absent = NotEnoughReplicasError(
+            raise NotEnoughReplicasError(
                 f"partition {key.partition}: the replica on broker {broker_id} {words} or let the"
                 " controller fence it, and append again"
             )
-            raise LeaderFailure(absent)
     return state
 
 
@@ -248,7 +240,8 @@ def place(
     can be committed by this leadership only, and an older writer appends nothing after it.
 
     Raises:
-        LeaderFailure: Nobody leads, or the leader's log can't be read or fenced.
+        NotLeaderOrFollowerError: Nobody leads.
+        Why the leader's log can't be read or fenced.
         ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
         KafkaStorageError: No root that answers has the files.
     """

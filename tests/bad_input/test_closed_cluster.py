@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError
-from kafka_on_spark.produce.append_rounds import AppendRounds
+from kafka_on_spark.produce import append_rounds
 from tests.bad_input.refusals import check_sentence, written
 from tests.cluster.disks import new_disks
 
@@ -107,13 +107,13 @@ def test_an_append_that_is_under_way_when_its_cluster_is_closed_may_be_committed
     with new_disks() as disks:
         cluster = disks.cluster
         cluster.create_topic("orders", replication_factor=3)
-        conclude = AppendRounds._conclude
+        conclude = append_rounds.conclude_reports
 
-        def close_and_conclude(append, reports):
+        def close_and_conclude(*given, **named):
             cluster.close()
-            conclude(append, reports)
+            conclude(*given, **named)
 
-        monkeypatch.setattr(AppendRounds, "_conclude", close_and_conclude)
+        monkeypatch.setattr(append_rounds, "conclude_reports", close_and_conclude)
         with pytest.raises(ClusterClosedError) as caught:
             cluster.append("orders", [("k", "v")], producer_id="p", sequence=0)
 

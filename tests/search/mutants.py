@@ -144,15 +144,15 @@ def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
     return end_offset
 
 
-def _conclude_once(self: Any, reports: Any) -> Any:
+def _conclude_once(metadata: Any, reports: Any, **_: Any) -> Any:
     """Decide on the image of before, and commit that to whatever it has become."""
-    decided = isr.conclude(self._metadata.image, reports)
-    return self._metadata.submit(lambda image: decided, timeout_ms=1)
+    decided = isr.conclude(metadata.image, reports)
+    return metadata.submit(lambda image: decided, timeout_ms=1)
 
 
-def _conclude_early(self: Any, reports: Any) -> Any:
+def _conclude_early(metadata: Any, reports: Any, **_: Any) -> Any:
     """Decide high watermarks on the image of before, and the ISR on that of now."""
-    early = isr.conclude(self._metadata.image, reports)
+    early = isr.conclude(metadata.image, reports)
     marks = [each for each in early.records if isinstance(each, HighWatermarkRecord)]
 
     def decide(image: Any) -> Any:
@@ -160,7 +160,12 @@ def _conclude_early(self: Any, reports: Any) -> Any:
         others = [each for each in late.records if not isinstance(each, HighWatermarkRecord)]
         return replace(late, records=[*marks, *others])
 
-    return self._metadata.submit(decide, timeout_ms=1)
+    return metadata.submit(decide, timeout_ms=1)
+
+
+def _of_round(conclude: Any) -> Any:
+    """Return what concludes as a method of a round."""
+    return lambda self, reports: conclude(self._metadata, reports)
 
 
 APPENDS = Scope(values="ab", rounds=0)
@@ -216,15 +221,15 @@ CASES = [
     _case(
         "the high watermark and the ISR are one register, decided on together",
         GROWTH,
-        (ReplicationRound, "conclude", _conclude_early),
-        (append_rounds.AppendRounds, "_conclude", _conclude_early),
+        (ReplicationRound, "conclude", _of_round(_conclude_early)),
+        (append_rounds, "conclude_reports", _conclude_early),
         (image_module, "is_current", _by_leader_epoch),
     ),
     _case(
         "a decision that met a conflict is taken again",
         BOTH,
-        (ReplicationRound, "conclude", _conclude_once),
-        (append_rounds.AppendRounds, "_conclude", _conclude_once),
+        (ReplicationRound, "conclude", _of_round(_conclude_once)),
+        (append_rounds, "conclude_reports", _conclude_once),
     ),
     _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _never)),
     _case(
