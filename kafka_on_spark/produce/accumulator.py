@@ -15,6 +15,7 @@ Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from copy import copy
@@ -331,8 +332,8 @@ class Accumulator:
         self._clear()
 
     def _clear(self) -> None:
-        self._topics: dict[str, list[SentRecord]] = {}
-        self._bytes: dict[str, int] = {}
+        self._topics: defaultdict[str, list[SentRecord]] = defaultdict(list)
+        self._bytes: defaultdict[str, int] = defaultdict(int)
         self._since_ms: float | None = None
         self._is_full = False
         self._is_asked_for = False
@@ -357,12 +358,8 @@ class Accumulator:
         """
         topic, held = record.topic, record.size_bytes + RECORD_OVERHEAD_BYTES
         self.used_bytes += held
-        if topic in self._topics:
-            self._topics[topic].append(record)
-            self._bytes[topic] += held
-        else:
-            self._topics[topic] = [record]
-            self._bytes[topic] = held
+        self._topics[topic].append(record)
+        self._bytes[topic] += held
         is_first = self._since_ms is None
         if is_first:
             self._since_ms = now_ms

@@ -15,6 +15,7 @@ import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; a
 import logging
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -106,7 +107,7 @@ def split_by_partition(
 ) -> dict[int, list[SentRecord]]:
     """Return the records of each partition, in their order; those that name neither a key nor a
     partition go to `sticky`."""
-    split: dict[int, list[SentRecord]] = {}
+    split: defaultdict[int, list[SentRecord]] = defaultdict(list)
     numbers = choose_partitions(
         pa.array([each.partition for each in records], pa.int32()),
         pa.array([each.key for each in records], pa.binary()),
@@ -114,10 +115,7 @@ def split_by_partition(
         np.full(len(records), sticky, np.int32),
     )
     for record, number in zip(records, numbers.tolist(), strict=True):
-        if number in split:
-            split[number].append(record)
-        else:
-            split[number] = [record]
+        split[number].append(record)
     return split
 
 
