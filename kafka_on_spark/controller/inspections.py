@@ -1,4 +1,4 @@
-"""Inspections of replicas: of those that may be bad or lost, and of those that nobody leads.
+"""Inspections: of a replica that may be bad, of a lost replica, and of those that nobody leads.
 
 `election` and `isr` decide by inspections of replicas without a leader, and of lost ones. A
 controller's pass, a sweep and an append that waits run them. Of a lost replica each file is read:

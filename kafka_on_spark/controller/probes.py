@@ -1,4 +1,4 @@
-"""Probes of brokers' roots: who is probed and how, and when a broker counts as silent.
+"""Probes of brokers' roots, in place of heartbeats: who is probed, and when a broker is silent.
 
 It is silent once its probes failed often enough, over all of its session: the same rule for the
 controller's loop and for an append that waits. A process that was frozen has seen nothing

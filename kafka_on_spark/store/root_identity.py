@@ -1,4 +1,4 @@
-"""What a root is: the cluster, broker and disk that its ``meta.properties`` names (Kafka's file).
+"""Tells a root from another disk, by the cluster, broker and disk in Kafka's ``meta.properties``.
 
 A root without that file never passes for an empty one: an unmounted disk looks the same. Before it
 gets the file, a root shows that of racing conditional puts exactly one wins, by the code that

@@ -1,5 +1,5 @@
-"""The rules of Raft on voters' tables: who is elected, what is appended and adopted, and how far
-that is committed.
+"""The rules of Raft on voters' tables: who votes for whom, what is appended and adopted, and how
+far that is committed.
 
 **The tail first**: a decision is only ever appended to a log that is committed to its end (Q9). So
 a decision in a log proves that all before it is committed.
