@@ -400,12 +400,12 @@ class FoundOffset:
     leader_epoch: LeaderEpoch | None
 
 
-ReadSegment = Callable[[Segment], Iterable[tuple[int, int]]]
+ReadSegmentTimes = Callable[[Segment], Iterable[tuple[int, int]]]
 """Reads the `offset_delta` and the timestamp, µs, of a segment's records, in offset order."""
 
 
 def offset_for_time(
-    state: ReplicaState, timestamp_us: int, read_timestamps: ReadSegment
+    state: ReplicaState, timestamp_us: int, read_timestamps: ReadSegmentTimes
 ) -> FoundOffset | None:
     """Return the first record that is not older than `timestamp_us`, or None.
 
@@ -419,7 +419,9 @@ def offset_for_time(
     return next((found for time_us, found in records if time_us >= timestamp_us), None)
 
 
-def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> FoundOffset | None:
+def offset_of_latest_time(
+    state: ReplicaState, read_timestamps: ReadSegmentTimes
+) -> FoundOffset | None:
     """Return the first of the records with the largest timestamp, or None for an empty log.
 
     Not the last record: timestamps of producers need not rise (KIP-734).
@@ -437,7 +439,7 @@ def offset_of_latest_time(state: ReplicaState, read_timestamps: ReadSegment) -> 
 
 
 def _records(
-    state: ReplicaState, may_hold: Callable[[Segment], bool], read_timestamps: ReadSegment
+    state: ReplicaState, may_hold: Callable[[Segment], bool], read_timestamps: ReadSegmentTimes
 ) -> Iterator[tuple[int, FoundOffset]]:
     """Yield the times of a log's records, and these, from its start on, but for segments that can't
     hold the answer."""
@@ -457,8 +459,8 @@ def _records(
                     yield timestamp_us, FoundOffset(offset, timestamp_us, batch.leader_epoch)
 
 
-ReadTimestamps = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
-"""The same, of a replica's segment."""
+ReadReplicaTimes = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
+"""Reads the same of a segment on a replica."""
 
 
 def look_up_offset(
@@ -468,7 +470,7 @@ def look_up_offset(
     timestamp_us: int | None,
     *,
     replicas: ReplicaStore,
-    read_timestamps: ReadTimestamps,
+    read_timestamps: ReadReplicaTimes,
     client_rack: str | None = None,
 ) -> FoundOffset | None:
     """Return the first record of a partition, committed in the image `then`, that is not older than
