@@ -35,7 +35,6 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.consume.settings import (
     AUTO_COMMIT_INTERVAL_MS,
-    LATEST,
     MAX_POLL_INTERVAL_MS,
     MAX_POLL_RECORDS,
     ConsumerSettings,
@@ -48,6 +47,7 @@ from kafka_on_spark.controller.reassignment import (
     plan_reassignment,
     status_of,
 )
+from kafka_on_spark.groups.offsets import LATEST
 from kafka_on_spark.metadata.image import MetadataImage, key_of, keys_of, pair_of, partition_key
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.quorum.voter_table import Voter
@@ -83,7 +83,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_on_spark.base.metric import Metric
-    from kafka_on_spark.consume.consumer import Consumer, OnPartitions
+    from kafka_on_spark.consume.consumer import Consumer
+    from kafka_on_spark.consume.member import OnPartitions
     from kafka_on_spark.consume.reads import Reads
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
@@ -657,6 +658,7 @@ class Cluster:
             ClusterClosedError: This process has closed the cluster.
         """
         from kafka_on_spark.consume.consumer import Consumer
+        from kafka_on_spark.consume.member import Listeners
         from kafka_on_spark.consume.subscription import subscription_of
 
         image = self._metadata.catch_up()
@@ -680,7 +682,8 @@ class Cluster:
             max_poll_interval_ms=max_poll_interval_ms,
         )
         subscription = subscription_of(image, topics, pattern, partitions)
-        return Consumer(self._node, settings, subscription, consumer_timeout_ms, **callbacks)
+        listeners = Listeners(on_assigned, on_revoked, on_lost or on_revoked)
+        return Consumer(self._node, settings, subscription, consumer_timeout_ms, listeners)
 
     @_operation(READ, of_past=True)
     def read(

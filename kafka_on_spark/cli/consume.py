@@ -26,8 +26,8 @@ from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.consume.consumer import Consumer
 from kafka_on_spark.consume.consuming import records_of
-from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern, partitions_of
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store.process import SystemClock
 

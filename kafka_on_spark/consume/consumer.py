@@ -3,10 +3,9 @@
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from operator import index
 from types import TracebackType
 from typing import Self
@@ -31,32 +30,25 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.base.metric import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
 from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
-from kafka_on_spark.consume.positions import at, partition_of
-from kafka_on_spark.consume.reads import Reads
-from kafka_on_spark.consume.settings import (
-    EARLIEST,
-    LATEST,
-    ConsumerSettings,
-)
+from kafka_on_spark.consume.reads import handling_of
+from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import (
     Assign,
     Subscription,
     assignment_of,
 )
-from kafka_on_spark.controller.inspections import suspects
+from kafka_on_spark.controller.inspections import note_findings, suspects
 from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST, at, partition_of
 from kafka_on_spark.log.read_order import ReadOrder, after_others
-from kafka_on_spark.log.reading import end_of, look_up_offsets
+from kafka_on_spark.log.reading import look_up_offsets, read_rows
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
-from kafka_on_spark.metadata.metadata_service import CommitWait, MetadataService
+from kafka_on_spark.metadata.metadata_service import CommitWait
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CONSUME, operating
 from kafka_on_spark.store.deadlines import FORKED, is_forked
 from kafka_on_spark.store.process import WakingClock
 from kafka_on_spark.store.roots import is_local
-
-OnPartitions = Callable[[list[TopicPartition]], None]
-"""Called in a poll, with partitions that come or go."""
 
 Partition = tuple[str, int]
 
@@ -78,20 +70,14 @@ class Consumer:
         settings: ConsumerSettings,
         subscription: Subscription | None,
         timeout_ms: float | None,
-        *,
-        on_assigned: OnPartitions | None = None,
-        on_revoked: OnPartitions | None = None,
-        on_lost: OnPartitions | None = None,
+        listeners: Listeners,
     ) -> None:
         self._node = node
         self._metadata = node.metadata
-        self._callers = OneCaller()
-        naming = partial(self._callers.naming, node.metadata)
-        listeners = Listeners(
-            assigned=naming(on_assigned),
-            revoked=naming(on_revoked),
-            lost=naming(on_revoked if on_lost is None else on_lost),
-        )
+        # The thread that is in a call. It never keeps itself out: ^C may end a call that has the
+        # lock and no block yet that gives it back, and the thread must be able to close.
+        self._lock = threading.RLock()
+        self._listeners = listeners
         self._consuming = _consuming_of(node, settings, listeners)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
@@ -154,7 +140,7 @@ class Consumer:
                 record = consuming.next_record(self._timeout_ms)
                 if record is not None:
                     is_in_hand = True
-                    consuming.hand_out_record()
+                    consuming.hand_out(1, Offset(record.offset + 1))
         except BaseException:  # ^C, too, up to the last moment of the call
             if is_in_hand:
                 self._consuming.take_back()
@@ -165,7 +151,7 @@ class Consumer:
 
     def wakeup(self) -> None:
         """Have the call that waits in another thread, or the next one, raise a WakeupError."""
-        self._consuming.wake_up()
+        self._consuming.is_woken = True
 
     # Partitions
 
@@ -411,19 +397,40 @@ class Consumer:
 
     @contextmanager
     def _exclusive(self, *, in_callbacks: bool) -> Iterator[Consuming]:
-        with self._callers.alone(in_callbacks=in_callbacks):
+        """Keep other threads out. `in_callbacks`: a callback may make this call, in the middle of
+        its caller's. Source: KafkaConsumer.acquire.
+
+        Raises:
+            ClusterClosedError: The cluster is closed, or this process was forked.
+            ConsumerClosedError: The consumer is.
+            InvalidRequestError: Another thread is in a call, or a callback may not make this one.
+        """
+        if is_forked():
+            raise ClusterClosedError(FORKED)
+        if self._listeners.in_thread == threading.get_ident() and not in_callbacks:
+            raise InvalidRequestError(
+                "a callback about partitions can't ask for records or close the consumer, which"
+                " is in the middle of that: do it after the poll"
+            )
+        if not self._lock.acquire(blocking=False):
+            raise InvalidRequestError(
+                "another thread is in a call of this consumer, which is for one thread at a time:"
+                " make a consumer for each thread, or end the call by wakeup()"
+            )
+        try:
             if self._is_closed and not self._is_ending:
                 raise ConsumerClosedError(
                     "the consumer is closed: make another with Cluster.consumer"
                 )
             self._metadata.check_open()
-            try:
-                yield self._consuming
-            except KafkaOnSparkError:
-                raise
-            except BaseException:  # ^C, or a signal handler's error, in the middle of anything
-                self._consuming.fetch = None
-                raise
+            yield self._consuming
+        except KafkaOnSparkError:
+            raise
+        except BaseException:  # ^C, or a signal handler's error, in the middle of anything
+            self._consuming.fetch = None
+            raise
+        finally:
+            self._lock.release()
 
     def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
         return names_of(self._metadata.image, keys)
@@ -436,63 +443,6 @@ class Consumer:
         return keys_of(self._consuming.wait.newest(), names)
 
 
-class OneCaller:
-    """The thread that is in a call. A callback may make calls in the middle of its caller's.
-
-    A thread never keeps itself out: ^C may end a call that has the lock and no block yet that gives
-    it back, and the thread must be able to close. Source: KafkaConsumer.acquire.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._called_back: int | None = None
-
-    def naming(
-        self, metadata: MetadataService, callback: OnPartitions | None
-    ) -> Callable[[Set[PartitionKey]], None]:
-        """Return what calls `callback` with the names of partitions, if they have any."""
-
-        def call(keys: Set[PartitionKey]) -> None:
-            names = names_of(metadata.image, keys)
-            if callback is None or not names:
-                return
-            self._called_back = threading.get_ident()
-            try:
-                callback(names)
-            finally:
-                self._called_back = None
-
-        return call
-
-    @contextmanager
-    def alone(self, *, in_callbacks: bool) -> Iterator[None]:
-        """Keep other threads out. `in_callbacks`: a callback may do this.
-
-        Raises:
-            ClusterClosedError: This process was forked.
-            InvalidRequestError: Another thread is in a call, or a callback may not do this.
-        """
-        if is_forked():
-            raise ClusterClosedError(FORKED)
-        if self._called_back == threading.get_ident():
-            if not in_callbacks:
-                raise InvalidRequestError(
-                    "a callback about partitions can't ask for records or close the consumer, which"
-                    " is in the middle of that: do it after the poll"
-                )
-            yield
-            return
-        if not self._lock.acquire(blocking=False):
-            raise InvalidRequestError(
-                "another thread is in a call of this consumer, which is for one thread at a time:"
-                " make a consumer for each thread, or end the call by wakeup()"
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
-
-
 def _milliseconds(time: object) -> int:
     if isinstance(time, datetime):
         return given_micros("a time", time) // 1000
@@ -502,11 +452,17 @@ def _milliseconds(time: object) -> int:
 
 def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) -> Consuming:
     """Return the loop of a consumer that has no partitions yet."""
-    reads = Reads(node)
+    handling = handling_of(node)
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         """Yield the batches of an order, and count what they have and how long each was read."""
-        batches = reads.rows(after_others(order, suspects(node)), has_epochs=True)
+        batches = read_rows(
+            after_others(order, suspects(node)),
+            node.replicas,
+            node.options,
+            has_epochs=True,
+            **handling,
+        )
         counts = node.counts
         began_ms = counts.now_ms()
         try:
@@ -518,7 +474,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
                 began_ms = counts.now_ms()
         finally:
             batches.close()
-            reads.end()
+            note_findings(node)
 
     liveness = None
     if settings.group is not None:
@@ -532,6 +488,4 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
             new_id=node.ids.new_uuid,
         )
     wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.log.leader_uri))
-    return Consuming(
-        node, wait, settings, read=read, end_of=end_of, liveness=liveness, listeners=listeners
-    )
+    return Consuming(node, wait, settings, read=read, liveness=liveness, listeners=listeners)

@@ -7,9 +7,10 @@ as a whole; then the next partition is fetched.
 """
 
 import logging
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -27,21 +28,23 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import EPOCH, Offset, PartitionKey
 from kafka_on_spark.consume.member import Failure, Listeners, Member
-from kafka_on_spark.consume.positions import (
+from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_keys
+from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.membership import save_positions
+from kafka_on_spark.groups.offsets import (
+    EARLIEST,
     Position,
+    added_since,
     begin,
     cuts_after,
     is_due,
     partition_of,
     revised,
-    save_positions,
+    save_offsets,
 )
-from kafka_on_spark.consume.settings import EARLIEST, ConsumerSettings
-from kafka_on_spark.consume.subscription import Assign, Subscription, assigned_keys
-from kafka_on_spark.groups.liveness import Liveness
-from kafka_on_spark.groups.offsets import Membership, added_since, save_offsets
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
-from kafka_on_spark.log.reading import header_pairs, row_schema
+from kafka_on_spark.log.reading import end_of, header_pairs, row_schema
 from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, CommitWait
 from kafka_on_spark.node.node import Node
@@ -68,9 +71,6 @@ SLICE_MS: Final = 500
 
 GATHER_MS: Final = 50
 """A poll that has rows takes more of what is committed for so long."""
-
-ReadRows = Callable[[ReadOrder], Iterator[pa.RecordBatch]]
-"""Reads an order; raises OffsetOutOfRangeError if records of it were deleted meanwhile."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -107,17 +107,8 @@ class ConsumerRecord(NamedTuple):
 def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
     """Yield the records of rows as `Consumer.poll` returns them."""
     times = rows.column("timestamp").cast(pa.int64())
-    names = (
-        "topic",
-        "partition",
-        "offset",
-        "timestampType",
-        "key",
-        "value",
-        "headers",
-        "leaderEpoch",
-    )
-    columns = [rows.column(name).to_pylist() for name in names]
+    names = "topic partition offset timestampType key value headers leaderEpoch"
+    columns = [rows.column(name).to_pylist() for name in names.split()]
     for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
         *columns, times.to_pylist(), strict=True
     ):
@@ -135,19 +126,6 @@ class Fetch:
     rows: pa.RecordBatch | None = None
     start: int = 0
 
-    @property
-    def key(self) -> PartitionKey:
-        return self.order.key
-
-    def peek(self, rows_max: int) -> pa.RecordBatch | None:
-        """Return the next rows, of which `start` is moved as they are handed out; None at the end
-        of the order."""
-        while self.rows is None or self.start >= self.rows.num_rows:
-            self.rows, self.start = next(self.source, None), 0
-            if self.rows is None:
-                return None
-        return self.rows.slice(self.start, min(rows_max, self.rows.num_rows - self.start))
-
 
 class Consuming:
     """Where one consumer stands, and its reads and commits.
@@ -155,6 +133,7 @@ class Consuming:
     Attributes:
         wait: Gives the newest image, and asks for it seldom. A short outage is no error.
         liveness: Beats for a consumer with a group.
+        is_woken: Ends the wait that is under way, or else the next call. Any thread may set it.
         paused: Nothing of these partitions is handed out.
         fetch: Whose rows `next_rows` has returned: what they are is void once this is another.
     """
@@ -165,8 +144,7 @@ class Consuming:
         wait: CommitWait,
         settings: ConsumerSettings,
         *,
-        read: ReadRows,
-        end_of: Callable[[pa.RecordBatch], Offset],
+        read: Callable[[ReadOrder], Iterator[pa.RecordBatch]],
         liveness: Liveness | None,
         listeners: Listeners,
     ) -> None:
@@ -178,7 +156,6 @@ class Consuming:
         self._timeout_ms = node.timeout_ms
         self.wait = wait
         self._read = read
-        self._end_of = end_of
         self.liveness = liveness
         self._listeners = listeners
         self._member: Member | None = None
@@ -198,8 +175,10 @@ class Consuming:
         self._due: deque[PartitionKey] = deque()
         self._due_in: MetadataImage | None = None
         self._failing: dict[PartitionKey, Failure] = {}
-        self._commit_at_ms = node.clock.monotonic_ms() + settings.auto_commit_interval_ms
-        self._is_woken = False
+        self._commit_at_ms = math.inf
+        if self._is_auto_commit:
+            self._commit_at_ms = node.clock.monotonic_ms() + settings.auto_commit_interval_ms
+        self.is_woken = False
 
     # What is read
 
@@ -216,7 +195,7 @@ class Consuming:
         if self._member is None:
             self._try_to_save()
         else:
-            self._leave_group(is_failed=False)
+            self._leave_group(self._member)
         self.leave((self._positions.keys() | self.paused) - set(keys))
         if self.liveness is not None and not isinstance(subscription, Assign):
             self._member = Member(
@@ -261,7 +240,8 @@ class Consuming:
             self._begin(image, [key])
         before = self._positions[key]
         self._revise(image, key)
-        if self._positions[key] != before and self.fetch is not None and self.fetch.key == key:
+        fetch = self.fetch
+        if self._positions[key] != before and fetch is not None and fetch.order.key == key:
             # Its rows were read before an election, or before the log start has passed them.
             self.fetch = None
         return self._positions[key]
@@ -333,18 +313,12 @@ class Consuming:
 
     @property
     def failure(self) -> KafkaOnSparkError | None:
-        """The last error of the partition that can't be read for longest; None: all can."""
         longest = min(self._failing.values(), key=lambda each: each.since_ms, default=None)
         return None if longest is None else longest.error
 
     @property
     def is_waiting(self) -> bool:
-        """As `Member.is_waiting`."""
         return self._member is not None and self._member.is_waiting
-
-    def wake_up(self) -> None:
-        """End the wait that is under way, or else the next call. Any thread may call it."""
-        self._is_woken = True
 
     def next_rows(self, timeout_ms: float, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows of some partition, which `hand_out` hands out; wait for them for
@@ -365,7 +339,7 @@ class Consuming:
             left_ms = end_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 return None
-            self.wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
+            self.wait.wait(seen, self._until_due(left_ms), lambda: self.is_woken)
 
     def table(self, rows: pa.RecordBatch | None) -> pa.Table:
         """Hand out the first rows, and what else there is for a moment, as one table."""
@@ -373,7 +347,7 @@ class Consuming:
         batches, count = [], 0
         until_ms = self._clock.monotonic_ms() + GATHER_MS
         while rows is not None:
-            self.hand_out(rows)
+            self.hand_out(rows.num_rows, end_of(rows))
             batches.append(rows)
             count += rows.num_rows
             if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
@@ -382,7 +356,7 @@ class Consuming:
         return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
 
     def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
-        """Return the next record, which `hand_out_record` hands out; wait for it for at most
+        """Return the next record, which `hand_out` hands out; wait for it for at most
         `timeout_ms`, and as long as it is a member that waits for what others have.
 
         Rows that were read for a record serve the calls after it, as long as they are the
@@ -405,16 +379,9 @@ class Consuming:
         self._records, self._records_of = records_of(rows), self.fetch
         return next(self._records)
 
-    def hand_out_record(self) -> None:
-        """Take the record that `next_record` has returned as handed out."""
-        assert self.fetch is not None, "the record is of it"
-        rows = self.fetch.peek(1)
-        assert rows is not None, "the record is in them"
-        self.hand_out(rows)
-
     def is_due(self) -> bool:
         """Return whether `go_on` would do more than take what was handed out as processed."""
-        if self._is_woken or self._is_commit_due():
+        if self.is_woken or self._clock.monotonic_ms() >= self._commit_at_ms:
             return True
         return self._member is not None and (self.wait.is_due or self._member.is_due)
 
@@ -422,22 +389,26 @@ class Consuming:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
         due in its group: it may lose partitions by that, and get others."""
         self._handed_out.clear()
-        if self._is_commit_due():
+        if self._clock.monotonic_ms() >= self._commit_at_ms:
             self._try_to_save()
         if self._member is not None:
             self.wait.newest()
             self._member.follow()
             if not self._member.may_hand_out():
                 self._records_of = None
-        if self._is_woken:
-            self._is_woken = False
+        if self.is_woken:
+            self.is_woken = False
             raise WakeupError()
 
     def more_rows(self, rows_max: int) -> pa.RecordBatch | None:
         """Return the next rows without a wait; what was handed out is not processed yet."""
         while (rows := self._peek(rows_max)) is None:
             image = self.wait.newest()
-            self._resolve(image)
+            keys = self._assigned(image)
+            if self._resolved is not keys:
+                self.leave(self._positions.keys() - keys.keys())
+                self._begin(image, [key for key in keys if key not in self._positions])
+                self._resolved, self._is_begun = keys, True
             if not self._begin_fetch(image):
                 return None
         member, fetch = self._member, self.fetch
@@ -448,38 +419,25 @@ class Consuming:
             member.follow(asks=True)
         return rows if member.may_hand_out() and self.fetch is fetch else None
 
-    def hand_out(self, rows: pa.RecordBatch) -> None:
-        """Take rows that `next_rows` has returned, or the first of them, as handed out."""
+    def hand_out(self, count: int, end: Offset) -> None:
+        """Take the first `count` rows that `next_rows` has returned, up to `end`, as handed out."""
         assert self.fetch is not None, "there are rows of it"
-        key = self.fetch.key
-        self._handed_out.setdefault(key, self._positions[key])
-        self.fetch.start += rows.num_rows
-        self._move(key, self._end_of(rows))
-
-    def _move(self, key: PartitionKey, offset: Offset) -> None:
-        self._positions[key] = Position(offset, self._positions[key].unclean_generation)
+        key = self.fetch.order.key
+        before = self._positions[key]
+        self._handed_out.setdefault(key, before)
+        self.fetch.start += count
+        self._positions[key] = replace(before, offset=end)
 
     def _until_due(self, left_ms: float) -> float:
         """Return how long to wait: until a partition is tried again, or a commit is due, or
         something for a member."""
         now_ms = self._clock.monotonic_ms()
-        due = [left_ms]
+        due = [left_ms, self._commit_at_ms - now_ms]
         if self.fetch is None:
             due += (each.retry_at_ms - now_ms for each in self._failing.values())
-        if self._is_auto_commit:
-            due.append(self._commit_at_ms - now_ms)
         if self._member is not None:
             due.append(self._member.pause_ms())
         return max(min(due), 1)
-
-    def _resolve(self, image: MetadataImage) -> None:
-        """Take up partitions that are new in `image`, and leave those that are gone."""
-        keys = self._assigned(image)
-        if self._resolved is keys:
-            return
-        self.leave(self._positions.keys() - keys.keys())
-        self._begin(image, [key for key in keys if key not in self._positions])
-        self._resolved, self._is_begun = keys, True
 
     # Fetches
 
@@ -491,22 +449,25 @@ class Consuming:
         fetch, self.fetch = self.fetch, None
         if fetch is None:
             return None
+        key = fetch.order.key
         try:
-            rows = fetch.peek(rows_max)
+            while fetch.rows is None or fetch.start >= fetch.rows.num_rows:
+                fetch.rows, fetch.start = next(fetch.source), 0
+        except StopIteration:  # behind gaps that compaction has left
+            self._failing.pop(key, None)
+            self._positions[key] = replace(self._positions[key], offset=fetch.order.end_offset)
+            return None
         except TRIED_AGAIN as error:
-            self._note_failing(fetch.key, error)
+            self._note_failing(key, error)
             return None
         except OffsetOutOfRangeError:
-            now = self._metadata.catch_up().partition(fetch.key)
+            now = self._metadata.catch_up().partition(key)
             if now is not None and now.log_start_offset <= fetch.order.partition.log_start_offset:
                 raise
             return None  # the newest image says where the log starts
-        self._failing.pop(fetch.key, None)
-        if rows is None:
-            self._move(fetch.key, fetch.order.end_offset)  # behind gaps that compaction has left
-        else:
-            self.fetch = fetch
-        return rows
+        self._failing.pop(key, None)
+        self.fetch = fetch
+        return fetch.rows.slice(fetch.start, min(rows_max, fetch.rows.num_rows - fetch.start))
 
     def _note_failing(self, key: PartitionKey, error: KafkaOnSparkError) -> None:
         """Read other partitions meanwhile, and try this one again; raise `error` if it has failed
@@ -520,19 +481,17 @@ class Consuming:
     def _begin_fetch(self, image: MetadataImage) -> bool:
         """Begin to read the next partition that has records; return whether there is one."""
         # For each fetch it would take too long to find all that are due.
-        if image is self._due_in and self._due and self._begin_due(image):
-            return True
-        self._due_in = image
-        self._due = deque(
-            key
-            for key, position in self._positions.items()
-            if (partition := image.partition(key)) is not None and is_due(partition, position)
-        )
-        if self._failing:  # those that are not due have nothing that could be tried again
-            self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
-        return self._begin_due(image)
-
-    def _begin_due(self, image: MetadataImage) -> bool:
+        is_of_all = image is not self._due_in or not self._due
+        if is_of_all:
+            self._due_in = image
+            self._due = deque(
+                key
+                for key, position in self._positions.items()
+                if (partition := image.partition(key)) is not None and is_due(partition, position)
+            )
+            if self._failing:  # those that are not due have nothing that could be tried again
+                due = set(self._due)
+                self._failing = {key: each for key, each in self._failing.items() if key in due}
         now_ms = self._clock.monotonic_ms()
         while self._due:
             key = self._due[0]
@@ -556,11 +515,11 @@ class Consuming:
                 self.fetch = Fetch(order, self._read(order))
                 self._positions.move_to_end(key)  # one step: ^C may come between two
                 return True
-        return False
+        return not is_of_all and self._begin_fetch(image)
 
     def _drop_fetches(self, keys: Set[PartitionKey]) -> None:
         """Forget what was read of some partitions and not handed out, and that they fail."""
-        if self.fetch is not None and self.fetch.key in keys:
+        if self.fetch is not None and self.fetch.order.key in keys:
             self.fetch = None
         for key in keys:
             self._failing.pop(key, None)
@@ -574,7 +533,8 @@ class Consuming:
 
     def commit_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Commit these offsets; what was handed out below them counts as processed."""
-        group, member, now_ms = self._group(), self._membership(), self._clock.now_ms()
+        group, now_ms = self._group(), self._clock.now_ms()
+        member = None if self._member is None else self._member.membership()
         self._metadata.submit(
             lambda image: save_offsets(image, group, offsets, member, now_ms),
             timeout_ms=self._timeout_ms,
@@ -599,23 +559,16 @@ class Consuming:
             raise InvalidRequestError("the consumer has no group to commit for: give it one")
         return self.settings.group
 
-    def _membership(self) -> Membership | None:
-        return None if self._member is None else self._member.membership()
-
     def _save(self, positions: Mapping[PartitionKey, Position]) -> None:
         group, now_ms, positions = self._group(), self._clock.now_ms(), dict(positions)
         if not positions:
             return
-        member = self._membership()
+        member = None if self._member is None else self._member.membership()
         submit_if_due(
             self._metadata.image,
             lambda image: save_positions(image, group, positions, member, now_ms),
             partial(self._metadata.submit, timeout_ms=self._timeout_ms),
         )
-
-    def _is_commit_due(self) -> bool:
-        """Return whether commits are automatic, and it is time to."""
-        return self._is_auto_commit and self._clock.monotonic_ms() >= self._commit_at_ms
 
     def _try_to_save(self) -> None:
         """Save what was processed, if commits are automatic; a failure is logged."""
@@ -644,17 +597,14 @@ class Consuming:
     def end(self, *, is_failed: bool) -> None:
         """Commit the positions, if commits are automatic, and leave the group. `is_failed`: what
         was handed out last is not processed."""
-        if self._member is not None:
-            self._leave_group(is_failed=is_failed)
-        elif self._is_auto_commit:
-            in_hand = self._handed_out if is_failed else {}
-            self._save({**self._positions, **in_hand})
-
-    def _leave_group(self, *, is_failed: bool) -> None:
-        member = self._member
-        assert member is not None, "it is one"
         if not is_failed:
             self._handed_out.clear()
+        if self._member is not None:
+            self._leave_group(self._member)
+        elif self._is_auto_commit:
+            self._save({**self._positions, **self._handed_out})
+
+    def _leave_group(self, member: Member) -> None:
         try:
             member.leave()
         finally:

@@ -7,10 +7,10 @@ without a commit, and joins again under another id.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
@@ -22,29 +22,33 @@ from kafka_on_spark.base.errors import (
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
 )
-from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey
-from kafka_on_spark.consume.positions import Position, follow_target, leave_group, subscribed_topics
-from kafka_on_spark.consume.settings import NONE, ConsumerSettings
-from kafka_on_spark.consume.subscription import Subscription
+from kafka_on_spark.base.ids import NO_EPOCH, MemberId, PartitionKey, TopicPartition
+from kafka_on_spark.consume.settings import ConsumerSettings
+from kafka_on_spark.consume.subscription import Subscribe, Subscription, partitions_of
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import (
     check_not_replaced,
+    follow_target,
     is_to_share,
     join,
+    leave_group,
     share_out,
     subscribe,
 )
-from kafka_on_spark.groups.offsets import Membership
+from kafka_on_spark.groups.offsets import NONE, Membership, Position
 from kafka_on_spark.metadata.image import (
     ConsumerGroup,
     Decide,
     GroupMember,
     MetadataImage,
+    names_of,
     submit_if_due,
 )
 from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RETRY_MS: Final = 500
 """Between two tries of what has failed."""
@@ -78,7 +82,8 @@ _PASSING: Final = (
     StaleMemberEpochError,
 )
 
-OnKeys = Callable[[Set[PartitionKey]], None]
+OnPartitions = Callable[[list[TopicPartition]], None]
+"""Called in a poll, with partitions that come or go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class Failure:
         return cls(error, since_ms, now_ms + RETRY_MS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listeners:
     """Called as partitions come and go. Source: ConsumerRebalanceListener.
 
@@ -108,11 +113,21 @@ class Listeners:
         assigned: They are the consumer's from now on.
         revoked: They are about to be given up; their offsets can still be committed.
         lost: They belong to others already: the consumer was fenced.
+        in_thread: The thread in which one of these is called just now.
     """
 
-    assigned: OnKeys
-    revoked: OnKeys
-    lost: OnKeys
+    assigned: OnPartitions | None = None
+    revoked: OnPartitions | None = None
+    lost: OnPartitions | None = None
+    in_thread: int | None = None
+
+
+def subscribed_topics(image: MetadataImage, subscription: Subscription) -> list[str]:
+    """Return the topics that a subscription names in an image; one by name need not exist."""
+    if isinstance(subscription, Subscribe):
+        return list(subscription.topics)
+    found = partitions_of(image, subscription, fails_on_missing=False)
+    return list(dict.fromkeys(name.topic for name in found))
 
 
 class Member:
@@ -129,7 +144,7 @@ class Member:
         metadata: MetadataService,
         liveness: Liveness,
         processed: Callable[[Set[PartitionKey]], Mapping[PartitionKey, Position]],
-        forget: OnKeys,
+        forget: Callable[[Set[PartitionKey]], None],
         listeners: Listeners,
         *,
         settings: ConsumerSettings,
@@ -168,15 +183,12 @@ class Member:
     def membership(self) -> Membership:
         """Return its id and epoch, for a commit; raise UnknownMemberIdError if it was fenced, or
         has not joined yet."""
-        if self._id is None or not self._is_member:
-            raise UnknownMemberIdError(
-                f"the consumer is no member of group {self._group!r} now: the next poll joins"
-            )
-        return self._known_as(self._id)
-
-    def _known_as(self, member_id: MemberId) -> Membership:
         me = self._me(self._metadata.image)
-        return Membership(member_id, NO_EPOCH if me is None else me.member_epoch)
+        if me is None or not self._is_member:
+            raise UnknownMemberIdError(
+                f"the consumer is not a member of group {self._group!r} now: the next poll joins"
+            )
+        return Membership(me.member_id, me.member_epoch)
 
     def _me(self, image: MetadataImage) -> GroupMember | None:
         group = image.consumer_groups.get(self._group)
@@ -232,7 +244,7 @@ class Member:
             KafkaOnSparkError: The metadata root has been away for too long.
             And what listeners raise."""
         now_ms = self._clock.monotonic_ms()
-        self._liveness.note_poll(now_ms)
+        self._liveness.polled_at_ms = now_ms
         if not (asks or self.is_due):
             return
         if now_ms >= self._retry_at_ms:
@@ -306,8 +318,8 @@ class Member:
             return True
         return self._reconcile(me)
 
-    def _submit(self, decide: Decide[None]) -> None:
-        self._metadata.submit(decide, timeout_ms=self._liveness.timeout_ms)
+    def _submit(self, decide: Decide[T]) -> T:
+        return self._metadata.submit(decide, timeout_ms=self._liveness.timeout_ms)
 
     def _shares_out(self, image: MetadataImage, group: ConsumerGroup, me: MemberId) -> bool:
         """Return whether it shares out the group's partitions now: any member may, and one is
@@ -382,13 +394,11 @@ class Member:
                 begins_at=reset if is_saved and reset != NONE else None,
                 now_ms=now_ms,
             ),
-            partial(self._metadata.submit, timeout_ms=self._liveness.timeout_ms),
+            self._submit,
         )
         self._stopped = {}
-        taken = owned - self.owned
         if owned != self.owned:
-            self.owned = owned
-        if taken:
+            taken, self.owned = owned - self.owned, owned
             self._call(self._listeners.assigned, taken)
         return self._metadata.image is not known
 
@@ -407,19 +417,25 @@ class Member:
         self._forget(lost)
         self._stopped, self._id, self._is_member = {}, None, False
         self._liveness.end()
-        if lost:
-            self._call(self._listeners.lost, lost)
+        self._call(self._listeners.lost, lost)
         try:
             check_not_replaced(self._metadata.image, self._group, self._settings.group_instance_id)
         except FencedInstanceIdError as error:
             self._error = self._error or error
 
-    def _call(self, listener: OnKeys, keys: frozenset[PartitionKey]) -> None:
-        """Call a listener; what it raises is raised once all is done that is due."""
+    def _call(self, listener: OnPartitions | None, keys: frozenset[PartitionKey]) -> None:
+        """Call a listener with the names of partitions, if they have any; what it raises is raised
+        once all is done that is due."""
+        names = names_of(self._metadata.image, keys)
+        if listener is None or not names:
+            return
+        self._listeners.in_thread = threading.get_ident()
         try:
-            listener(keys)
+            listener(names)
         except Exception as error:
             self._error = self._error or error
+        finally:
+            self._listeners.in_thread = None
 
     # The end
 
@@ -428,8 +444,7 @@ class Member:
         returns. One that was fenced saves nothing. It beats no more in any case, so it is fenced if
         it could not leave."""
         try:
-            if self._id is not None:
-                self._leave(self._id)
+            self._leave()
         except UnknownMemberIdError as error:
             log.warning("what was handed out last is not committed: %s", error)
         finally:
@@ -438,13 +453,16 @@ class Member:
         if self._error is not None:
             raise self._error
 
-    def _leave(self, member_id: MemberId) -> None:
-        if self.owned:
-            self._call(self._listeners.revoked, self.owned)
-        self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
+    def _leave(self) -> None:
+        if self._id is None:
+            return
+        self._call(self._listeners.revoked, self.owned)
+        # A join whose outcome was unknown may stand in the log.
+        me = self._me(self._metadata.catch_up())
         is_saved = self._settings.enable_auto_commit
         processed = self._stopped | dict(self._processed(self.owned)) if is_saved else {}
-        member, now_ms = self._known_as(member_id), self._clock.now_ms()
+        member = Membership(self._id, NO_EPOCH if me is None else me.member_epoch)
+        now_ms = self._clock.now_ms()
         self._submit(
             lambda image: leave_group(
                 image,

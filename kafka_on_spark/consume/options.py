@@ -25,8 +25,8 @@ from kafka_on_spark.consume.query_batch import (
     Timestamps,
     TriggerLimits,
 )
-from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Subscription, names_of, parse_subscription
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST
 
 _PREFIX: Final = "kafka."
 _GROUP_ID: Final = "kafka.group.id"
@@ -215,10 +215,9 @@ def _check_sides(
 
 # How much a micro-batch reads
 
-_MINUTE_MS: Final = 60_000
 _UNITS_MS: Final = {
     **{"us": 0.001, "ms": 1, "s": 1000},
-    **{"m": _MINUTE_MS, "min": _MINUTE_MS, "h": 60 * _MINUTE_MS, "d": 1440 * _MINUTE_MS},
+    **{"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000},
 }
 
 

@@ -27,7 +27,14 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
-from kafka_on_spark.consume.positions import (
+from kafka_on_spark.consume.subscription import (
+    Subscription,
+    names_of,
+    partitions_of,
+    registration_of,
+)
+from kafka_on_spark.groups.offsets import (
+    EARLIEST,
     FindCuts,
     Position,
     after_cuts,
@@ -36,13 +43,6 @@ from kafka_on_spark.consume.positions import (
     may_have_lost,
     partition_of,
     saved_positions,
-)
-from kafka_on_spark.consume.settings import EARLIEST
-from kafka_on_spark.consume.subscription import (
-    Subscription,
-    names_of,
-    partitions_of,
-    registration_of,
 )
 from kafka_on_spark.log.read_order import ReadOrder, plan_read
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, key_of

@@ -1,15 +1,10 @@
 """Reads of committed records by one process: from which replicas, and what follows a failure."""
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.inspections import (
-    SecondInspections,
-    note_findings,
-    suspects,
-)
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.controller.inspections import SecondInspections, note_findings, suspects
 from kafka_on_spark.log.read_order import ReadOrder, after_others, plan_reads
 from kafka_on_spark.log.reading import (
     Handling,
@@ -18,12 +13,27 @@ from kafka_on_spark.log.reading import (
     read_rows,
     refuse_deleted,
 )
-from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def handling_of(node: Node) -> Handling:
+    """Return what follows where a replica can't be read: it is inspected a second time, or its
+    leader compacted."""
+    return {
+        "note": lambda *seen: node.part(SecondInspections).record_unread(*seen),
+        "finish_compaction": partial(_finish_compaction, node),
+    }
+
+
+def _finish_compaction(node: Node, order: ReadOrder) -> None:
+    # In the function: a read that finds no such leader needs nothing of what keeps logs.
+    from kafka_on_spark.controller.replication_round import finish_compaction
+
+    finish_compaction(node, order)
 
 
 class Reads:
@@ -32,6 +42,7 @@ class Reads:
 
     def __init__(self, node: Node, past: MetadataImage | None = None) -> None:
         self.node = node
+        self.handling: Handling = handling_of(node) if past is None else {}
         self._past = past
 
     def plan(
@@ -47,45 +58,23 @@ class Reads:
         now = self.node.metadata.catch_up()
         if self._past is not None:
             return plan_reads(self._past, topic, start, end, now=now)
-        return [
-            after_others(each, suspects(self.node)) for each in plan_reads(now, topic, start, end)
-        ]
+        bad = suspects(self.node)
+        return [after_others(each, bad) for each in plan_reads(now, topic, start, end)]
 
     def rows(
         self, order: ReadOrder, *, is_asked: bool = True, **columns: Any
     ) -> "Generator[pa.RecordBatch, None, None]":
         """Yield the records of an order. `is_asked`: its first offset was asked for, so that a
         record that was deleted is an error; otherwise it is passed over."""
-        worker = self.node.tasks.worker
-        return read_rows(
-            order, worker.replicas, worker.options, **columns, **self._handling(is_asked)
-        )
+        on_deleted = refuse_deleted if is_asked else pass_deleted
+        columns = {**columns, **self.handling, "on_deleted": on_deleted}
+        return read_rows(order, self.node.replicas, self.node.options, **columns)
 
     def count(self, order: ReadOrder, *, is_asked: bool) -> int:
         """Return how many records `rows` would yield, by the headers of their batches."""
-        worker = self.node.tasks.worker
-        return count_records(order, worker.replicas, worker.options, **self._handling(is_asked))
-
-    def _handling(self, is_asked: bool) -> Handling:
-        return {
-            "note": self._note,
-            "on_deleted": refuse_deleted if is_asked else pass_deleted,
-            "finish_compaction": self.finish_compaction,
-        }
-
-    def _note(
-        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
-    ) -> None:
-        if self._past is None:
-            self.node.part(SecondInspections).record_unread(address, segment, error)
-
-    def finish_compaction(self, order: ReadOrder) -> None:
-        """Have a leader compacted that can't be read before."""
-        if self._past is None:
-            # In the function: a read that finds no such leader needs nothing of what keeps logs.
-            from kafka_on_spark.controller.replication_round import finish_compaction
-
-            finish_compaction(self.node, order)
+        node, on_deleted = self.node, refuse_deleted if is_asked else pass_deleted
+        handling: Handling = {**self.handling, "on_deleted": on_deleted}
+        return count_records(order, node.replicas, node.options, **handling)
 
     def end(self) -> None:
         """Have what was found bad inspected a second time, after the answer."""

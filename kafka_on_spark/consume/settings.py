@@ -8,11 +8,7 @@ from typing import Final
 
 from kafka_on_spark.base.errors import InvalidConfigError, InvalidRequestError
 from kafka_on_spark.base.ids import check_text, check_whole_number
-from kafka_on_spark.groups.offsets import check_group
-
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
-NONE: Final = "none"
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST, NONE, check_group
 
 MAX_POLL_RECORDS: Final = 16_384
 """Kafka's is 500, which it takes from what it has fetched; here so many rows are decoded at once,

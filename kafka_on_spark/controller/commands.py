@@ -15,7 +15,7 @@ is waited for; if it stays away, the outcome is unknown: the request may be run 
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,13 +34,13 @@ from kafka_on_spark.base.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from kafka_on_spark.base.ids import IdSource, MemberId, PartitionKey, TopicId
+from kafka_on_spark.base.ids import IdSource, PartitionKey, TopicId
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, reassignment, topics
 from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
-from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group, offsets_kept
+from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group
 from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
@@ -151,13 +151,6 @@ def _elect_unclean(
     return election.recover(image, looks, forced=frozenset(each.key for each in looks))
 
 
-def _remove_group_members(
-    image: MetadataImage, *, group: str, member_ids: Collection[MemberId] | None
-) -> ControllerResult[list[MemberId]]:
-    left = remove_members(image, group, member_ids)
-    return offsets_kept(image, group, left, image.time_ms)
-
-
 _PLACES: Final = ("new_uuid", "random_below")
 
 CREATE_TOPIC: Final = Command(
@@ -203,7 +196,7 @@ CANCEL_REASSIGNMENTS: Final = Command(
 DELETE_RECORDS: Final = Command("delete_records", delete_records_of_all)
 ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", alter_group_offsets)
 DELETE_GROUP: Final = Command("delete_group", delete_group)
-REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", _remove_group_members)
+REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", remove_members)
 
 COMMANDS: Final[Mapping[str, Command[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Command)

@@ -1,4 +1,4 @@
-"""Liveness of groups' members: each beats, checks others, and fences the silent ones.
+"""Heartbeats of groups' members: each beats, checks others, and fences the silent ones.
 
 A heartbeat is a small file that its member replaces, `groups/<group>/<member>` on a majority of the
 metadata roots; the others read a majority, and compare each root with what it had before. Two
@@ -26,7 +26,6 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import Clock, MemberId
 from kafka_on_spark.groups.membership import fence, leave
-from kafka_on_spark.groups.offsets import offsets_kept
 from kafka_on_spark.metadata.image import ConsumerGroup, Decide, MetadataImage
 from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -216,8 +215,7 @@ class HeartbeatFiles:
             try:
                 root.delete_file(f"{path}/{name_in_path(member_id)}")
                 if is_local(root.url):
-                    remove = partial(delete_empty_folder, path)
-                    within(root.url, remove, SHORT)
+                    within(root.url, partial(delete_empty_folder, path), SHORT)
             except (OSError, KafkaStorageError) as error:
                 log.debug("%s stays: %s", path, error)  # others may have heartbeats there
 
@@ -280,6 +278,7 @@ class Liveness:
 
     Attributes:
         clock: The process's, which also counts while the machine sleeps.
+        polled_at_ms: When the consumer's own thread was last in a call.
         knows_others: The last check has found that the member behind this one lives, or that there
         is no other. Those further behind are checked by the ones that live; what this one knows of
         the first, which may be dead, is lost if it leaves."""
@@ -307,7 +306,7 @@ class Liveness:
         self._count = 0
         self._observed: dict[MemberId, Observed] = {}
         self._instance_id: str | None = None
-        self._polled_at_ms = clock.monotonic_ms()
+        self.polled_at_ms = clock.monotonic_ms()
 
     @property
     def session_ms(self) -> int:
@@ -341,10 +340,6 @@ class Liveness:
         """Return whether checks have found that a member lives."""
         observed = self._observed.get(member_id)
         return observed is not None and observed.has_beaten
-
-    def note_poll(self, now_ms: int) -> None:
-        """The consumer's own thread is in a call: it is alive."""
-        self._polled_at_ms = now_ms
 
     def begin_threads(self) -> threading.Event:
         """Have daemon threads beat and check; return what ends them when it is set."""
@@ -404,7 +399,10 @@ class Liveness:
                 self.group,
                 self._max_poll_interval_ms,
             )
-            self._submit_without(lambda image: leave(image, self.group, me))
+            now_ms = self.clock.now_ms()
+            self._metadata.submit(
+                lambda image: leave(image, self.group, me, now_ms), timeout_ms=self.timeout_ms
+            )
             self._heartbeats.stop(self.group, me)
             return
         checked: list[MemberId] = []
@@ -421,7 +419,7 @@ class Liveness:
 
     def _is_idle(self) -> bool:
         """Return whether the consumer has asked for nothing for too long."""
-        idle_ms = self.clock.monotonic_ms() - self._polled_at_ms
+        idle_ms = self.clock.monotonic_ms() - self.polled_at_ms
         return idle_ms >= self._max_poll_interval_ms
 
     def fence(self, silent: Mapping[MemberId, Observed]) -> None:
@@ -434,18 +432,13 @@ class Liveness:
         }
         if not silent_ms:
             return
-        self._submit_without(lambda image: fence(image, self.group, silent_ms))
+        now_ms = self.clock.now_ms()
+        self._metadata.submit(
+            lambda image: fence(image, self.group, silent_ms, now_ms), timeout_ms=self.timeout_ms
+        )
         for each, duration_ms in silent_ms.items():
             log.warning("fenced member %s of %r, silent for %d ms", each, self.group, duration_ms)
             self._heartbeats.stop(self.group, each)
-
-    def _submit_without(self, decide: Decide[None]) -> None:
-        """Submit a decision by which a member goes: it may be the last one."""
-        now_ms = self.clock.now_ms()
-        self._metadata.submit(
-            lambda image: offsets_kept(image, self.group, decide(image), now_ms),
-            timeout_ms=self.timeout_ms,
-        )
 
 
 class SilentGroups:
@@ -489,11 +482,7 @@ class SilentGroups:
         if min(silent_ms.values()) < silence_ms:
             return
         now_ms = self._clock.now_ms()
-        submit(
-            lambda image: offsets_kept(
-                image, name, fence(image, name, silent_ms, is_all_or_none=True), now_ms
-            )
-        )
+        submit(lambda image: fence(image, name, silent_ms, now_ms))
         log.warning("fenced all %d members of group %r: none lives", len(silent_ms), name)
         for member in silent_ms:
             self._heartbeats.stop(name, member)

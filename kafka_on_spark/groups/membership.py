@@ -13,7 +13,7 @@ TargetAssignmentBuilder, CurrentAssignmentBuilder.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -36,17 +36,23 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
 )
 from kafka_on_spark.groups.offsets import (
+    EARLIEST,
+    Membership,
+    Position,
     added_since,
     beginnings,
     check_group,
     member_of,
+    needs_saving_again,
     saved_partitions,
+    saved_positions,
 )
 from kafka_on_spark.metadata.image import (
     ConsumerGroup,
     ControllerResult,
     GroupMember,
     MetadataImage,
+    names_of,
 )
 from kafka_on_spark.metadata.records import (
     GroupAssignmentRecord,
@@ -195,20 +201,28 @@ def subscribe(
 
 
 def leave(
-    image: MetadataImage, group: str, member_id: MemberId, *, returns: bool = False
+    image: MetadataImage,
+    group: str,
+    member_id: MemberId,
+    now_ms: int,
+    *,
+    saved: Sequence[OffsetCommitRecord] = (),
+    returns: bool = False,
 ) -> ControllerResult[None]:
-    """Decide that a member leaves; what it owned is free. One that is gone stays so.
+    """Decide that a member leaves, after it has `saved` offsets; what it owned is free. One that is
+    gone stays so.
 
     A static member that `returns` keeps its partitions until it does, or is fenced.
     """
     known = image.consumer_groups.get(group)
     member = None if known is None else known.members.get(member_id)
     if known is None or member is None:
-        return ControllerResult([], None)
+        return ControllerResult([*saved], None)
     if not returns or member.instance_id is None:
-        return ControllerResult([_removed(group, known, member_id, "has left")], None)
+        gone = {member_id: "has left"}
+        return ControllerResult(_without(image, group, known, gone, now_ms, saved), None)
     if member.is_away:
-        return ControllerResult([], None)
+        return ControllerResult([*saved], None)
     away = GroupAssignmentRecord(
         group=group,
         member_id=member_id,
@@ -216,28 +230,23 @@ def leave(
         partitions=member.owned,
         cause=f"static member {member.instance_id!r} of {group!r} has ended, and will return",
     )
-    return ControllerResult([away], None)
+    return ControllerResult([*saved, away], None)
 
 
 def fence(
-    image: MetadataImage,
-    group: str,
-    silent_ms: Mapping[MemberId, float],
-    *,
-    is_all_or_none: bool = False,
+    image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float], now_ms: int
 ) -> ControllerResult[None]:
     """Decide that members are out: no heartbeat of each was seen for so long.
 
-    One that is gone stays so. Another life of the same consumer has another id. `is_all_or_none`:
-    none is if others have joined meanwhile, which check it themselves."""
+    One that is gone stays so. Another life of the same consumer has another id."""
     known = image.consumer_groups.get(group)
-    if known is None or (is_all_or_none and known.members.keys() - silent_ms.keys()):
+    if known is None:
         return ControllerResult([], None)
-    records = [
-        _removed(group, known, each, f"was fenced: no heartbeat for {silent_ms[each] / 1000:.1f} s")
+    gone = {
+        each: f"was fenced: no heartbeat for {silent_ms[each] / 1000:.1f} s"
         for each in sorted(known.members.keys() & silent_ms.keys())
-    ]
-    return ControllerResult([*records], None)
+    }
+    return ControllerResult(_without(image, group, known, gone, now_ms), None)
 
 
 def remove_members(
@@ -250,19 +259,48 @@ def remove_members(
     if known is None:
         raise GroupIdNotFoundError(f"group {group!r} has no members")
     removed = [each for each in sorted(known.members) if member_ids is None or each in member_ids]
-    records = [_removed(group, known, each, "was removed by request") for each in removed]
-    return ControllerResult([*records], removed)
+    gone = dict.fromkeys(removed, "was removed by request")
+    return ControllerResult(_without(image, group, known, gone, image.time_ms), removed)
 
 
-def _removed(
-    group: str, known: ConsumerGroup, member_id: MemberId, how: str
-) -> RemoveGroupMemberRecord:
-    return RemoveGroupMemberRecord(
-        group=group,
-        group_epoch=_next_epoch(known),
-        member_id=member_id,
-        cause=f"member {member_id} of {group!r} {how}",
+def _without(
+    image: MetadataImage,
+    group: str,
+    known: ConsumerGroup,
+    gone: Mapping[MemberId, str],
+    now_ms: int,
+    saved: Sequence[OffsetCommitRecord] = (),
+) -> list[Record]:
+    """Return the records by which members go, each for its reason, after some offsets were `saved`.
+    `now_ms`: as in `needs_saving_again`.
+
+    While a group has members its offsets do not expire, however old they are. They live for
+    offsets.retention.minutes from when the last one goes (KIP-211): old ones are saved again.
+    """
+    again: list[OffsetCommitRecord] = []
+    if not known.members.keys() - gone.keys():
+        places = {PartitionKey(each.topic_id, each.partition) for each in saved}
+        again = [
+            OffsetCommitRecord.again(
+                group,
+                key,
+                place,
+                cause=f"group {group!r} stands at {place.offset} of {image.name_of(key)} as its"
+                " last member goes",
+            )
+            for (name, key), place in image.group_offsets.items()
+            if name == group and key not in places and needs_saving_again(image, place, now_ms)
+        ]
+    removed = (
+        RemoveGroupMemberRecord(
+            group=group,
+            group_epoch=_next_epoch(known),
+            member_id=member_id,
+            cause=f"member {member_id} of {group!r} {why}",
+        )
+        for member_id, why in gone.items()
     )
+    return [*again, *saved, *removed]
 
 
 def _next_epoch(known: ConsumerGroup) -> GroupEpoch:
@@ -368,13 +406,10 @@ def _next_move(
     return None
 
 
-UNIFORM: Final = "uniform"
-RANGE: Final = "range"
 ASSIGNORS: Final[Mapping[str, Callable[[Sharing], Assigned]]] = {
-    UNIFORM: uniform_assignor,
-    RANGE: range_assignor,
+    "uniform": uniform_assignor,
+    "range": range_assignor,
 }
-"""By name."""
 
 
 def assignors_of(image: MetadataImage) -> list[str]:
@@ -392,9 +427,10 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
     known = image.consumer_groups.get(group)
     if known is None or not is_to_share(image, known):
         return ControllerResult([], None)
+    last = _last_partitions(image, known)
     partitions = {
-        topic_id: [PartitionKey(topic_id, number) for number in image.topics[topic_id].partitions]
-        for topic_id in _topic_ids(image, known)
+        topic_id: [PartitionKey(topic_id, number) for number in range(highest + 1)]
+        for topic_id, highest in last
     }
     members = sorted(known.members.values(), key=_rank)
     sharing = Sharing(
@@ -418,9 +454,10 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
         for member_id, target in ASSIGNORS[name](sharing).items()
         if target != known.members[member_id].target
     ]
-    last = _last_partitions(image, known)
     records.append(
-        GroupTargetEpochRecord(group=group, target_epoch=epoch, partitions=last, cause=cause)
+        GroupTargetEpochRecord(
+            group=group, target_epoch=epoch, partitions=frozenset(last), cause=cause
+        )
     )
     return ControllerResult(records, None)
 
@@ -428,7 +465,7 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
 def is_to_share(image: MetadataImage, group: ConsumerGroup) -> bool:
     """Return whether members or partitions have changed since the targets were decided."""
     is_behind = group.target_epoch != group.group_epoch
-    return is_behind or group.last_partitions != _last_partitions(image, group)
+    return is_behind or group.last_partitions != frozenset(_last_partitions(image, group))
 
 
 def chosen_assignor(group: ConsumerGroup, allowed: Sequence[str]) -> str:
@@ -438,18 +475,15 @@ def chosen_assignor(group: ConsumerGroup, allowed: Sequence[str]) -> str:
     return max(allowed, key=votes.__getitem__)
 
 
-def _topic_ids(image: MetadataImage, group: ConsumerGroup) -> list[TopicId]:
-    """Return the topics that exist and that some member has subscribed to, by their names."""
+def _last_partitions(image: MetadataImage, group: ConsumerGroup) -> list[PartitionKey]:
+    """Return the last partition of each topic that exists and that some member has subscribed to,
+    by the topics' names. Partitions are numbered from 0, so it says how many there are."""
     names = {name for each in group.members.values() for name in each.subscribed_topics}
-    return [image.topic_ids[name] for name in sorted(names) if name in image.topic_ids]
-
-
-def _last_partitions(image: MetadataImage, group: ConsumerGroup) -> frozenset[PartitionKey]:
-    """Return the last partition of each topic: they are numbered from 0, so it tells how many."""
-    return frozenset(
+    return [
         PartitionKey(topic_id, len(image.topics[topic_id].partitions) - 1)
-        for topic_id in _topic_ids(image, group)
-    )
+        for name in sorted(names)
+        if (topic_id := image.topic_ids.get(name)) is not None
+    ]
 
 
 def _begun_partitions(
@@ -520,13 +554,88 @@ def _owned_by_others(group: ConsumerGroup, member_id: MemberId) -> set[Partition
     }
 
 
+# What it owns with what is processed
+
+
+def save_positions(
+    image: MetadataImage,
+    group: str,
+    processed: Mapping[PartitionKey, Position],
+    member: Membership | None,
+    now_ms: int,
+) -> ControllerResult[None]:
+    """Decide that a group stands where a consumer says. With the next offsets that it saves a
+    member that owns what it shall also says that it has followed its target: of many members few
+    have to move any partition."""
+    saved = saved_positions(image, group, processed, member, now_ms)
+    if member is None or not saved:
+        return ControllerResult([*saved], None)
+    owned = member_of(image, group, member.member_id).owned
+    result = reconcile(image, group, member.member_id, member.member_epoch)
+    followed = result.records if result.response == owned else []
+    return ControllerResult([*saved, *followed], None)
+
+
+def follow_target(
+    image: MetadataImage,
+    group: str,
+    member: Membership,
+    *,
+    held: Set[PartitionKey],
+    processed: Mapping[PartitionKey, Position],
+    begins_at: str | None,
+    now_ms: int,
+) -> ControllerResult[frozenset[PartitionKey]]:
+    """Decide what a member owns that hands out `held` alone: it gives up what else it owns and
+    shall not, and takes what is free. Answer: the partitions that it owns then.
+
+    The offsets of what it gives up, in `processed`, are saved in the same commit: the next owner
+    begins where this one has stopped. `begins_at`: EARLIEST or LATEST, where it begins without an
+    offset, which is saved with the taking, so nobody begins later; None: nothing is."""
+    before = member_of(image, group, member.member_id).owned
+    result = reconcile(image, group, member.member_id, member.member_epoch, before - held)
+    saved = _saved(image, group, member, processed, now_ms)
+    if result.response == before:
+        return ControllerResult([*saved], before)
+    taken = () if begins_at is None else result.response - before
+    begun = beginnings(image, group, taken, f"the {begins_at}", is_at_end=begins_at != EARLIEST)
+    return ControllerResult([*saved, *result.records, *begun], result.response)
+
+
+def leave_group(
+    image: MetadataImage,
+    group: str,
+    member: Membership,
+    *,
+    processed: Mapping[PartitionKey, Position],
+    returns: bool,
+    now_ms: int,
+) -> ControllerResult[None]:
+    """Decide that a member leaves, once its positions are saved. UnknownMemberIdError: it was
+    fenced, and has positions to save."""
+    saved = _saved(image, group, member, processed, now_ms)
+    return leave(image, group, member.member_id, now_ms, saved=saved, returns=returns)
+
+
+def _saved(
+    image: MetadataImage,
+    group: str,
+    member: Membership,
+    processed: Mapping[PartitionKey, Position],
+    now_ms: int,
+) -> list[OffsetCommitRecord]:
+    """Return the records that save positions, of what the member owns: the rest was given up by a
+    commit whose outcome was unknown, and its offsets with it."""
+    if not processed:
+        return []
+    owned = member_of(image, group, member.member_id).owned
+    positions = {key: each for key, each in processed.items() if key in owned}
+    return saved_positions(image, group, positions, member, now_ms)
+
+
 # Descriptions
 
-EMPTY: Final = "Empty"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-GROUP_STATES: Final = (EMPTY, ASSIGNING, RECONCILING, STABLE)
+GROUP_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -576,7 +685,7 @@ def describe_members(image: MetadataImage, group: str) -> GroupMembers:
     known = image.consumer_groups.get(group)
     if known is None:
         saved_partitions(image, group)
-        return GroupMembers(state=EMPTY, group_epoch=None, target_epoch=None, members=())
+        return GroupMembers(state="Empty", group_epoch=None, target_epoch=None, members=())
     return GroupMembers(
         state=state_of(known),
         group_epoch=known.group_epoch,
@@ -588,8 +697,8 @@ def describe_members(image: MetadataImage, group: str) -> GroupMembers:
                 is_away=member.is_away,
                 member_epoch=member.member_epoch,
                 topics=member.subscribed_topics,
-                partitions=_names(image, member.owned),
-                target=_names(image, member.target),
+                partitions=tuple(names_of(image, member.owned)),
+                target=tuple(names_of(image, member.target)),
             )
             for member_id, member in sorted(known.members.items())
         ),
@@ -599,13 +708,8 @@ def describe_members(image: MetadataImage, group: str) -> GroupMembers:
 def state_of(group: ConsumerGroup | None) -> str:
     """Return a group's state. Source: ConsumerGroup.maybeUpdateGroupState."""
     if group is None:
-        return EMPTY
+        return "Empty"
     if group.group_epoch > group.target_epoch:
-        return ASSIGNING
+        return "Assigning"
     is_settled = all(each.is_away or each.owned == each.target for each in group.members.values())
-    return STABLE if is_settled else RECONCILING
-
-
-def _names(image: MetadataImage, keys: Iterable[PartitionKey]) -> tuple[TopicPartition, ...]:
-    """Return the names of partitions; those of a deleted topic have none."""
-    return tuple(sorted(image.name_of(key) for key in keys if image.partition(key) is not None))
+    return "Stable" if is_settled else "Reconciling"

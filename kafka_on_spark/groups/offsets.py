@@ -1,17 +1,24 @@
-"""A group's saved offsets: who may save them, what saves, resets and removes them, and its lag.
+"""Where readers stand: where one begins in a partition, what an image leaves of its position, and
+what its group saves of that.
 
-What is asked for by request leaves a group that has members alone. A running query of the group,
-which is no member, saves over the offsets that are decided here; a new one starts from them.
+Pure. A position carries the unclean generation that it was taken in: so a reader notices that
+records below it were lost, and goes back to where they were cut (KIP-320), or fails. A partition
+that was removed and added again is one that was cut at 0.
+
+A group that has members is left alone by requests. A running query of a group, which is not a
+member, saves over the offsets that a request has set; a new one starts from them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import (
     GroupIdNotFoundError,
+    HistoryExpiredError,
     InvalidGroupIdError,
+    LogTruncatedError,
     NonEmptyGroupError,
     OffsetOutOfRangeError,
     StaleMemberEpochError,
@@ -19,6 +26,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import (
+    KEEP,
     GroupEpoch,
     MemberId,
     Offset,
@@ -28,13 +36,163 @@ from kafka_on_spark.base.ids import (
     check_text,
 )
 from kafka_on_spark.metadata.image import ControllerResult, GroupMember, MetadataImage
-from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
-from kafka_on_spark.metadata.records import OffsetCommitRecord, RemoveGroupMemberRecord
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    OffsetCommitRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
 
-T = TypeVar("T")
-
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+NONE: Final = "none"
 MINUTE_MS: Final = 60_000
-"""The unit of offsets.retention.minutes."""
+
+# Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next record that a reader hands out, and the partition's unclean generation by then."""
+
+    offset: Offset
+    unclean_generation: int
+
+
+FindCuts = Callable[[Mapping[PartitionKey, int]], Mapping[PartitionKey, Offset]]
+"""Returns the lowest offset at which each partition was cut after a generation, where one is found.
+It reads the metadata log, and is asked only of partitions that have another generation."""
+
+
+def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
+    """Return the registration of a partition that the image has."""
+    return image.topics[key.topic_id].partitions[key.partition]
+
+
+def begin(image: MetadataImage, key: PartitionKey, *, group: str | None, reset: str) -> Position:
+    """Return where a reader begins in a partition: at the group's offset; otherwise by `reset`,
+    where NONE raises OffsetOutOfRangeError."""
+    partition = partition_of(image, key)
+    saved = None if group is None else image.group_offsets.get((group, key))
+    if saved is not None:
+        return Position(saved.offset, saved.unclean_generation)
+    if reset == NONE:
+        whose = "the consumer" if group is None else f"group {group!r}"
+        raise OffsetOutOfRangeError(
+            f"{whose} has no offset of {image.name_of(key)}, and auto_offset_reset is 'none': seek,"
+            " set the group's offset, or give 'earliest' or 'latest'"
+        )
+    return at(partition, reset)
+
+
+def at(partition: PartitionRegistration, place: str) -> Position:
+    """Return the position EARLIEST or LATEST of a partition."""
+    start, end = partition.log_start_offset, partition.high_watermark
+    return Position(start if place == EARLIEST else end, partition.unclean_generation)
+
+
+def is_due(partition: PartitionRegistration, position: Position) -> bool:
+    """Return whether a partition has records at a position, or the position has to be revised."""
+    return (
+        partition.high_watermark > position.offset
+        or partition.unclean_generation != position.unclean_generation
+        or position.offset > partition.known_log_end
+    )
+
+
+def may_have_lost(partition: PartitionRegistration, position: Position) -> bool:
+    """Return whether records below a position may be lost: a reader at the log start has read
+    nothing that could be, and what others have read is gone, lost or not."""
+    return (
+        position.unclean_generation != partition.unclean_generation
+        and position.offset > partition.log_start_offset
+    )
+
+
+def revised(
+    image: MetadataImage, key: PartitionKey, position: Position, *, reset: str, find_cuts: FindCuts
+) -> Position:
+    """Return the position that `image` leaves of `position`: itself, if its record can be read;
+    otherwise as `reset` says, where NONE raises LogTruncatedError or OffsetOutOfRangeError.
+
+    Source: SubscriptionState.maybeCompleteValidation, FetchCollector.handleInitializeErrors."""
+    partition = partition_of(image, key)
+    start, end = partition.log_start_offset, partition.known_log_end
+    if position.unclean_generation != partition.unclean_generation:
+        before, position = position, after_cuts(image, {key: position}, find_cuts)[key]
+        if reset == NONE and position.offset < before.offset:
+            raise LogTruncatedError(
+                f"{image.name_of(key)} has lost the records from offset {position.offset} on, below"
+                f" the position {before.offset}, by an unclean election or as it was removed and"
+                " added again, and auto_offset_reset is 'none': seek to where to go on"
+            )
+    if start <= position.offset <= end:
+        return position
+    if reset == NONE:
+        raise OffsetOutOfRangeError(
+            f"offset {position.offset} of {image.name_of(key)} is not between its log start {start}"
+            f" and its log end {end}, and auto_offset_reset is 'none': seek to another"
+        )
+    return at(partition, reset)
+
+
+def after_cuts(
+    image: MetadataImage, positions: Mapping[PartitionKey, Position], find_cuts: FindCuts
+) -> dict[PartitionKey, Position]:
+    """Return what cuts since positions were taken leave of them: each goes back to the lowest of
+    them, where records stand that its reader has not read."""
+    partitions = {key: partition_of(image, key) for key in positions}
+    cut = {
+        key: position.unclean_generation
+        for key, position in positions.items()
+        if may_have_lost(partitions[key], position)
+    }
+    try:
+        ends = find_cuts(cut) if cut else {}
+    except HistoryExpiredError:
+        # As Kafka's consumers, if the leader's epochs begin after their own: what they have read
+        # may be lost, and they read again what is there.
+        ends = {key: partitions[key].log_start_offset for key in cut}
+    after = {}
+    for key, position in positions.items():
+        partition, end = partitions[key], position.offset
+        if key in cut:
+            end = min(end, ends.get(key, partition.high_watermark))
+        after[key] = Position(end, partition.unclean_generation)
+    return after
+
+
+def cuts_after(
+    pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]],
+    generations: Mapping[PartitionKey, int],
+) -> dict[PartitionKey, Offset]:
+    """Return the lowest end that each partition was given in generations after one: by unclean
+    elections, or as it was added again.
+
+    `pieces` are batches of the metadata log with the image that they continue, the newest first. No
+    more of them are read than reach back to those generations.
+    """
+    cuts: dict[PartitionKey, Offset] = {}
+    for before, batches in pieces:
+        for record in (each for batch in batches for each in batch.records):
+            if not isinstance(record, PartitionRecord | PartitionChangeRecord):
+                continue
+            given: PartitionRegistration | PartitionChange
+            given = record.registration if isinstance(record, PartitionRecord) else record.change
+            generation, end = given.unclean_generation, given.high_watermark
+            if record.key not in generations or generation is KEEP or end is KEEP:
+                continue
+            if generation > generations[record.key]:
+                cuts[record.key] = min(end, cuts.get(record.key, end))
+        known = {key: before.partition(key) for key in generations}
+        if all(
+            each is not None and each.unclean_generation <= generations[key]
+            for key, each in known.items()
+        ):
+            break
+    return cuts
+
 
 # Who may save
 
@@ -105,9 +263,11 @@ def check_may_commit(
         )
     if not_owned := keys - known.owned:
         key = min(not_owned)
-        name = f"partition {key.partition} of topic {key.topic_id}, which is gone"
-        if key.topic_id in image.topics:
-            name = str(image.name_of(key))
+        name = (
+            image.name_of(key)
+            if key.topic_id in image.topics
+            else f"{key.topic_id}-{key.partition}, gone"
+        )
         raise StaleMemberEpochError(
             f"member {known.member_id} of group {group!r} does not own {name}"
         )
@@ -137,7 +297,7 @@ def saved_if_due(
 ) -> list[OffsetCommitRecord]:
     """Return the record that brings a group to `offset` of a partition that is there; none if it
     stands there, and its offset needs not be saved again."""
-    partition = image.topics[key.topic_id].partitions[key.partition]
+    partition = partition_of(image, key)
     known = image.group_offsets.get((group, key))
     is_there = (
         known is not None
@@ -145,6 +305,30 @@ def saved_if_due(
         and not needs_saving_again(image, known, now_ms)
     )
     return [] if is_there else [saved_offset(group, key, partition, offset, cause)]
+
+
+def saved_positions(
+    image: MetadataImage,
+    group: str,
+    positions: Mapping[PartitionKey, Position],
+    member: Membership | None,
+    now_ms: int,
+) -> list[OffsetCommitRecord]:
+    """Return the records that bring a group to these positions; None: the reader is not a member.
+
+    Partitions that are gone get none; nor does one that had an unclean election since, or was added
+    again: below the position there may be records that nobody has read. One in which the group
+    stands there already gets one before its offset expires, by `now_ms`, the clock of the process
+    that saves."""
+    check_may_commit(image, group, member, positions.keys())
+    records = []
+    for key, position in positions.items():
+        partition = image.partition(key)
+        if partition is None or partition.unclean_generation != position.unclean_generation:
+            continue
+        cause = f"group {group!r} has processed {image.name_of(key)} up to {position.offset}"
+        records += saved_if_due(image, group, key, position.offset, now_ms, cause)
+    return records
 
 
 def beginnings(
@@ -197,38 +381,6 @@ def is_renewal_due(image: MetadataImage, saved_at_ms: int, now_ms: int, after_ms
     newest commit: the log may have gone on since the client read its clock. What a clock far ahead
     of this one has stamped is renewed, too."""
     return max(image.time_ms, now_ms) - saved_at_ms >= after_ms or saved_at_ms - now_ms >= after_ms
-
-
-def offsets_kept(
-    image: MetadataImage, group: str, left: ControllerResult[T], now_ms: int
-) -> ControllerResult[T]:
-    """Return a decision by which members of a group go, with what keeps the group's offsets if no
-    other member is there. `now_ms`: as in `needs_saving_again`.
-
-    While a group has members its offsets do not expire, however old they are. They live for
-    offsets.retention.minutes from when the last one goes (KIP-211): old ones are saved again.
-    """
-    known = image.consumer_groups.get(group)
-    gone = {each.member_id for each in left.records if isinstance(each, RemoveGroupMemberRecord)}
-    if known is None or known.members.keys() - gone:
-        return left
-    saved = {
-        PartitionKey(each.topic_id, each.partition)
-        for each in left.records
-        if isinstance(each, OffsetCommitRecord)
-    }
-    again = [
-        OffsetCommitRecord.again(
-            group,
-            key,
-            place,
-            cause=f"group {group!r} stands at {place.offset} of {image.name_of(key)} as its last"
-            " member goes",
-        )
-        for (name, key), place in image.group_offsets.items()
-        if name == group and key not in saved and needs_saving_again(image, place, now_ms)
-    ]
-    return ControllerResult([*again, *left.records], left.response)
 
 
 # Set, saved and removed
@@ -335,15 +487,8 @@ def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """How far a group is behind in one partition.
-
-    Attributes:
-        name: The partition.
-        offset: Next record that the group would read.
-        log_start_offset: First offset kept.
-        high_watermark: First offset not committed.
-        lag: Records that it has not processed.
-    """
+    """How far a group is behind in one partition: `offset` is the next record that it would read,
+    `lag` the records that it has not processed."""
 
     name: TopicPartition
     offset: int

@@ -25,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
 from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.options import SourceOptions
-from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
     Bound,
     DataLoss,
@@ -44,6 +43,7 @@ from kafka_on_spark.consume.query_batch import (
     split_ranges,
 )
 from kafka_on_spark.consume.subscription import partitions_of
+from kafka_on_spark.groups.offsets import cuts_after
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage

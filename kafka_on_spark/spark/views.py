@@ -106,11 +106,12 @@ def open_view(
     spark = check_view_session(session, name)
     worker, times = reads.node.tasks.worker, time_range(start, end)
     is_whole = whole_files(worker.options)
-    compacting = threading.Lock()
+    compacting, finish = threading.Lock(), reads.handling.get("finish_compaction")
 
     def finish_compaction(order: ReadOrder) -> None:
         with compacting:
-            reads.finish_compaction(order)
+            if finish is not None:
+                finish(order)
 
     def plan(order: ReadOrder) -> list[Piece]:
         return files_of(order, worker.replicas, is_whole, times, finish_compaction)

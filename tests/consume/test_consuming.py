@@ -40,7 +40,7 @@ def test_what_was_read_before_an_unclean_election_is_void_once_the_position_is_k
     [
         pytest.param(lambda reader: reader.clock.advance(50), id="time"),
         pytest.param(lambda reader: reader.append(0, 20), id="a commit that this process knows"),
-        pytest.param(lambda reader: reader.consuming.wake_up(), id="a wake-up"),
+        pytest.param(lambda reader: setattr(reader.consuming, "is_woken", True), id="a wake-up"),
     ],
 )
 def test_between_two_records_of_a_turn_a_member_does_nothing_until_something_is_due(make_due):

@@ -13,7 +13,6 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, TopicPartition
-from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
     DataLoss,
     StreamOffset,
@@ -28,6 +27,7 @@ from kafka_on_spark.consume.query_batch import (
     split_ranges,
 )
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
+from kafka_on_spark.groups.offsets import cuts_after
 from kafka_on_spark.log.read_order import ReadOrder
 from tests.builders import KEY, TOPIC, by_name, image_of, image_of_topics, partition
 from tests.controller.added_again import added_again

@@ -14,7 +14,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.options import parse_source
-from kafka_on_spark.consume.positions import cuts_after
 from kafka_on_spark.consume.query_batch import (
     DataLoss,
     Group,
@@ -24,8 +23,8 @@ from kafka_on_spark.consume.query_batch import (
     resolve,
     save_group,
 )
-from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Assign, Subscribe, partitions_of
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST, cuts_after
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import by_name, image_of_topics, partition
 from tests.controller.added_again import AddedAgain, added_again, appended, cut_short

@@ -5,8 +5,8 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.consume.options import AsOf, parse_source
 from kafka_on_spark.consume.query_batch import Group, Offsets, Timestamps, TriggerLimits
-from kafka_on_spark.consume.settings import EARLIEST, LATEST
 from kafka_on_spark.consume.subscription import Assign, Subscribe, SubscribePattern
+from kafka_on_spark.groups.offsets import EARLIEST, LATEST
 from tests.bad_input.refusals import check_sentence
 from tests.builders import by_name
 

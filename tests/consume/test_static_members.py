@@ -43,7 +43,7 @@ class Place:
             self.liveness,
             lambda keys: {},
             lambda keys: None,
-            Listeners(*([lambda keys: None] * 3)),
+            Listeners(),
             settings=ConsumerSettings(
                 group="g",
                 auto_offset_reset="earliest",
@@ -80,7 +80,7 @@ def test_a_holder_that_leaves_while_its_place_is_refused_is_no_error(place):
         try:
             submit(decide, timeout_ms=timeout_ms)
         except UnreleasedInstanceIdError:
-            place.commit(lambda image: leave(image, "g", "before"))
+            place.commit(lambda image: leave(image, "g", "before", 0))
             raise
 
     place.metadata.submit = refused_and_left

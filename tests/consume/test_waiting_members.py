@@ -16,7 +16,7 @@ def loop(monkeypatch):
     def loop(reader):
         found = []
         while (record := reader.consuming.next_record(TIMEOUT_MS)) is not None:
-            reader.consuming.hand_out_record()
+            reader.consuming.hand_out(1, record + 1)
             found.append(record)
         return found
 

@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.consume.positions import leave_group
 from kafka_on_spark.controller.commands import REMOVE_GROUP_MEMBERS
 from kafka_on_spark.controller.expiry import expire, needs_renewal
-from kafka_on_spark.groups.membership import fence, join, leave
-from kafka_on_spark.groups.offsets import Membership, offsets_kept
+from kafka_on_spark.groups.membership import fence, join, leave, leave_group
+from kafka_on_spark.groups.offsets import Membership
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.metadata.image import (
-    ControllerResult,
     GroupOffset,
     MetadataImage,
     id_of_one_run,
@@ -94,7 +92,7 @@ def test_offsets_of_a_group_with_members_stay():
 # fmt: off
 LAST_GOES = {
     "leaves":     lambda image, id_: leave_group(image, "g", Membership(id_, 0), processed={}, returns=False, now_ms=NOW_MS),
-    "is fenced":  lambda image, id_: offsets_kept(image, "g", fence(image, "g", {id_: 45_000}), NOW_MS),
+    "is fenced":  lambda image, id_: fence(image, "g", {id_: 45_000}, NOW_MS),
     "is removed": lambda image, id_: REMOVE_GROUP_MEMBERS.decision(replace(image, time_ms=NOW_MS), group="g", member_ids=[id_]),
 }
 # fmt: on
@@ -131,10 +129,9 @@ def test_as_the_last_member_goes_only_offsets_that_are_old_are_saved_again_as_th
     groups = {("g", key): each for key, each in zip(keys, (known, young, known), strict=True)}
     image = replace(image, group_offsets=groups, time_ms=NOW_MS)
     image = replayed(image, *join(image, "g", member_id="a", topics=[TOPIC]).records)
-    left = leave(image, "g", "a")
     moved = replace(saved(7), partition=2)
 
-    kept = offsets_kept(image, "g", ControllerResult([moved, *left.records], None), NOW_MS)
+    kept = leave(image, "g", "a", NOW_MS, saved=[moved])
     after = replayed(image, *kept.records)
 
     assert len(kept.records) == 3

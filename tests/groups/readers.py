@@ -123,9 +123,8 @@ class Reader:
             CommitWait(self.metadata, self.clock, is_local=True),
             self.settings,
             read=self._read,
-            end_of=lambda rows: Offset(rows.end),
             liveness=self.liveness if is_member else None,
-            listeners=Listeners(*([lambda keys: None] * 3)),
+            listeners=Listeners(),
         )
         numbers = tuple(range(len(ends)))
         self.consuming.subscribe(Subscribe((TOPIC,)) if is_member else Assign({TOPIC: numbers}))
@@ -189,8 +188,8 @@ class Reader:
         rows = self.consuming.next_rows(timeout_ms, rows_max)
         if rows is None:
             return None
-        number = self.consuming.fetch.key.partition
-        self.consuming.hand_out(rows)
+        number = self.consuming.fetch.order.key.partition
+        self.consuming.hand_out(rows.num_rows, Offset(rows.end))
         return number, rows.generation, rows.start, rows.end
 
     def give_all_to(self, name):

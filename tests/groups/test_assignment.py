@@ -99,7 +99,7 @@ def test_what_a_fenced_member_owned_goes_to_the_others():
     both = shared(joined(with_partitions(4), "a", "b"))
     both = reconciled(reconciled(both, "a"), "b")
 
-    after = replay(both, fence(both, "g", {"a": 45_000}))
+    after = replay(both, fence(both, "g", {"a": 45_000}, 0))
     assert owned(reconciled(after, "b")) == {"b": [1, 3]}
     assert owned(reconciled(shared(after), "b")) == {"b": [0, 1, 2, 3]}
 
@@ -143,7 +143,7 @@ def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():
     assert saved(image) == {}
 
     # The owner of the last one is fenced in the same moment.
-    image = replay(grown(image, some), fence(image, "g", {"b": 45_000}))
+    image = replay(grown(image, some), fence(image, "g", {"b": 45_000}, 0))
     image = shared(image)
     assert saved(image) == {2: 3}
     assert saved(shared(grown(image, some, some))) == {2: 3, 3: 3, 4: 3}
@@ -233,7 +233,7 @@ class Rebalances(RuleBasedStateMachine):
 
     @rule(name=names, is_fenced=st.booleans())
     def go(self, name, is_fenced):
-        go = fence(self.image, "g", {name: 1}) if is_fenced else leave(self.image, "g", name)
+        go = fence(self.image, "g", {name: 1}, 0) if is_fenced else leave(self.image, "g", name, 0)
         self.commit(go)
         self.handed_out.pop(name, None)
 

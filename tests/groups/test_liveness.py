@@ -49,7 +49,7 @@ class Members:
             for each in self.clocks.values():
                 each.advance(INTERVAL_MS)
             for name in names:
-                self.livenesses[name].note_poll(self.clocks[name].monotonic_ms())
+                self.livenesses[name].polled_at_ms = self.clocks[name].monotonic_ms()
                 self.livenesses[name].beat()
                 self.livenesses[name].check()
 

@@ -15,7 +15,6 @@ from kafka_on_spark.base.errors import (
     UnsupportedAssignorError,
 )
 from kafka_on_spark.base.ids import AWAY, PartitionKey
-from kafka_on_spark.consume.positions import Position, saved_positions
 from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.groups.membership import (
     check_not_replaced,
@@ -28,12 +27,14 @@ from kafka_on_spark.groups.membership import (
 )
 from kafka_on_spark.groups.offsets import (
     Membership,
+    Position,
     alter_group_offsets,
     check_may_commit,
     delete_group,
     member_of,
     save_offsets,
     saved_offset,
+    saved_positions,
 )
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import committed, replay
@@ -96,7 +97,7 @@ def test_a_join_is_refused(asked, error):
 
 
 def test_a_full_group_takes_a_static_member_back():
-    away = replay(before := joined(EMPTY, "a", "i"), leave(before, "g", "a", returns=True))
+    away = replay(before := joined(EMPTY, "a", "i"), leave(before, "g", "a", 0, returns=True))
 
     full = replace(away, configs={"group.consumer.max.size": "1"})
     assert group(joined(full, "b", "i")).members.keys() == {"b"}
@@ -147,28 +148,32 @@ def test_a_group_stands_at_the_beginning_of_a_topic_that_is_created_under_a_name
 
 def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():
     image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
-    left = replay(image, leave(image, "g", "a"))
-    fenced = fence(image, "g", {"a": 45_100})
+    left = replay(image, leave(image, "g", "a", 0))
+    fenced = fence(image, "g", {"a": 45_100}, 0)
 
     assert group(left) == group(replay(image, fenced))
     assert (group(left).group_epoch, group(left).members.keys()) == (3, {"b"})
     assert fenced.records[0].cause == "member a of 'g' was fenced: no heartbeat for 45.1 s"
-    for gone in (leave(left, "g", "a"), fence(left, "g", {"a": 1}), fence(EMPTY, "g", {"a": 1})):
+    for gone in (
+        leave(left, "g", "a", 0),
+        fence(left, "g", {"a": 1}, 0),
+        fence(EMPTY, "g", {"a": 1}, 0),
+    ):
         assert gone.records == []
-    assert replay(left, leave(left, "g", "b")).consumer_groups == {}
+    assert replay(left, leave(left, "g", "b", 0)).consumer_groups == {}
     # A dynamic member can't be away.
-    assert replay(image, leave(image, "g", "a", returns=True)) == left
+    assert replay(image, leave(image, "g", "a", 0, returns=True)) == left
 
 
 def test_a_static_member_keeps_its_partitions_while_it_is_away():
     image = settled(joined(joined(EMPTY, "a", "i"), "b"), "a", "b")
     owned = group(image).members["a"].owned
 
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
     back = joined(away, "c", "i")
 
     assert (group(away).members["a"].member_epoch, group(away).members["a"].owned) == (AWAY, owned)
-    assert leave(away, "g", "a", returns=True).records == []
+    assert leave(away, "g", "a", 0, returns=True).records == []
     assert share_out(away, "g").records == []
     assert group(back).members.keys() == {"b", "c"}
     assert (group(back).members["c"].owned, group(back).group_epoch) == (owned, 2)
@@ -179,7 +184,7 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away():
 
 def test_a_static_member_that_returns_with_other_topics_takes_the_next_epoch():
     image = joined(EMPTY, "a", "i")
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
 
     assert group(joined(away, "c", "i", topics=["z"])).group_epoch == 2
 
@@ -187,7 +192,7 @@ def test_a_static_member_that_returns_with_other_topics_takes_the_next_epoch():
 def test_a_static_member_that_returns_has_no_partition_of_a_topic_that_it_reads_no_more():
     """It would hand out their records, and save their offsets, until the next sharing out."""
     image = settled(joined(EMPTY, "a", "i"), "a")
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
 
     back = joined(away, "c", "i", topics=["z"])
 
@@ -197,14 +202,14 @@ def test_a_static_member_that_returns_has_no_partition_of_a_topic_that_it_reads_
 
 def test_the_only_member_that_returns_leaves_its_group_as_old_as_it_was():
     image = settled(joined(EMPTY, "a", "i"), "a")
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
 
     assert (group(joined(away, "c", "i")).target_epoch, group(image).target_epoch) == (1, 1)
 
 
 def test_the_life_before_of_a_static_member_is_told_that_it_was_replaced():
     image = joined(EMPTY, "a", "i")
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
     back = joined(away, "c", "i")
 
     with pytest.raises(FencedInstanceIdError, match="'i' of group 'g' runs as c now"):
@@ -219,7 +224,7 @@ def test_the_life_before_of_a_static_member_is_told_that_it_was_replaced():
 
 def test_an_away_member_takes_nothing_on():
     image = settled(joined(EMPTY, "a", "i"), "a")
-    away = replay(image, leave(image, "g", "a", returns=True))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
 
     with pytest.raises(FencedMemberEpochError):
         reconcile(away, "g", "a", 1)
@@ -229,7 +234,7 @@ def test_a_member_saves_offsets_of_what_it_owns_alone():
     image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
     [mine] = group(image).members["a"].owned
     [other] = group(image).members["b"].owned
-    fenced = replay(image, fence(image, "g", {"a": 45_000}))
+    fenced = replay(image, fence(image, "g", {"a": 45_000}, 0))
 
     member = Membership("a", 2)
     check_may_commit(image, "g", member, {mine})
@@ -252,7 +257,7 @@ def test_a_partition_that_is_not_owned_is_named_by_its_topic_while_that_is_there
 
 def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
     positions = {KEY: Position(3, 0)}
-    for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a"))):
+    for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a", 0))):
         assert save_offsets(image, "g", {KEY: 3}, None, 0).records
         assert saved_positions(image, "g", positions, None, 0)
 
@@ -276,6 +281,6 @@ def test_offsets_of_a_group_with_members_are_not_changed_by_request():
         alter_group_offsets(image, "g", {KEY: 2, ONE: 8})
     with pytest.raises(NonEmptyGroupError, match="2 members"):
         delete_group(joined(image, "b"), "g")
-    left = replay(image, leave(image, "g", "a"))
+    left = replay(image, leave(image, "g", "a", 0))
     assert left.group_offsets == saved.group_offsets
     assert len(delete_group(left, "g").records) == 1

@@ -69,7 +69,7 @@ def test_who_comes_and_goes_delays_nothing():
 
     world.join("a")
     world.pass_by(SILENCE_MS // 4, "a")
-    world.submit(lambda image: leave(image, "g", "a"))
+    world.submit(lambda image: leave(image, "g", "a", 0))
     world.pass_by(SILENCE_MS * 3 // 4)
 
     assert world.names == set()
@@ -110,11 +110,11 @@ def test_a_living_group_is_asked_for_seldom():
     assert asked == [["a", "b", "c"]] * 4
 
 
-def test_nobody_is_fenced_of_a_group_that_another_has_joined_meanwhile():
+def test_of_members_that_went_or_came_meanwhile_none_is_fenced():
     world = World("a")
     world.join("b")
 
-    assert fence(world.image, "g", {"a": 1}, is_all_or_none=True).records == []
-    left = replay(world.image, leave(world.image, "g", "b"))
-    assert len(fence(left, "g", {"a": 1, "b": 1}, is_all_or_none=True).records) == 1
-    assert fence(MetadataImage(), "g", {"a": 1}, is_all_or_none=True).records == []
+    assert [each.member_id for each in fence(world.image, "g", {"a": 1}, 0).records] == ["a"]
+    left = replay(world.image, leave(world.image, "g", "b", 0))
+    assert len(fence(left, "g", {"a": 1, "b": 1}, 0).records) == 1
+    assert fence(MetadataImage(), "g", {"a": 1}, 0).records == []

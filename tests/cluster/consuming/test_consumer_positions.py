@@ -9,8 +9,8 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
-from kafka_on_spark.consume.consumer import Consumer, OneCaller
-from kafka_on_spark.consume.consuming import Consuming, Fetch
+from kafka_on_spark.consume.consumer import Consumer
+from kafka_on_spark.consume.consuming import Consuming
 from tests.cluster.consuming.polled import SOON, drained, values
 from tests.cluster.disks import records
 
@@ -163,9 +163,9 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
     cluster.append(topic, records(*(b"%d" % each for each in range(5))))
     with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
         assert next(consumer).value == b"0"
-        for kind, name in ((Consuming, "hand_out"), (Fetch, "peek")):
+        for name in ("hand_out", "_peek"):
             with monkeypatch.context() as patched:
-                patched.setattr(kind, name, _interrupt)
+                patched.setattr(Consuming, name, _interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     consumer.poll(0)
 
@@ -193,23 +193,23 @@ def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
         assert [each.value for each in consumer] == [b"1", b"2", b"3"]
 
 
-def _moves_and_is_interrupted(consuming, *arguments):
-    _MOVE(consuming, *arguments)
+def _hands_out_and_is_interrupted(consuming, *arguments):
+    _HAND_OUT(consuming, *arguments)
     raise KeyboardInterrupt
 
 
 @contextmanager
-def _interrupted_as_it_ends(callers, *, in_callbacks):
-    yield
+def _interrupted_as_it_ends(consumer, *, in_callbacks):
+    yield consumer._consuming
     raise KeyboardInterrupt
 
 
-_MOVE = Consuming._move
+_HAND_OUT = Consuming.hand_out
 
 # fmt: off
 INTERRUPTED = {
-    "handed out":     (Consuming, "_move", _moves_and_is_interrupted),
-    "call is ending": (OneCaller, "alone", _interrupted_as_it_ends),
+    "handed out":     (Consuming, "hand_out", _hands_out_and_is_interrupted),
+    "call is ending": (Consumer, "_exclusive", _interrupted_as_it_ends),
 }
 # fmt: on
 

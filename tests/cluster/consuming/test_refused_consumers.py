@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
-from kafka_on_spark.consume.consumer import OneCaller
+from kafka_on_spark.consume.consumer import Consumer
 from kafka_on_spark.consume.consuming import Consuming
 
 
@@ -114,19 +114,19 @@ def test_a_closed_consumer_says_so(disks):
 def test_a_call_that_was_interrupted_as_it_began_keeps_its_own_thread_from_nothing(
     cluster, topic, monkeypatch
 ):
-    begin = OneCaller.alone
+    begin = Consumer._exclusive
     held = []
 
     @contextmanager
-    def interrupted(callers, **named):
-        held.append(begin(callers, **named))
+    def interrupted(consumer, **named):
+        held.append(begin(consumer, **named))
         held[-1].__enter__()  # and the block of it is never begun
         raise KeyboardInterrupt
         yield
 
     consumer = cluster.consumer(topic)
     with monkeypatch.context() as patch:
-        patch.setattr(OneCaller, "alone", interrupted)
+        patch.setattr(Consumer, "_exclusive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             consumer.poll(0)
     consumer.close()

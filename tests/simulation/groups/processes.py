@@ -155,9 +155,8 @@ class Process:
             CommitWait(self.metadata, self.clock, is_local=True),
             settings,
             read=self._read,
-            end_of=lambda rows: Offset(rows.end),
             liveness=self.liveness,
-            listeners=Listeners(*([lambda keys: None] * 3)),
+            listeners=Listeners(),
         )
         self.consuming.subscribe(Subscribe(world.topics))
         self.beat_at_ms = self.look_at_ms = world.now_ms + INTERVAL_MS
@@ -200,8 +199,8 @@ class Process:
             self.world.checker.processed(self, key, rows)
         rows = self.consuming.next_rows(0, ROWS_MAX)
         if rows is not None:
-            key = self.consuming.fetch.key
-            self.consuming.hand_out(rows)
+            key = self.consuming.fetch.order.key
+            self.consuming.hand_out(rows.num_rows, Offset(rows.end))
             self.world.checker.hand_out(self, key, rows)
             self.in_hand = key, rows
 

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from kafka_on_spark.consume import consuming, member, positions
+from kafka_on_spark.consume import consuming, member
 from kafka_on_spark.controller import topics
-from kafka_on_spark.groups import liveness, membership
+from kafka_on_spark.groups import liveness, membership, offsets
 from kafka_on_spark.metadata.image import ControllerResult
 from tests.simulation.groups.world import run_seed
 
@@ -62,10 +62,10 @@ def test_it_is_so_with_more_seeds():
 
 def saves_offsets_of_what_it_does_not_own(patch):
     def wrong(image, group, processed, member, now_ms):
-        records = positions.saved_positions(image, group, processed, member, now_ms)
+        records = offsets.saved_positions(image, group, processed, member, now_ms)
         return ControllerResult(records, None)
 
-    patch.setattr(positions, "check_may_commit", lambda *_: None)
+    patch.setattr(offsets, "check_may_commit", lambda *_: None)
     patch.setattr(consuming, "save_positions", wrong)
 
 
@@ -74,7 +74,7 @@ def takes_what_another_owns(patch):
 
 
 def gives_up_before_the_offsets_are_saved(patch):
-    patch.setattr(positions, "_saved", lambda *_: [])
+    patch.setattr(membership, "_saved", lambda *_: [])
 
 
 def goes_on_without_asking(patch):
@@ -88,7 +88,7 @@ def fences_by_looks_from_before_it_was_frozen(patch):
 
 def begins_where_a_partition_ends_when_it_looks(patch):
     def wrong(*arguments, begins_at, **others):
-        return positions.follow_target(*arguments, begins_at=None, **others)
+        return membership.follow_target(*arguments, begins_at=None, **others)
 
     patch.setattr(member, "follow_target", wrong)
 
@@ -102,8 +102,7 @@ def reads_topics_created_anew_as_any_other(patch):
 
 
 def lets_offsets_be_old_as_the_last_member_goes(patch):
-    for module in (positions, liveness):
-        patch.setattr(module, "offsets_kept", lambda image, group, left, now_ms: left)
+    patch.setattr(membership, "needs_saving_again", lambda *_: False)
 
 
 MUTANTS = {

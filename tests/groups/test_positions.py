@@ -9,9 +9,15 @@ from kafka_on_spark.base.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.base.ids import KEEP, Offset, PartitionKey, TopicId
-from kafka_on_spark.consume.positions import Position, begin, cuts_after, revised, saved_positions
 from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.groups.offsets import added_since
+from kafka_on_spark.groups.offsets import (
+    Position,
+    added_since,
+    begin,
+    cuts_after,
+    revised,
+    saved_positions,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp

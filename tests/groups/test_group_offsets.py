@@ -4,16 +4,17 @@ import pytest
 
 from kafka_on_spark.base.errors import StaleMemberEpochError, UnknownMemberIdError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume.positions import (
-    Position,
+from kafka_on_spark.consume.member import subscribed_topics
+from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern
+from kafka_on_spark.groups.membership import (
+    fence,
     follow_target,
+    join,
     leave_group,
     save_positions,
-    subscribed_topics,
+    share_out,
 )
-from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern
-from kafka_on_spark.groups.membership import fence, join, share_out
-from kafka_on_spark.groups.offsets import Membership
+from kafka_on_spark.groups.offsets import Membership, Position
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
@@ -92,9 +93,9 @@ def test_what_was_given_up_already_is_not_saved_again():
 
 def test_a_target_that_moves_nothing_of_a_member_is_followed_with_its_next_offsets():
     image = alone()
-    image = replay(image, fence(joined(image, "b"), "g", {"b": 1}))
+    image = replay(image, fence(joined(image, "b"), "g", {"b": 1}, 0))
     image = joined(image, "b")
-    image = replay(image, fence(image, "g", {"b": 1}))
+    image = replay(image, fence(image, "g", {"b": 1}, 0))
     image = replay(image, share_out(image, "g"))
     before = image.consumer_groups["g"].members["a"].member_epoch
     assert before < image.consumer_groups["g"].target_epoch
@@ -120,7 +121,7 @@ def test_who_saves_positions_gives_up_and_takes_nothing_by_it():
 def test_who_was_fenced_saves_nothing_and_leaves_what_it_has_left():
     image = alone()
     speaker = member(image)
-    fenced = replay(image, fence(image, "g", {"a": 1}))
+    fenced = replay(image, fence(image, "g", {"a": 1}, 0))
     processed = {ZERO: Position(4, 0)}
 
     with pytest.raises(UnknownMemberIdError):
