@@ -406,7 +406,7 @@ def _may_end(call: Call[None], began: float | None) -> bool:
     """Return whether to wait for a call; `began`: for a part of what such a call may take."""
     if call.done() or call.is_stuck:
         return False
-    patience = LONG.on(call.root) / IMPATIENT_PART
+    patience = (LONG.disk if is_local(call.root) else LONG.store) / IMPATIENT_PART
     return began is None or time.monotonic() < began + patience
 
 

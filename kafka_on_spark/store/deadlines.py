@@ -65,9 +65,6 @@ class Limit:
     disk: float
     store: float
 
-    def on(self, root: str) -> float:
-        return self.disk if is_local(root) else self.store
-
 
 SHORT: Final = Limit(disk=5.0, store=60.0)
 """For a call that a sound local disk answers in milliseconds: a stat, a listing, a read."""
@@ -144,6 +141,7 @@ class Call(Future[T]):
         pool: Whose threads do it, once it was begun.
         until: When it has to have a thread, then the deadline of its current step; None between
             two steps.
+        work: What is to be done; None once a thread has taken it, or it was withdrawn.
     """
 
     def __init__(self, root: str, work: Callable[[], T], seconds: float | None = None) -> None:
@@ -153,44 +151,11 @@ class Call(Future[T]):
         self.is_left = False
         self.pool: DaemonThreads | None = None
         self.until: float | None = None
-        self._seconds = seconds
-        self._work: Callable[[], T] | None = partial(copy_context().run, work)
+        self.seconds = seconds
+        self.work: Callable[[], T] | None = partial(copy_context().run, work)
         if root:
-            self.until = time.monotonic() + (LONG.on(root) if seconds is None else seconds)
-
-    def run(self, end: Callable[[], None] = lambda: None) -> None:
-        """Do the work in this thread. `end` is called before anybody learns that it is done.
-
-        The thread drops its references to the work first: the process may end at once, and Arrow's
-        buffers must not be released while the interpreter shuts down.
-        """
-        work, self._work = self._work, None
-        result: Any = None
-        failure: BaseException | None = None
-        if is_wanted := self.set_running_or_notify_cancel():
-            before = _current.job, _current.call
-            _current.job, _current.call = self, (self if self.root else None)
-            try:
-                # The deadlines run from now on.
-                self.until = None if self._seconds is None else time.monotonic() + self._seconds
-                assert work is not None, "a job is run once"
-                result = work()
-            except BaseException as error:  # `result` raises it in the caller
-                failure = error
-            _current.job, _current.call = before
-        del work
-        end()
-        if failure is not None:
-            self.set_exception(failure)
-        elif is_wanted:
-            self.set_result(result)
-
-    def cancel(self) -> bool:
-        """Have it never run, and hold nothing, unless it has begun; return whether that is so."""
-        is_cancelled = super().cancel()
-        if is_cancelled:
-            self._work = None
-        return is_cancelled
+            waits = LONG.disk if is_local(root) else LONG.store
+            self.until = time.monotonic() + (waits if seconds is None else seconds)
 
     @property
     def is_stuck(self) -> bool:
@@ -299,34 +264,56 @@ class DaemonThreads(Executor):
     def _do_next(self) -> bool:
         """Do the next job in this thread; return False if none comes for long.
 
-        In a function: an idle thread holds nothing of its last job.
+        In a function: an idle thread holds nothing of its last job. The thread drops its references
+        to the work before anybody learns that it is done: the process may end at once, and Arrow's
+        buffers must not be released while the interpreter shuts down.
         """
         try:
             job = self._inbox.get(timeout=IDLE_SECONDS)
         except Empty:
-            with self._lock:
-                if self._free_count <= 0:
-                    return True  # a job is on its way
-                self._free_count -= 1
-                self._thread_count -= 1
-            return False
+            return not self._may_end_thread()
         self.running.add(job)
         _running.add(job)
-        job.run(partial(self._end, job))
-        return True
-
-    def _end(self, job: Call[Any]) -> None:
+        work, job.work = job.work, None
+        result: Any = None
+        failure: BaseException | None = None
+        if is_wanted := job.set_running_or_notify_cancel():
+            before = _current.job, _current.call
+            _current.job, _current.call = job, (job if job.root else None)
+            try:
+                # The deadlines run from now on.
+                job.until = None if job.seconds is None else time.monotonic() + job.seconds
+                assert work is not None, "a job is done once"
+                result = work()
+            except BaseException as error:  # `result` raises it in the caller
+                failure = error
+            _current.job, _current.call = before
+        del work
         # The thread is idle before a caller learns of the end: so its next call begins no thread.
         with self._lock:
             self._taken.discard(job)
             self.running.discard(job)
             _running.discard(job)
             self._free_count += 1
+        if failure is not None:
+            job.set_exception(failure)
+        elif is_wanted:
+            job.set_result(result)
+        return True
+
+    def _may_end_thread(self) -> bool:
+        with self._lock:
+            if self._free_count <= 0:
+                return False  # a job is on its way
+            self._free_count -= 1
+            self._thread_count -= 1
+        return True
 
     def withdraw(self, job: Call[Any]) -> bool:
         """Take back a job; return whether it has not begun, and won't."""
         is_cancelled = job.cancel()
         if is_cancelled:
+            job.work = None  # threads that hang may never take it
             self._taken.discard(job)
         return is_cancelled
 
@@ -398,19 +385,21 @@ def within(root: str, work: Callable[[], T], limit: Limit | float | None = None)
         KafkaStorageError: The root is away: the work was not begun.
         And what `work` raises.
     """
-    call, seconds = _current.call, limit.on(root) if isinstance(limit, Limit) else limit
+    if isinstance(limit, Limit):
+        limit = limit.disk if is_local(root) else limit.store
+    call = _current.call
     if call is None:
-        return begin(root, work, seconds).in_time()
+        return begin(root, work, limit).in_time()
     if call.is_left:
         raise KafkaStorageError(f"{root} did not answer in time: no caller waits for it any more")
     is_another = root != call.root and not root.startswith(f"{call.root}/")
     until = call.until
     if is_another:
         call.until = None  # the other one has deadlines, and hangs its own threads
-    elif seconds is not None:
-        call.until = time.monotonic() + seconds
+    elif limit is not None:
+        call.until = time.monotonic() + limit
     try:
-        return begin(root, work, seconds).in_time() if is_another else work()
+        return begin(root, work, limit).in_time() if is_another else work()
     finally:
         # The step around this one has made progress, too.
         call.until = until and max(until, time.monotonic() + SHORT.disk)

@@ -65,16 +65,20 @@ def at_once() -> Iterator[None]:
 
 
 def _begun_here(root: str, work: Callable[[], Any], seconds: float | None = None) -> Any:
-    call: deadlines.Call[Any] = deadlines.Call(root, work, seconds)
-    call.run()
-    return call
+    return _done(deadlines.Call(root, work, seconds))
 
 
 def _done_here(
     _: DaemonThreads, work: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Future[Any]:
-    job = deadlines.Call("", partial(work, *args, **kwargs))
-    job.run()
+    return _done(deadlines.Call("", partial(work, *args, **kwargs)))
+
+
+def _done(job: "deadlines.Call[Any]") -> "deadlines.Call[Any]":
+    """Do a job in this thread, as a thread of a pool that has none of its own."""
+    pool = DaemonThreads(0, "")
+    pool.begin(job)
+    pool._do_next()
     return job
 
 
