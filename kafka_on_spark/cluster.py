@@ -73,7 +73,7 @@ from kafka_on_spark.store.counts import (
     UPKEEP,
     operating,
 )
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.root_identity import check_is_obeyed, read_identity
 from kafka_on_spark.store.root_urls import BETWEEN, MetadataRoots, cluster_url, one_root
 from kafka_on_spark.store.roots import StorageOptions, normalize

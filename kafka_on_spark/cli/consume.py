@@ -29,7 +29,7 @@ from kafka_on_spark.consume.consuming import records_of
 from kafka_on_spark.consume.subscription import Subscribe, SubscribePattern, partitions_of
 from kafka_on_spark.groups.offsets import EARLIEST, LATEST
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 
 SLICE_MS: Final = 500
 """So often a wait sees that the reader of the output has gone away."""

@@ -27,8 +27,8 @@ from kafka_on_spark.metadata.records import (
     Record,
     Stamp,
 )
+from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
-from kafka_on_spark.store.process import ID_SOURCE, new_uuid
 from kafka_on_spark.store.root_identity import check_mode
 from kafka_on_spark.store.root_urls import one_root
 from kafka_on_spark.store.roots import normalize
@@ -82,7 +82,7 @@ class DryRun(Cluster):
             broker_id=BrokerId(broker_id),
             root=url,
             rack=rack,
-            directory_id=DirectoryId(new_uuid()) if known is None else known.directory_id,
+            directory_id=DirectoryId(ID_SOURCE.new_uuid()) if known is None else known.directory_id,
         )
 
     def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:

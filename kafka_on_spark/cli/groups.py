@@ -29,7 +29,7 @@ from kafka_on_spark.groups.offsets import (
 )
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.replicas import find_offset
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 
 _DURATION: Final = re.compile(
     r"P(?=\d|T\d)(?:(\d{1,6})D)?"

@@ -35,6 +35,7 @@ from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import id_of_one_run
+from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.produce.accumulator import (
     LINGER_MS,
     TRY_MS_MIN,
@@ -44,7 +45,7 @@ from kafka_on_spark.produce.accumulator import (
 )
 from kafka_on_spark.produce.append import AppendResult
 from kafka_on_spark.produce.records import INPUT_SCHEMA
-from kafka_on_spark.store.process import SystemClock, new_uuid, pauses_ms
+from kafka_on_spark.store.deadlines import SystemClock, pauses_ms
 
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,
@@ -300,7 +301,7 @@ class Appends:
     acknowledged: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        uuid = new_uuid()
+        uuid = ID_SOURCE.new_uuid()
         self._producer_id = id_of_one_run(uuid)
         self._turn = int(uuid.replace("-", ""), 16)
         self._sequence = 0

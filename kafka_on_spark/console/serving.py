@@ -27,7 +27,7 @@ from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
 from kafka_on_spark.store.counts import operating
-from kafka_on_spark.store.process import WakingClock, pauses_ms
+from kafka_on_spark.store.deadlines import WakingClock, pauses_ms
 from kafka_on_spark.store.roots import StorageOptions
 
 if TYPE_CHECKING:

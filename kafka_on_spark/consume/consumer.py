@@ -46,8 +46,7 @@ from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.metadata.metadata_service import CommitWait
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CONSUME, operating
-from kafka_on_spark.store.deadlines import FORKED, is_forked
-from kafka_on_spark.store.process import WakingClock
+from kafka_on_spark.store.deadlines import FORKED, WakingClock, is_forked
 from kafka_on_spark.store.roots import is_local
 
 Partition = tuple[str, int]

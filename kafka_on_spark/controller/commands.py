@@ -46,7 +46,7 @@ from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.process import pauses_ms
+from kafka_on_spark.store.deadlines import pauses_ms
 
 T = TypeVar("T")
 

@@ -65,7 +65,7 @@ from kafka_on_spark.metadata.records import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CLEAN, operating
-from kafka_on_spark.store.process import pauses_ms
+from kafka_on_spark.store.deadlines import pauses_ms
 
 log = logging.getLogger(__name__)
 

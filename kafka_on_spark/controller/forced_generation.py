@@ -42,8 +42,7 @@ from kafka_on_spark.metadata.quorum.raft import Generation
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ClusterRecord, Record
 from kafka_on_spark.node.node import THREADS, Node, open_node
-from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.root_identity import read_identity
 from kafka_on_spark.store.roots import StorageOptions
 

@@ -29,8 +29,7 @@ from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
-from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.process import new_uuid
+from kafka_on_spark.node.node import ID_SOURCE, Node
 from kafka_on_spark.store.root_identity import (
     ROOT_MODE,
     RootIdentity,
@@ -132,7 +131,7 @@ def prepare_roots(
     log = create_metadata_log(
         metadata_root,
         options,
-        new_uuid(),
+        ID_SOURCE.new_uuid(),
         with_brokers={each.cluster_id for each in found if each is not None},
     )
     cluster_id = log.identity.cluster_id

@@ -58,7 +58,7 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import UPKEEP, operating
-from kafka_on_spark.store.process import processor_ms
+from kafka_on_spark.store.deadlines import processor_ms
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import is_local
 

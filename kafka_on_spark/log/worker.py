@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
 from typing import Final, TypeVar
+from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
@@ -55,10 +56,9 @@ from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
-from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
-from kafka_on_spark.store.process import SystemClock, new_uuid
 from kafka_on_spark.store.root_identity import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
@@ -108,7 +108,7 @@ class DeltaMetadataLog(QuorumLog):
             SideBySide(lambda key: self._roots.get(key, f"voter {key}")),
             SystemClock(),
             random=random.random,
-            new_id=new_uuid,
+            new_id=lambda: uuid4().hex,
             settings=QuorumSettings(),
         )
         for _, table in tables.values():

@@ -10,6 +10,7 @@ tells no watcher of that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 `wait_for_root` waits for a metadata root that is away.
 """
 
+import gc
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,7 +72,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.store.counts import Counts
-from kafka_on_spark.store.process import CollectorPaused, pause_ms, pauses_ms
+from kafka_on_spark.store.deadlines import pause_ms, pauses_ms
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +163,27 @@ these: snapshots then cost a constant share of the writes."""
 AcquireLock = Callable[[str, Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
 """Waits for the commit lock on a table. Its other argument encodes reports that the lock's holder
 may decide on meanwhile; None: there are none."""
+
+
+class CollectorPaused:
+    """A context in which the garbage collector pauses, where all that is made is kept, as in the
+    replay of a large log: to look for cycles among millions of values takes a third of the time. It
+    can go once a collector scans young values only.
+
+    If two threads are in one, the first to leave resumes it, which costs the other one time only.
+    """
+
+    # No generator: each read of the metadata log enters one, and most find nothing.
+    __slots__ = ("_was_enabled",)
+
+    def __enter__(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_enabled:
+            gc.enable()
+
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from uuid import uuid4
 from weakref import WeakSet
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
@@ -26,8 +27,7 @@ from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating
-from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.process import ID_SOURCE, SystemClock, new_uuid
+from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.root_identity import check_directory_once
 from kafka_on_spark.store.storage_options import StorageOptions
 
@@ -197,6 +197,9 @@ def _keep_all_promises() -> None:
 atexit.register(_keep_all_promises)
 
 
+ID_SOURCE: Final = IdSource(new_uuid=lambda: uuid4().hex, random_below=random.randrange)
+"""Gives the ids and random numbers of this process's decisions."""
+
 THREADS: Final = 8
 """Threads of a pool: commits wait for disks and stores, not for the processor."""
 
@@ -362,7 +365,7 @@ def open_node(
         metadata,
         Tasks(Worker(options), DaemonThreads(THREADS, "task"), executors),
         options=options,
-        controller_id=f"{host}-{os.getpid()}-{new_uuid()[:8]}",
+        controller_id=f"{host}-{os.getpid()}-{uuid4().hex[:8]}",
         counts=counts,
         maintenance=Maintenance(),
         host=host,

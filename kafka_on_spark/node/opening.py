@@ -16,7 +16,7 @@ from kafka_on_spark.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetad
 from kafka_on_spark.metadata.metadata_root import is_there
 from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing, wait_for_root
 from kafka_on_spark.store.counts import Counts
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.storage_options import StorageOptions
 

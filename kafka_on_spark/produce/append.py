@@ -68,7 +68,7 @@ from kafka_on_spark.produce.staging import (
     plan_stage,
     split_differently,
 )
-from kafka_on_spark.store.process import pauses_ms
+from kafka_on_spark.store.deadlines import pauses_ms
 
 log = logging.getLogger(__name__)
 

@@ -60,8 +60,7 @@ from kafka_on_spark.produce.leader_log import (
 )
 from kafka_on_spark.produce.records import topic_limits
 from kafka_on_spark.produce.staging import ProducerRun
-from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.process import pauses_ms
+from kafka_on_spark.store.deadlines import DaemonThreads, pauses_ms
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0

@@ -43,7 +43,7 @@ from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_run
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
-from kafka_on_spark.node.node import Node
+from kafka_on_spark.node.node import ID_SOURCE, Node
 from kafka_on_spark.produce.accumulator import (
     TRY_MS_MIN,
     Accumulator,
@@ -66,8 +66,13 @@ from kafka_on_spark.produce.staging import (
     stage_records,
 )
 from kafka_on_spark.store.counts import APPEND, operating
-from kafka_on_spark.store.deadlines import EXIT_SECONDS, is_forked, no_thread_error
-from kafka_on_spark.store.process import SystemClock, new_uuid, pauses_ms
+from kafka_on_spark.store.deadlines import (
+    EXIT_SECONDS,
+    SystemClock,
+    is_forked,
+    no_thread_error,
+    pauses_ms,
+)
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +161,7 @@ class ProducerAppends:
 
     def _begin_run(self) -> None:
         # As a whole: an id with the sequences of another would have appends called duplicates.
-        producer_id = id_of_one_run(new_uuid())
+        producer_id = id_of_one_run(ID_SOURCE.new_uuid())
         self._numbers = (AppendNumber(producer_id, each) for each in count())
         self.producer_id = producer_id
 

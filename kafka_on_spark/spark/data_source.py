@@ -5,6 +5,7 @@ each planner worker, so it holds the options and nothing else. It imports the re
 when Spark asks for one: a reader does not wait for the import of writers.
 """
 
+import gc
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
@@ -28,7 +29,6 @@ from pyspark.sql.types import (
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.spark.executors import SentToExecutors, freeze_gc
 from kafka_on_spark.spark.versions import check_versions
-from kafka_on_spark.store.process import CollectorPaused
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -82,10 +82,12 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream's reader; one that says why there is none where it is refused."""
-        with CollectorPaused():  # a new process, and its query waits for this import
+        gc.disable()  # a new process, and its query waits for this import
+        try:
             from kafka_on_spark.consume.options import parse_source
             from kafka_on_spark.spark.source import StreamReader
-
+        finally:
+            gc.enable()
         try:
             options = parse_source(self._given, is_stream=True)
             _check_schema(schema, self.schema())

@@ -1,10 +1,11 @@
-"""Calls to roots and their deadlines: a call that hangs is left, and its caller gets an error.
+"""How a process keeps time: clocks, pauses between tries, deadlines of calls to roots.
 
-Each root has bounded pools of daemon threads, and every call to the root runs in one of them. So a
-root that hangs holds these threads, and nobody who calls another root. `within` with a limit is one
-step on the root: a read, a put. `within` without one is a whole operation, whose steps have the
-deadlines: what the operation computes between two steps may take any time. With `STUCK_MAX` calls
-beyond their deadlines a root is away: no call to it begins until one of them returns.
+A call that hangs is left, and its caller gets an error. Each root has bounded pools of daemon
+threads, and every call to the root runs in one of them. So a root that hangs holds these threads,
+and nobody who calls another root. `within` with a limit is one step on the root: a read, a put.
+`within` without one is a whole operation, whose steps have the deadlines: what the operation
+computes between two steps may take any time. With `STUCK_MAX` calls beyond their deadlines a root
+is away: no call to it begins until one of them returns.
 
 A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. A thread
 of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A process that
@@ -19,15 +20,17 @@ the first use is fine: Spark forks its workers so.
 """
 
 import atexit
+import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial, wraps
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -40,6 +43,62 @@ FORKED: Final = (
     "no cluster can be used in this process, since it was forked from one that had used one: start"
     " it by spawn or forkserver (multiprocessing.get_context), or fork before the first use"
 )
+
+_BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+class SystemClock:
+    """A Clock of this machine."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def precise_ms(self) -> float:
+        """Return the same clock with its fractions, to measure what is short."""
+        return time.monotonic_ns() / 1_000_000
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        time.sleep(duration_ms / 1000)
+
+
+class WakingClock(SystemClock):
+    """A clock whose durations count the time that the machine slept, where the system can tell: a
+    process that slept with it learns that others may have gone on."""
+
+    def monotonic_ms(self) -> int:
+        if _BOOT_TIME is None:
+            return super().monotonic_ms()
+        return time.clock_gettime_ns(_BOOT_TIME) // 1_000_000
+
+
+def processor_ms() -> float:
+    """Return the processor time that this process has had, of all its threads."""
+    return time.process_time_ns() / 1_000_000
+
+
+DOUBLINGS_MAX: Final = 62
+"""A root may be away for days: the exponent is bounded."""
+
+
+def pause_ms(pause_count: int, first_ms: float, max_ms: float = math.inf) -> float:
+    """Return the next pause after so many: twice as long as the last, up to `max_ms`, and never
+    less than `first_ms`. No decision rests on it.
+
+    Not tenacity's: its import takes longer than all of `base`'s, in each of Spark's Python
+    processes, and its loop would hold a caller's, which waits for other things too.
+    """
+    longer: float = first_ms * 2 ** min(pause_count, DOUBLINGS_MAX)
+    return min(longer, max(first_ms, max_ms))
+
+
+def pauses_ms(first_ms: float, max_ms: float = math.inf) -> Iterator[float]:
+    """Yield one pause after the other, without end."""
+    for each in count():
+        yield pause_ms(each, first_ms, max_ms)
+
 
 IDLE_SECONDS: Final = 10.0
 """How long a thread stays for the next job."""

@@ -27,9 +27,9 @@ from kafka_on_spark.store.deadlines import (
     LONG,
     READ_BYTES_A_SECOND,
     SHORT,
+    SystemClock,
     extend_deadline,
 )
-from kafka_on_spark.store.process import SystemClock
 
 _PIECE_BYTES: Final = 2**20
 

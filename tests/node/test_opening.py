@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.node import opening
 from kafka_on_spark.node.opening import Awaits, is_awaited, open_metadata
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.storage_options import StorageOptions
 
 

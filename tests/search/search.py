@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from kafka_on_spark.store.process import CollectorPaused
+from kafka_on_spark.metadata.metadata_service import CollectorPaused
 from tests.search.environment import Environment
 from tests.search.invariants import check_commit, check_register
 from tests.search.late_reads import ENDED, Around, LateReads

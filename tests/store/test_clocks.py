@@ -5,8 +5,8 @@ from itertools import islice
 
 import pytest
 
-from kafka_on_spark.store import process
-from kafka_on_spark.store.process import SystemClock, WakingClock, pauses_ms
+from kafka_on_spark.store import deadlines
+from kafka_on_spark.store.deadlines import SystemClock, WakingClock, pauses_ms
 
 
 def test_a_waking_clock_never_goes_back_and_counts_the_machines_sleep(monkeypatch):
@@ -17,7 +17,7 @@ def test_a_waking_clock_never_goes_back_and_counts_the_machines_sleep(monkeypatc
     assert moments == sorted(moments)
     before_ms = SystemClock().monotonic_ms()
     assert waking.monotonic_ms() >= before_ms
-    monkeypatch.setattr(process, "_BOOT_TIME", None)
+    monkeypatch.setattr(deadlines, "_BOOT_TIME", None)
     assert abs(waking.monotonic_ms() - SystemClock().monotonic_ms()) < 60_000
 
 

@@ -37,8 +37,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
-from kafka_on_spark.store.deadlines import begin
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock, begin
 
 log = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.store.counts import count_request
-from kafka_on_spark.store.deadlines import LONG, SHORT, RootLock, within
+from kafka_on_spark.store.deadlines import LONG, SHORT, RootLock, SystemClock, pauses_ms, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     delete_misleading_hint,
@@ -91,7 +91,6 @@ from kafka_on_spark.store.local_files import (
     stamp_at,
     write_temporary,
 )
-from kafka_on_spark.store.process import SystemClock, pauses_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 
 T = TypeVar("T")

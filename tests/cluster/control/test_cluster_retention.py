@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark import Cluster, Record
 from kafka_on_spark.base.errors import InvalidTimestampError
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import new_disks, partition_of, values_of
 
 HOUR_MS = 3_600_000

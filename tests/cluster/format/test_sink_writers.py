@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark.sink import BatchWriter
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import PATIENCE_MS, isr_of, values_of
 from tests.cluster.format.sinks import (
     TYPES,

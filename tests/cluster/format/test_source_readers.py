@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.spark import source
 from kafka_on_spark.spark.source import BatchReader
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, stream, values
 

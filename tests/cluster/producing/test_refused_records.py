@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.produce import sender
 from kafka_on_spark.produce.accumulator import TRY_MS_MIN
-from kafka_on_spark.store.process import SystemClock
+from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, send
 

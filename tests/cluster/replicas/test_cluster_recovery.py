@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
-from kafka_on_spark.store.process import ID_SOURCE
+from kafka_on_spark.node.node import ID_SOURCE
 from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.metadata import temporaries, voter_upkeep
 from kafka_on_spark.store import local_files
+from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.delta import delta_log
-from kafka_on_spark.store.process import SystemClock
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

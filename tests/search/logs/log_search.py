@@ -18,9 +18,9 @@ from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
+from kafka_on_spark.metadata.metadata_service import CollectorPaused
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_files import checkpoint_version
-from kafka_on_spark.store.process import CollectorPaused
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
 from tests.search.logs.log_invariants import check_files, check_opened, check_told
 from tests.search.logs.log_processes import Known, Process, Processes, Told
