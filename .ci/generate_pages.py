@@ -20,7 +20,6 @@ from typer.main import get_command
 
 from kafka_on_spark.base import errors
 from kafka_on_spark.base.config import SETTINGS, Setting
-from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.consume.consumer import Consumer
@@ -35,6 +34,7 @@ from kafka_on_spark.produce.append import AppendResult, PartitionAppend
 from kafka_on_spark.produce.producer import Producer
 from kafka_on_spark.produce.records import Record
 from kafka_on_spark.spark.query_lag import LagListener, lag
+from kafka_on_spark.store.counts import Metric
 
 ROOT: Final = Path(__file__).parents[1]
 CLUSTER_TOML: Final = ROOT / "conf" / "cluster.toml"

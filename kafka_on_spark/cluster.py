@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_on_spark.base.metric import Metric
     from kafka_on_spark.consume.consumer import Consumer
     from kafka_on_spark.consume.member import OnPartitions
     from kafka_on_spark.consume.reads import Reads
@@ -110,6 +109,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.produce.producer import Producer
     from kafka_on_spark.produce.sender import Sender
     from kafka_on_spark.spark.spark_executors import SparkExecutors
+    from kafka_on_spark.store.counts import Metric
 
 ALL_COMMITTED: Final = -1
 """Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""

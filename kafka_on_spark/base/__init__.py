@@ -1,4 +1,4 @@
-"""What everything stands on: errors, ids, settings, text, figures, time."""
+"""What everything stands on: errors, ids, settings, text, moments."""
 
 from typing import Final
 

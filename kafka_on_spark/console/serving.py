@@ -17,7 +17,6 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     NotControllerError,
 )
-from kafka_on_spark.base.metric import PASS_MS, Metric
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
@@ -26,7 +25,7 @@ from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
-from kafka_on_spark.store.counts import operating
+from kafka_on_spark.store.counts import PASS_MS, Metric, operating
 from kafka_on_spark.store.deadlines import WakingClock, pauses_ms
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -220,7 +219,7 @@ class ServedCluster:
         opened = self._node
 
         def note_pass(took_ms: int) -> None:
-            opened.counts.observe(PASS_MS, took_ms)
+            opened.counts.add(PASS_MS, took_ms)
             self._note_success(PASS)
 
         self._controlling = ControllerLoop(opened, clock=self._clock, after_pass=note_pass)

@@ -27,7 +27,6 @@ from kafka_on_spark.base.ids import (
     check_whole_number,
     given_micros,
 )
-from kafka_on_spark.base.metric import BYTES_OUT, MESSAGES_OUT, REQUEST_MS
 from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.reads import handling_of
@@ -45,7 +44,7 @@ from kafka_on_spark.log.reading import look_up_offsets, read_rows
 from kafka_on_spark.metadata.image import key_of, keys_of, names_of
 from kafka_on_spark.metadata.metadata_service import CommitWait
 from kafka_on_spark.node.node import Node, heartbeats
-from kafka_on_spark.store.counts import CONSUME, operating
+from kafka_on_spark.store.counts import BYTES_OUT, CONSUME, MESSAGES_OUT, REQUEST_MS, operating
 from kafka_on_spark.store.deadlines import FORKED, WakingClock, is_forked
 from kafka_on_spark.store.roots import is_local
 
@@ -466,9 +465,9 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
         began_ms = counts.now_ms()
         try:
             for batch in batches:
-                counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request="Fetch")
-                counts.count(MESSAGES_OUT, batch.num_rows, topic=order.name.topic)
-                counts.count(BYTES_OUT, batch.nbytes, topic=order.name.topic)
+                counts.add(REQUEST_MS, counts.now_ms() - began_ms, request="Fetch")
+                counts.add(MESSAGES_OUT, batch.num_rows, topic=order.name.topic)
+                counts.add(BYTES_OUT, batch.nbytes, topic=order.name.topic)
                 yield batch
                 began_ms = counts.now_ms()
         finally:

@@ -19,13 +19,12 @@ from kafka_on_spark.base.errors import (
     RootReadOnlyError,
 )
 from kafka_on_spark.base.ids import BrokerId, Clock, DirectoryId
-from kafka_on_spark.base.metric import PROBE_FAILURES, PROBE_MS
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.records import RefusedWrite
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.counts import PROBE, Counts, operating
+from kafka_on_spark.store.counts import PROBE, PROBE_FAILURES, PROBE_MS, Counts, operating
 from kafka_on_spark.store.deadlines import begin
 from kafka_on_spark.store.root_identity import probe_root
 
@@ -228,8 +227,8 @@ def count_probes(counts: Counts, results: Iterable[ProbeResult]) -> None:
     probe, at 0 if that is answered: an alert sees the first failure as a rise."""
     for each in results:
         if each.took_ms is not None:
-            counts.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
-        counts.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
+            counts.add(PROBE_MS, each.took_ms, broker=each.broker_id)
+        counts.add(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
 
 
 class FailedProbes:

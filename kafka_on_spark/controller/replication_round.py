@@ -17,7 +17,6 @@ from typing import Final
 from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.base.metric import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 from kafka_on_spark.controller.brokers import note_refused
 from kafka_on_spark.controller.election import renew_lost, restore
 from kafka_on_spark.controller.fetch_plan import (
@@ -50,6 +49,7 @@ from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
 from kafka_on_spark.metadata.reports import PartitionReport
 from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.counts import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,8 +407,8 @@ def replicate(
         report = ReplicationRound(node, configs).run(
             topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
         )
-    node.counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
-    node.counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
+    node.counts.add(REPLICATION_BYTES_IN, report.copied_bytes)
+    node.counts.add(REPLICATION_MESSAGES_IN, report.copied_records)
     node.part(Upkeep).run_share(topics)
     return report
 

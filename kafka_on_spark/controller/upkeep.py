@@ -26,7 +26,6 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.base.metric import UPKEEP_BYTES, UPKEEP_DONE, UPKEEP_FAILURES, UPKEEP_WRITTEN
 from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
@@ -57,7 +56,14 @@ from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistra
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.counts import UPKEEP, operating
+from kafka_on_spark.store.counts import (
+    UPKEEP,
+    UPKEEP_BYTES,
+    UPKEEP_DONE,
+    UPKEEP_FAILURES,
+    UPKEEP_WRITTEN,
+    operating,
+)
 from kafka_on_spark.store.deadlines import processor_ms
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import is_local
@@ -597,7 +603,7 @@ class Upkeep:
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
-            self._node.counts.count(UPKEEP_FAILURES, kind=kind)
+            self._node.counts.add(UPKEEP_FAILURES, kind=kind)
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
     def _note(self, results: Sequence[UpkeepResult], done: _Done) -> None:
@@ -607,11 +613,11 @@ class Upkeep:
             topic = self._metadata.image.topics.get(result.key.topic_id)
             for kind, work in result.done:
                 if not done.is_dry_run and (work.count or work.error):
-                    counts.count(UPKEEP_DONE, work.count, kind=kind)
-                    counts.count(UPKEEP_BYTES, work.size_bytes, kind=kind)
-                    counts.count(UPKEEP_WRITTEN, work.written_bytes, kind=kind)
+                    counts.add(UPKEEP_DONE, work.count, kind=kind)
+                    counts.add(UPKEEP_BYTES, work.size_bytes, kind=kind)
+                    counts.add(UPKEEP_WRITTEN, work.written_bytes, kind=kind)
                     # From the first piece of work on: an alert sees the first failure as a rise.
-                    counts.count(UPKEEP_FAILURES, int(bool(work.error)), kind=kind)
+                    counts.add(UPKEEP_FAILURES, int(bool(work.error)), kind=kind)
                 name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
                 row = UpkeepRow(
                     topic="deleted" if topic is None else topic.name,

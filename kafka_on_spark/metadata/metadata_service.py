@@ -40,19 +40,6 @@ from kafka_on_spark.base.ids import (
     stamp_ms,
     too_old_by_ms,
 )
-from kafka_on_spark.base.metric import (
-    COMMIT_MS,
-    COMMITS,
-    COMMITTED,
-    CONFLICT,
-    ELECTIONS,
-    FAILED,
-    ISR_EXPANDS,
-    ISR_SHRINKS,
-    MESSAGES_IN,
-    UNCLEAN_ELECTIONS,
-    UNKNOWN,
-)
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.image import (
     ControllerResult,
@@ -71,7 +58,20 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     Stamp,
 )
-from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.counts import (
+    COMMIT_MS,
+    COMMITS,
+    COMMITTED,
+    CONFLICT,
+    ELECTIONS,
+    FAILED,
+    ISR_EXPANDS,
+    ISR_SHRINKS,
+    MESSAGES_IN,
+    UNCLEAN_ELECTIONS,
+    UNKNOWN,
+    Counts,
+)
 from kafka_on_spark.store.deadlines import pause_ms, pauses_ms
 
 log = logging.getLogger(__name__)
@@ -499,7 +499,7 @@ def _counted(counts: Counts | None) -> Iterator[None]:
         outcome = UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else FAILED
         raise
     finally:
-        counts.count(COMMITS, outcome=outcome)
+        counts.add(COMMITS, outcome=outcome)
 
 
 def count_decisions(
@@ -530,7 +530,7 @@ def _count_committed(
     if now is not None:
         more = now.high_watermark - (0 if then is None else then.high_watermark)
         if more > 0:
-            counts.count(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
+            counts.add(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
 
 
 def _count_change(
@@ -551,13 +551,13 @@ def _count_change(
     leader = old_leader if change.leader is KEEP else change.leader
     led[key] = isr, leader
     if old_isr - isr:
-        counts.count(ISR_SHRINKS)
+        counts.add(ISR_SHRINKS)
     if isr - old_isr:
-        counts.count(ISR_EXPANDS)
+        counts.add(ISR_EXPANDS)
     if leader is not None and leader != old_leader:
-        counts.count(ELECTIONS)
+        counts.add(ELECTIONS)
         if change.unclean_generation is not KEEP:
-            counts.count(UNCLEAN_ELECTIONS)
+            counts.add(UNCLEAN_ELECTIONS)
 
 
 # Waiting.

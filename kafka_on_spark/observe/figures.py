@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.base.metric import COUNTERS, HELP, TIMES, Metric, exported_name
 from kafka_on_spark.controller.lease import is_held_by
 from kafka_on_spark.groups.membership import GROUP_STATES, state_of
 from kafka_on_spark.groups.offsets import groups_of, lag_of
@@ -23,7 +22,7 @@ from kafka_on_spark.metadata.reports import min_isr_setting
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.observe.descriptions import stalled_on
 from kafka_on_spark.observe.replicas import LogDescription
-from kafka_on_spark.store.counts import requests_sent
+from kafka_on_spark.store.counts import COUNTERS, HELP, TIMES, Metric, exported_name, requests_sent
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.local_files import FLUSHES
 from kafka_on_spark.store.roots import is_local

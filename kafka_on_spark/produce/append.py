@@ -31,11 +31,6 @@ from kafka_on_spark.base.ids import (
     check_mapping,
     check_whole_number,
 )
-from kafka_on_spark.base.metric import (
-    BYTES_IN,
-    FAILED_APPENDS,
-    REQUEST_MS,
-)
 from kafka_on_spark.controller.inspections import note_findings
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log.batch import (
@@ -67,6 +62,11 @@ from kafka_on_spark.produce.staging import (
     is_unreached,
     plan_stage,
     split_differently,
+)
+from kafka_on_spark.store.counts import (
+    BYTES_IN,
+    FAILED_APPENDS,
+    REQUEST_MS,
 )
 from kafka_on_spark.store.deadlines import pauses_ms
 
@@ -397,14 +397,14 @@ def answer_staged(
 
 def _count(node: Node, batches: Sequence[PartitionBatch], began_ms: float) -> None:
     counts, topics = node.counts, node.metadata.image.topics
-    counts.observe(REQUEST_MS, counts.now_ms() - began_ms, request=PRODUCE)
+    counts.add(REQUEST_MS, counts.now_ms() - began_ms, request=PRODUCE)
     for batch in batches:
         topic = topics.get(batch.key.topic_id)
         name = "" if topic is None else topic.name
         # 0 of an append that stands, so that the first failure is a rise
-        counts.count(FAILED_APPENDS, int(batch.error is not None), topic=name)
+        counts.add(FAILED_APPENDS, int(batch.error is not None), topic=name)
         if batch.error is None and not batch.is_duplicate:
-            counts.count(BYTES_IN, batch.size_bytes, topic=name)
+            counts.add(BYTES_IN, batch.size_bytes, topic=name)
 
 
 def _retention_notices(

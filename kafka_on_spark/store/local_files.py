@@ -20,8 +20,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.metric import FLUSH_MS
-from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.counts import FLUSH_MS, Counts
 from kafka_on_spark.store.deadlines import (
     FLUSH_BYTES_A_SECOND,
     LONG,

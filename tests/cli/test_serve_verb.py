@@ -11,10 +11,10 @@ import urllib.request
 import pytest
 from typer.testing import CliRunner
 
-from kafka_on_spark.base.metric import Metric
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cli.process import LOG, Interrupts
 from kafka_on_spark.cli.serve import answer_probes
+from kafka_on_spark.store.counts import Metric
 
 FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from kafka_on_spark.base.metric import COUNTERS, HELP, TIMES, exported_name
+from kafka_on_spark.store.counts import COUNTERS, HELP, TIMES, exported_name
 from tests.pages import ROOT
 
 ALERTS = ROOT / "docs" / "service" / "alerts.yaml"

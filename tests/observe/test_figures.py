@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.base.metric import HELP
 from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.observe.figures import log_metrics, quorum_metrics, state_metrics
 from kafka_on_spark.observe.replicas import CompactedPart, LogDescription
+from kafka_on_spark.store.counts import HELP
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.observe.quorums import quorum_of
 

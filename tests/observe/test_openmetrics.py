@@ -2,7 +2,8 @@
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
-from kafka_on_spark.base.metric import (
+from kafka_on_spark.observe.figures import openmetrics
+from kafka_on_spark.store.counts import (
     COMMITS,
     COUNTERS,
     DOMAINS,
@@ -10,11 +11,10 @@ from kafka_on_spark.base.metric import (
     HELP,
     PROBE_MS,
     TIMES,
+    Counts,
     Metric,
     exported_name,
 )
-from kafka_on_spark.observe.figures import openmetrics
-from kafka_on_spark.store.counts import Counts
 from tests.fakes import FakeClock
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="é\u202e'
@@ -57,9 +57,9 @@ def test_words_of_users_are_values_and_nothing_else():
 def test_counts_and_times_are_counters_and_histograms():
     clock = FakeClock()
     counts = Counts(clock.monotonic_ms)
-    counts.count(COMMITS, outcome="conflict")
+    counts.add(COMMITS, outcome="conflict")
     for took_ms in (3, 7, 10**9):
-        counts.observe(PROBE_MS, took_ms, broker=1)
+        counts.add(PROBE_MS, took_ms, broker=1)
 
     assert all((each.type, each.name) in COUNTERS | TIMES for each in counts.metrics())
     families = {each.name: each for each in of_openmetrics(openmetrics(counts.metrics()))}

@@ -6,12 +6,6 @@ import pytest
 
 from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.base.metric import (
-    COMMIT_MS,
-    COMMITS,
-    PROBE_MS,
-    FigureName,
-)
 from kafka_on_spark.controller.probes import ProbeResult, count_probes
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService, count_decisions
@@ -26,9 +20,13 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.store.counts import (
     BEGUN,
+    COMMIT_MS,
+    COMMITS,
     OTHERS,
+    PROBE_MS,
     SERIES_MAX,
     Counts,
+    FigureName,
 )
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
@@ -175,7 +173,7 @@ def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
 
 def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     for topic in (TOPIC, "gone", OTHERS):
-        counts.count(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
+        counts.add(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
     count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(4, 56, "away")])
     with counts.timed(PROBE_MS, broker=4):
         clock.advance(1)
@@ -206,8 +204,8 @@ def test_failures_of_probes_are_counted_from_the_first_answer_on(counts):
 def test_labels_beyond_the_bound_are_counted_together(counts):
     figure = FigureName("BrokerTopicMetrics", "BytesIn")
     for number in range(SERIES_MAX + 5):
-        counts.count(figure, 2, topic=f"t{number}")
-    counts.count(figure, 2, topic="t0")
+        counts.add(figure, 2, topic=f"t{number}")
+    counts.add(figure, 2, topic="t0")
 
     metrics = {each.labels["topic"]: each.value for each in counts.metrics()}
     assert len(metrics) == SERIES_MAX + 1
@@ -218,7 +216,7 @@ def test_labels_beyond_the_bound_are_counted_together(counts):
 def test_a_time_on_a_bound_is_below_it_and_an_endless_one_above_all(counts, clock):
     figure = FigureName("Probe", "ms")
     for took_ms in (0, 1, 1.5, 10**9):
-        counts.observe(figure, took_ms)
+        counts.add(figure, took_ms)
     with suppress(ZeroDivisionError), counts.timed(figure):
         clock.advance(5)
         raise ZeroDivisionError
