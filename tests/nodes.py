@@ -42,7 +42,8 @@ class _Worker:
 
 def worker_with(node, replicas):
     """Return a node's worker that opens its tables by `replicas`, which wraps its own."""
-    return _Worker(node.tasks.worker, replicas(node.replicas))
+    vars(node).pop("replicas", None)  # it keeps those of the worker that it had
+    return _Worker(node.tasks.worker, replicas(node.tasks.worker.replicas))
 
 
 class GivenNode(Node):

@@ -77,10 +77,7 @@ from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
-from kafka_on_spark.store.root_identity import (
-    check_directory,
-    check_directory_once,
-)
+from kafka_on_spark.store.root_identity import CHECKED, CHECKED_MAX, check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
@@ -358,15 +355,20 @@ class ReplicaLog:
 
     def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
         """Check that the root obeys the metadata log that decided `change`: each time if it adopts
-        a leadership, raises the log start or removes files, and else as `check_directory_once`."""
+        a leadership, raises the log start or removes files, and else once: see `CHECKED`."""
         only_adds = (
             change.leader_epoch == state.leader_epoch
             and change.log_start_offset == state.log_start_offset
             and not state.removed_by(change)
         )
-        check = check_directory_once if only_adds else check_directory
         root, directory_id = self._address.root, self._address.directory_id
-        check(root, directory_id, self._options, self.registered_voters)
+        known = (root, directory_id, self._options.key, self.registered_voters)
+        if only_adds and known in CHECKED:
+            return
+        check_directory(root, directory_id, self._options, self.registered_voters)
+        if len(CHECKED) >= CHECKED_MAX:
+            CHECKED.clear()
+        CHECKED.add(known)
 
     def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
         """Write the producer-state file of a change, if it has one; return the one that counts

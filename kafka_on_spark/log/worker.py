@@ -31,7 +31,7 @@ class Worker:
         self.options = options
         self.clock = SystemClock()
 
-    @property
+    @cached_property
     def replicas(self) -> "ReplicaStore":
         return replica_store(self.options)
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from uuid import uuid4
@@ -28,7 +28,7 @@ from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating
 from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
-from kafka_on_spark.store.root_identity import check_directory_once
+from kafka_on_spark.store.root_identity import CHECKED
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
@@ -267,12 +267,12 @@ class Node:
         """Return a part if somebody has asked for it before."""
         return self._parts.get(make)
 
-    @property
+    @cached_property
     def replicas(self) -> "ReplicaStore":
         """The open tables of replicas."""
         return self.tasks.worker.replicas
 
-    @property
+    @cached_property
     def segments(self) -> "SegmentStore":
         """Their files of records."""
         return self.tasks.worker.segments
@@ -348,7 +348,7 @@ def open_node(
     Raises:
         ClusterNotFoundError: There is no cluster, or its creation was cut off before its commit.
     """
-    check_directory_once.cache_clear()  # the roots may be a copy's
+    CHECKED.clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()
     node: Node

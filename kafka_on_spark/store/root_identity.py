@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC, ENOTDIR
-from functools import lru_cache, partial
+from functools import partial
 from threading import Barrier
 from typing import Final
 from urllib.parse import urlsplit
@@ -157,6 +157,13 @@ def properties_of(content: bytes) -> dict[str, str]:
     return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
 
 
+CHECKED_MAX: Final = 4096
+
+CHECKED: Final[set[tuple[str, DirectoryId, str, tuple[str, ...]]]] = set()
+"""The roots that this process has checked since it opened a cluster, by all that `check_directory`
+is given (of options their key): to check one for each append would be a request more."""
+
+
 def check_directory(
     root: str,
     directory_id: DirectoryId,
@@ -177,10 +184,6 @@ def check_directory(
     """
     found = _checked_identity(root, directory_id, options)
     check_is_obeyed(found, root, registered_voters)
-
-
-check_directory_once: Final = lru_cache(maxsize=4096)(check_directory)
-"""The same once a process, until it opens a cluster: for each append it would be a request more."""
 
 
 def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:

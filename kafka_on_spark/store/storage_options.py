@@ -315,6 +315,9 @@ class StorageOptions:
     longest prefix of a URL decides. Options without a prefix apply to all other URLs, and their
     times and endpoint also to prefixes that have a name only. A URL without credentials takes those
     that the variable KAFKA_ON_SPARK_STORAGE names. Values never show in `repr`.
+
+    Attributes:
+        key: The same text for the same options, with their secrets: a key for what memory keeps.
     """
 
     def __init__(self, options: object = None) -> None:
@@ -327,6 +330,7 @@ class StorageOptions:
                 " names and texts"
             )
         self._options = {str(name): each for name, each in options.items()}
+        self.key: Final = repr(sorted(self._options.items(), key=repr))
         self._lock = threading.Lock()
         self._looked_up: dict[str, None] = {}  # secrets, the newest last
         for prefix, each in self._options.items():
@@ -418,10 +422,10 @@ class StorageOptions:
         return f"StorageOptions({', '.join(sorted(self._options))})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageOptions) and self._options == other._options
+        return isinstance(other, StorageOptions) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(repr(sorted(self._options.items(), key=repr)))
+        return hash(self.key)
 
 
 def _secrets_of(options: Mapping[str, Any]) -> set[str]:
