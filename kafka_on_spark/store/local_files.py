@@ -29,6 +29,7 @@ from kafka_on_spark.store.deadlines import (
     SystemClock,
     extend_deadline,
 )
+from kafka_on_spark.store.error_translation import storage_error
 
 _PIECE_BYTES: Final = 2**20
 
@@ -110,7 +111,7 @@ def create_file(path: str, content: bytes) -> bool:
         return False
     finally:
         os.unlink(temporary)
-    flush_path(os.path.dirname(path))
+    flush_each([os.path.dirname(path)])
     return True
 
 
@@ -193,15 +194,23 @@ def set_mode(path: str, mode: int) -> None:
     os.chmod(path, mode)
 
 
-def flush_path(path: str) -> None:
-    """Make a file's bytes durable, or the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        extend_deadline(LONG.disk + os.fstat(descriptor).st_size / FLUSH_BYTES_A_SECOND)
-        with FLUSHES.timed(FLUSH_MS):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def flush_each(paths: Iterable[str]) -> None:
+    """Make the bytes of files durable, and the names in folders.
+
+    Raises:
+        KafkaStorageError: The disk failed.
+    """
+    for path in paths:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                extend_deadline(LONG.disk + os.fstat(descriptor).st_size / FLUSH_BYTES_A_SECOND)
+                with FLUSHES.timed(FLUSH_MS):
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error(error, f"flush {path}") from error
 
 
 class UnsafeFileError(KafkaStorageError):

@@ -14,7 +14,7 @@ from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, within
 from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
-    flush_path,
+    flush_each,
     local_pieces,
     local_write_refusal,
     write_temporary,
@@ -160,12 +160,12 @@ class RootFiles:
         count_request("GET", path)
         with self._translating_errors("read", path):
             pieces = local_pieces(path, bytes_max)
-            while (piece := within(self.url, lambda: next(pieces, None), SHORT)) is not None:
+            while (piece := within(self.url, partial(next, pieces, None), SHORT)) is not None:
                 yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
-        self.write_all([(path, [content])], is_flushed=is_flushed)
+        within(self.url, partial(self.write_all, [(path, [content])], is_flushed=is_flushed))
 
     def write_all(
         self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
@@ -173,11 +173,9 @@ class RootFiles:
         """Write several such files, whose contents come in pieces.
 
         Local files are flushed when all are written: the first flush then does most of the work of
-        the others. If one fails, some may be there; those that are have all their bytes.
+        the others. If one fails, some may be there; those that are have all their bytes. Each write
+        is a step: call it within an operation on the root.
         """
-        within(self.url, partial(self._write_all, files, is_flushed=is_flushed))
-
-    def _write_all(self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool) -> None:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
@@ -291,12 +289,4 @@ def flush(paths: Iterable[str]) -> None:
     local = list(filter(is_local, paths))
     if local:
         # In one call: to hand each over to the root's thread took longer than most flushes.
-        within(local[0], partial(_flush_each, local), LONG)
-
-
-def _flush_each(paths: Iterable[str]) -> None:
-    for path in paths:
-        try:
-            flush_path(path)
-        except OSError as error:
-            raise storage_error(error, f"flush {path}") from error
+        within(local[0], partial(flush_each, local), LONG)
