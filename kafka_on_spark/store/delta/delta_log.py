@@ -239,7 +239,7 @@ class CommitFiles:
         """
         path = commit_path(self.uri, version)
         if not is_local(self.uri):
-            stamp = self.stamp(version)
+            [stamp] = self.stamps(version)
             content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
             return None if content is None else CommitFile(content, stamp)
         return self._read_local(path)
@@ -266,10 +266,7 @@ class CommitFiles:
         found = [self._read_local(path) for path in paths]
         return [None if each is None else each.content for each in found]
 
-    def stamp(self, version: int) -> FileStamp | None:
-        return self.stamps((version,))[0]
-
-    def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
+    def stamps(self, *versions: int) -> list[FileStamp | None]:
         """Return which files stand at some versions, in one call on a local disk."""
         if not is_local(self.uri):
             return [self.files.stamp(commit_path(self.uri, each)) for each in versions]
@@ -388,7 +385,8 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
             delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)
-    stamp = oldest = log.stamp(first)
+    [oldest] = log.stamps(first)
+    stamp = oldest
     if stamp is None:
         # Cleaned; or its writer had seen commits that the disk has lost.
         raise _GoneError(commit_path(log.uri, first))
@@ -397,7 +395,7 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
         state.apply(commit)
         stamp = file.stamp
         empty += [] if file.content else [commit.version]
-    if log.stamp(first) != oldest:
+    if log.stamps(first) != [oldest]:
         raise _GoneError(commit_path(log.uri, first))
     log.check_void(empty)
     if not state.configuration:
@@ -533,7 +531,7 @@ class DeltaLog:
             # Before there is a table: whoever finds one then knows that they are durable, also if
             # its maker died.
             self._flush(folders)
-        self._commit("create", counters, settings=settings)
+        self.commit(-1, operation="create", counters=counters, settings=settings)
         if holds_more(self._files, self.uri):  # perhaps those of another process, after ours
             raise CommitOutcomeUnknownError(f"there is a table at {self.uri}", version=0)
 
@@ -598,7 +596,7 @@ class DeltaLog:
         newest, known = self._newest, state.version
         while True:
             found = read_step(self._commits, state.version + 1)
-            if self._commits.stamp(state.version) != newest:
+            if self._commits.stamps(state.version) != [newest]:
                 return None
             if found is None:
                 break
@@ -667,7 +665,7 @@ class DeltaLog:
         if self._flush_failure is not None or self._state is None or self.version != version:
             return False
         try:
-            following, own = self._commits.stamps((version + 1, version))
+            following, own = self._commits.stamps(version + 1, version)
         except UnsafeFileError:
             return False  # opening the table says what is wrong
         return following is None and own is not None and own == newest
@@ -685,8 +683,10 @@ class DeltaLog:
         operation: str,
         files: Iterable[FileEntry | RemoveFile] = (),
         counters: Mapping[str, int],
+        settings: TableSettings | None = None,
     ) -> None:
         """Commit at exactly the version after `at_version`, or fail and change nothing.
+        `settings`: of version 0 only.
 
         Raises:
             CommitConflictError: That version is taken. Nothing was written.
@@ -694,25 +694,13 @@ class DeltaLog:
                 nobody can tell any more what stood there.
             KafkaStorageError: The root refused the commit. Nothing was written.
         """
-        if at_version != self.version or self._state is None:
-            raise CommitConflictError("decided on an old version", version=at_version + 1)
-        if self.is_local and self._commits.stamp(at_version) != self._newest:
+        state, version, files = self._state, at_version + 1, tuple(files)
+        if at_version != self.version or state is None:
+            raise CommitConflictError("decided on an old version", version=version)
+        if self.is_local and version and self._commits.stamps(at_version) != [self._newest]:
             # Another table may lie there now, say below the mount of a disk that is away.
-            raise CommitConflictError(
-                f"the table at {self.uri} was removed", version=at_version + 1
-            )
-        self._commit(operation, counters, files=files)
-
-    def _commit(
-        self,
-        operation: str,
-        counters: Mapping[str, int],
-        *,
-        settings: TableSettings | None = None,
-        files: Iterable[FileEntry | RemoveFile] = (),
-    ) -> None:
-        state, write_id = self._content(), uuid4().hex
-        version, now_ms, files = state.version + 1, time.time_ns() // 1_000_000, tuple(files)
+            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
+        write_id, now_ms = uuid4().hex, time.time_ns() // 1_000_000
         content = encode_commit(
             write_id=write_id,
             operation=operation,
@@ -821,7 +809,7 @@ class DeltaLog:
         """
         try:
             # The one before last: only what is there after ours was looked at vouches for ours.
-            own, before = self._commits.stamps((version, max(version - 1, 0)))
+            own, before = self._commits.stamps(version, max(version - 1, 0))
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(error.message, version=version) from error
         if own is None or (version and before != self._newest):

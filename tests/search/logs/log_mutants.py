@@ -95,7 +95,7 @@ _LOOKS_BEFORE = "files.size(commit_path(uri, version - 1)) is not None"
 
 
 _PUT = "own is None or (version and before != self._newest)"
-_FOLLOWED = "if self._commits.stamp(state.version) != newest:"
+_FOLLOWED = "if self._commits.stamps(state.version) != [newest]:"
 
 LOG_MUTANTS = [
     # Putting
@@ -118,8 +118,8 @@ LOG_MUTANTS = [
         (
             DeltaLog,
             "_stamp_after_put",
-            "own, before = self._commits.stamps((version, max(version - 1, 0)))",
-            "before, own = self._commits.stamps((max(version - 1, 0), version))",
+            "own, before = self._commits.stamps(version, max(version - 1, 0))",
+            "before, own = self._commits.stamps(max(version - 1, 0), version)",
         ),
     ),
     _mutant(
@@ -139,7 +139,7 @@ LOG_MUTANTS = [
         "conflict",
         (
             DeltaLog,
-            "_commit",
+            "commit",
             "except CommitConflictError:\n        self._stamp_after_put(version)",
             "except CommitConflictError:\n        pass",
         ),
@@ -182,7 +182,7 @@ LOG_MUTANTS = [
             DeltaLog,
             "_read_following",
             _FOLLOWED,
-            "if self._commits.stamp(state.version) is None:",
+            "if self._commits.stamps(state.version) == [None]:",
         ),
     ),
     _mutant(
@@ -193,7 +193,7 @@ LOG_MUTANTS = [
             DeltaLog,
             "_read_following",
             f"found = read_step(self._commits, state.version + 1)\n        {_FOLLOWED}",
-            "is_there = self._commits.stamp(state.version) == newest\n"
+            "is_there = self._commits.stamps(state.version) == [newest]\n"
             "        found = read_step(self._commits, state.version + 1)\n"
             "        if not is_there:",
         ),
@@ -211,8 +211,8 @@ LOG_MUTANTS = [
         (
             DeltaLog,
             "is_still_at",
-            "following, own = self._commits.stamps((version + 1, version))",
-            "own, following = self._commits.stamps((version, version + 1))",
+            "following, own = self._commits.stamps(version + 1, version)",
+            "own, following = self._commits.stamps(version, version + 1)",
         ),
     ),
     # Opening
@@ -220,7 +220,7 @@ LOG_MUTANTS = [
         "what was opened counts only if its first commit is still there",
         replace(OPENERS, is_local=False),  # on a disk what is gone can't be flushed
         "content",
-        (delta_log, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
+        (delta_log, "_open_listed", "if log.stamps(first) != [oldest]:", "if False:"),
     ),
     _mutant(
         "what is opened has its first commit",
