@@ -309,6 +309,8 @@ def leaves_auto_controller(given: Mapping[str, object]) -> bool:
     Raises:
         InvalidConfigError: Another setting is given, or another value than false.
     """
+    if not given:
+        return True
     checked = check_settings(given, topic_only=False)
     other = next((name for name in checked if name != "auto.controller"), None)
     if other is not None:

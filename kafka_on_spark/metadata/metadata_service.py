@@ -193,7 +193,6 @@ class MetadataService:
     """The image of one process, and its commits to the metadata log.
 
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
-    `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
     `counts`: of commits, and of what was decided since this process first read the log; None:
@@ -202,6 +201,7 @@ class MetadataService:
     Attributes:
         log: The log itself, for what changes where it is kept.
         clock: Says the time of what this process commits and appends.
+        after_commit: Called after each commit; it has `maintain` called in another thread.
         refusal: Why nothing may be committed by this process; None: it may.
         lock: The commit lock, while a decision is made.
         suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
@@ -216,7 +216,6 @@ class MetadataService:
         *,
         random: Callable[[], float],
         application_id: str | None = None,
-        after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda uri, reports: nullcontext(NO_LOCK),
         counts: Counts | None = None,
     ) -> None:
@@ -232,7 +231,7 @@ class MetadataService:
         )
         self._random = random
         self._application_id = application_id
-        self._after_commit = after_commit
+        self.after_commit: Callable[[], None] = lambda: None
         self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
         self.image = MetadataImage()
@@ -408,7 +407,7 @@ class MetadataService:
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")
             self._clock.sleep_ms(next(pauses) * self._random())
-        self._after_commit()
+        self.after_commit()
         return result.response
 
     def _newest_ms(self) -> int:

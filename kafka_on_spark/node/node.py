@@ -295,15 +295,14 @@ class Node:
 
     def maintain(self, keys: Iterable[PartitionKey]) -> None:
         """Have due checkpoints of partitions' replicas written, after the answer was given."""
-        image = self.metadata.image
-        addresses = [
-            address_of(image, key, partition, broker_id)
-            for key in keys
-            if (partition := image.partition(key)) is not None
-            for broker_id in partition.isr
-            if partition.is_created(broker_id)
-        ]
-        self.maintenance.add({address: partial(self._maintain, address) for address in addresses})
+        image, works = self.metadata.image, {}
+        for key in keys:
+            partition = image.partition(key)
+            for broker_id in () if partition is None else partition.isr:
+                if partition.is_created(broker_id):
+                    address = address_of(image, key, partition, broker_id)
+                    works[address] = partial(self._maintain, address)
+        self.maintenance.add(works)
 
     def _maintain(self, address: ReplicaAddress) -> None:
         with operating(CHECKPOINT):
@@ -351,13 +350,11 @@ def open_node(
     CHECKED.clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()
-    node: Node
     with operating(OPEN):
         metadata = open_metadata(
             metadata_root,
             options,
             application_id=None if executors is None else executors.application_id,
-            after_commit=lambda: node.commit_due(),
             awaits=awaits,
             counts=counts,
         )
@@ -371,6 +368,7 @@ def open_node(
         host=host,
         caller=f"process {os.getpid()} on {host}",
     )
+    metadata.after_commit = node.commit_due
     if metadata.image.cluster_id is None and not is_new:
         node.close()
         raise ClusterNotFoundError(

@@ -86,7 +86,6 @@ def metadata_service(
     options: StorageOptions,
     *,
     application_id: str | None = None,
-    after_commit: Callable[[], None] = lambda: None,
     counts: Counts | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, not read yet.
@@ -101,7 +100,6 @@ def metadata_service(
         SystemClock(),
         random=random.random,
         application_id=application_id,
-        after_commit=after_commit,
         acquire_lock=acquire_commit_lock,
         counts=counts,
     )
